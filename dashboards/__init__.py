@@ -1,0 +1,1 @@
+"""Dashboards: views over the stored results. `python -m dashboards --help`."""

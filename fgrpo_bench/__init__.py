@@ -1,0 +1,11 @@
+"""fgrpo-bench: what group size, focal exponent and base algorithm do to pass@k.
+
+The top of the package is light (NumPy only): `import fgrpo_bench` in a notebook loads no torch,
+no MLflow and no Hydra.
+"""
+
+from fgrpo_bench.focal import focal_weight
+from fgrpo_bench.passk import pass_at_k
+
+__version__ = "0.1.0"
+__all__ = ["focal_weight", "pass_at_k", "__version__"]

@@ -1,0 +1,157 @@
+"""Files that are whole or absent: write aside, fsync, rename; and locks that die with a process."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Call `write` on a path beside `path`, fsync what it wrote and rename it over `path`.
+
+    A reader sees the old file or the new one, never a part. Raises OSError naming the file when the
+    disk is full or the folder cannot be written; what stood there before stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    aside = Path(name)
+    try:
+        write(aside)
+        aside.chmod(0o644)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot write {path}: {error.strerror or error}; nothing was lost, free some space or "
+            "mend the permissions and run the same command again",
+        ) from error
+    finally:
+        aside.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable (a rename is not, until its folder is synced)."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text whole or not at all."""
+    write_whole(path, lambda aside: void(aside.write_text(text, encoding="utf-8")))
+
+
+def void(_: object) -> None:
+    """Drop a value, so that an expression can stand where None is wanted."""
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON whole or not at all."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The parsed file; ValueError that names the file where it is no JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path} holds no valid JSON ({error}); it was changed by hand or by a faulty disk: "
+            "delete it and run the same command again"
+        ) from error
+
+
+def append_line(path: Path, value: Any) -> None:
+    """Append one JSON line with a single write and fsync it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(handle, (json.dumps(value, allow_nan=False) + "\n").encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """Parsed JSON lines; a last line cut short by a crash is passed over."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def sha256_file(path: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool, what: str) -> Iterator[None]:
+    """Hold an exclusive lock on `path`, which then names the holder; freed when the process dies.
+
+    wait: False refuses at once where somebody holds it, with BlockingIOError that names the holder.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = lock_holder(path)
+            if not wait:
+                raise BlockingIOError(
+                    f"{what} is already being run by process {holder.get('pid')} on "
+                    f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
+                    "with `cancel`"
+                ) from None
+            print(f"waiting for process {holder.get('pid')}, which has {what} in hand", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now()}))
+        file.flush()
+        yield
+
+
+def lock_holder(path: Path) -> dict[str, Any]:
+    """What the lock file says of its holder; empty where it says nothing."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock."""
+    if not path.exists():
+        return False
+    with path.open("r", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def now() -> str:
+    """The time in UTC, to the second, as ISO 8601."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat(timespec="seconds")

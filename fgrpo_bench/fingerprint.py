@@ -1,0 +1,80 @@
+"""Identity: the hash of what defines a result, and nothing else.
+
+The git commit, the profile, library versions and paths are recorded elsewhere, never hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fgrpo_bench.specs import EvalSpec, SweepPoint, TaskSpec, TrainSpec, to_dict
+
+RECIPE_VERSION = 1
+"""Raised when an objective, a task or the engine changes what the same spec computes."""
+
+SEED_SCHEME = "splitmix64-1"
+"""How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
+
+
+def canonical_json(value: Any) -> str:
+    """Sorted keys, no spaces, no nan: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def fingerprint(identity: Any) -> str:
+    """sha256 of the canonical JSON, 64 hex digits."""
+    return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
+
+
+def warmup_identity(train: TrainSpec, seed: int) -> dict[str, Any]:
+    """What defines a base model."""
+    return {
+        "recipe_version": RECIPE_VERSION,
+        "engine": train.engine,
+        "task": to_dict(train.task),
+        "model": to_dict(train.model),
+        "warmup": to_dict(train.warmup),
+        "seed": seed,
+    }
+
+
+def train_identity(point: SweepPoint) -> dict[str, Any]:
+    """What defines a training run: the cell, the seed and the whole training spec."""
+    return {
+        "recipe_version": RECIPE_VERSION,
+        "algorithm": to_dict(point.algorithm),
+        "group_size": point.group_size,
+        "focal_gamma": point.focal_gamma,
+        "seed": point.seed,
+        "train": to_dict(point.train),
+    }
+
+
+def evaluation_identity(evaluation: EvalSpec, task: TaskSpec) -> dict[str, Any]:
+    """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
+    return {
+        "recipe_version": RECIPE_VERSION,
+        "task": to_dict(task),
+        "benchmarks": {
+            name: {"split": benchmark.split, "n_problems": benchmark.n_problems}
+            for name, benchmark in evaluation.benchmarks.items()
+        },
+        "temperature": evaluation.temperature,
+        "top_p": evaluation.top_p,
+        "dtype": evaluation.dtype,
+        "seed": evaluation.seed,
+        "seed_scheme": SEED_SCHEME,
+    }
+
+
+def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(field, old value, new value) for every leaf in which two identities differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            path = f"{prefix}.{key}" if prefix else key
+            yield from differences(old.get(key), new.get(key), path)
+    elif old != new:
+        yield prefix, old, new

@@ -1,0 +1,32 @@
+"""Graders: pure functions from a problem and a response to a judgement.
+
+A grader never raises for any text, never runs any of it, and says `unscored` where it cannot tell.
+To add one: a module with a function `grade(problem, response) -> Grade` and a version, and a line
+in GRADERS. A version is raised with any change of judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fgrpo_bench.graders import countdown
+from fgrpo_bench.records import Grade, Problem
+
+Grader = Callable[[Problem, str], Grade]
+
+GRADERS: dict[str, tuple[int, Grader]] = {
+    "countdown": (1, countdown.grade),
+}
+
+
+def get_grader(name: str) -> Grader:
+    """The grading function; ValueError that lists the valid names."""
+    grader_version(name)
+    return GRADERS[name][1]
+
+
+def grader_version(name: str) -> str:
+    """e.g. `countdown-1`; part of every stored grade's file name."""
+    if name not in GRADERS:
+        raise ValueError(f"unknown grader {name!r}: valid ones are {', '.join(sorted(GRADERS))}")
+    return f"{name}-{GRADERS[name][0]}"

@@ -1,0 +1,47 @@
+"""Countdown arithmetic: is `6*3+5+1` built from the digits 3 2 5 6 and worth 24?
+
+The response is untrusted text: it is matched against one fixed form and computed here, digit by
+digit, with the usual precedence. Nothing of it is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fgrpo_bench.records import Grade, Problem
+
+_EXPRESSION = re.compile(r"[1-9](?:[+\-*][1-9]){0,15}")
+
+
+def grade(problem: Problem, response: str) -> Grade:
+    """Correct where the response uses each given digit once, with + - *, and reaches the target.
+
+    problem.target: digits and value, e.g. "3256-24" is the digits 3, 2, 5, 6 and the value 24.
+    """
+    digits, _, target = problem.target.partition("-")
+    answer = response.strip()
+    if not _EXPRESSION.fullmatch(answer):
+        return Grade(
+            outcome="incorrect", extracted=None, reason="no expression of digits and + - *"
+        )
+    if sorted(answer[::2]) != sorted(digits):
+        return Grade(outcome="incorrect", extracted=answer, reason="digits are not those given")
+    reached = value(answer)
+    if reached != int(target):
+        return Grade(outcome="incorrect", extracted=answer, reason=f"value is {reached}")
+    return Grade(outcome="correct", extracted=answer, reason="value is the target")
+
+
+def value(expression: str) -> int:
+    """Value of single digits joined by + - *, with the usual precedence.
+
+    >>> value("6*3+5-1")
+    22
+    """
+    total, sign, term = 0, 1, int(expression[0])
+    for operator, digit in zip(expression[1::2], expression[2::2], strict=True):
+        if operator == "*":
+            term *= int(digit)
+        else:
+            total, sign, term = total + sign * term, (1 if operator == "+" else -1), int(digit)
+    return total + sign * term

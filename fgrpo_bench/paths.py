@@ -1,0 +1,171 @@
+"""Every file name of the project, each a property of one class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StagePaths:
+    """The files of one stage (a warm-up, a training run or an evaluation)."""
+
+    folder: Path
+
+    @property
+    def spec(self) -> Path:
+        """What the stage computes, frozen before it is dispatched."""
+        return self.folder / "spec.json"
+
+    @property
+    def done(self) -> Path:
+        """The completion marker, written last."""
+        return self.folder / "DONE.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that runs the stage."""
+        return self.folder / "stage.lock"
+
+    @property
+    def progress(self) -> Path:
+        """Where the stage stands, rewritten every few seconds."""
+        return self.folder / "progress.json"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the stage's output, one file an attempt."""
+        return self.folder / "logs"
+
+    def log(self, attempt: int) -> Path:
+        """Output of one attempt, counted from 1."""
+        return self.logs / f"attempt-{attempt:03d}.log"
+
+    @property
+    def metrics(self) -> Path:
+        """Training metrics, a row a step (tables.METRICS)."""
+        return self.folder / "metrics.parquet"
+
+    def checkpoint(self, step: int) -> Path:
+        """A Hugging Face checkpoint folder."""
+        return self.folder / "checkpoints" / f"step-{step:05d}"
+
+    def state(self, slot: int) -> Path:
+        """The whole training state; two slots are written in turn, so that one is always whole."""
+        return self.folder / "state" / f"state-{slot % 2}.safetensors"
+
+    def evaluation(self, name: str, fp8: str, step: int) -> StagePaths:
+        """The evaluation of one checkpoint under one set of sampling settings."""
+        return StagePaths(self.folder / "eval" / f"{name}-{fp8}" / f"step-{step:05d}")
+
+    def benchmark(self, name: str) -> BenchmarkPaths:
+        """An evaluation's results on one benchmark."""
+        return BenchmarkPaths(self.folder / name)
+
+
+@dataclass(frozen=True)
+class BenchmarkPaths:
+    """Draws, grades and pass@k of one checkpoint on one benchmark."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> Path:
+        """What the draws were made with: digests of weights and prompts, engine fingerprint."""
+        return self.folder / "draws.json"
+
+    @property
+    def draws(self) -> Path:
+        """All draws (tables.DRAWS), once they are complete."""
+        return self.folder / "draws.parquet"
+
+    def shard(self, start: int) -> Path:
+        """Draws of one block while sampling goes on, named by the block's first number."""
+        return self.folder / "shards" / f"draws-{start:08d}.parquet"
+
+    @property
+    def shards(self) -> Path:
+        """Folder of the shards."""
+        return self.folder / "shards"
+
+    def grades(self, grader_version: str) -> Path:
+        """Judgements by one version of the grader (tables.GRADES)."""
+        return self.folder / f"grades.{grader_version}.parquet"
+
+    @property
+    def passk(self) -> Path:
+        """pass@k by problem (tables.PASSK)."""
+        return self.folder / "passk.parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPaths:
+    """One sweep of one experiment in one version.
+
+    <root>/<sweep>/<experiment>/<version>/   sweep.json  plan.json  ledger.jsonl  driver.lock  report/
+      _warmup/s<seed>/                       a stage; one for each training seed
+      <point_id>/                            a stage: spec.json  metrics.parquet  checkpoints/
+                                             state/  progress.json  logs/  stage.lock  DONE.json
+      <stage>/eval/<evaluation>-<fp8>/step-00400/             a stage: spec.json ... DONE.json
+      <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
+                                             grades.<grader_version>.parquet  passk.parquet
+    <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
+    """
+
+    root: Path
+    sweep: str
+    experiment: str
+    version: str
+
+    @property
+    def folder(self) -> Path:
+        """The address of everything in this sweep."""
+        return self.root / self.sweep / self.experiment / self.version
+
+    @property
+    def sweep_json(self) -> Path:
+        """The resolved declaration, as last run, with git commit and library versions."""
+        return self.folder / "sweep.json"
+
+    @property
+    def plan(self) -> Path:
+        """The points and stages, as last run."""
+        return self.folder / "plan.json"
+
+    @property
+    def ledger(self) -> Path:
+        """One JSON line for each start and end of an attempt at a stage; append-only."""
+        return self.folder / "ledger.jsonl"
+
+    @property
+    def driver_lock(self) -> Path:
+        """Held by the one driver of this sweep."""
+        return self.folder / "driver.lock"
+
+    @property
+    def report(self) -> Path:
+        """Folder of tables and figures."""
+        return self.folder / "report"
+
+    def warmup(self, seed: int) -> StagePaths:
+        """The supervised warm-up that all points of a seed share."""
+        return StagePaths(self.folder / "_warmup" / f"s{seed}")
+
+    def point(self, point_id: str) -> StagePaths:
+        """One training run."""
+        return StagePaths(self.folder / point_id)
+
+    @property
+    def mlflow_db(self) -> Path:
+        """SQLite file of the embedded MLflow store."""
+        return self.root / "mlflow.db"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        """Artifact folder of the embedded MLflow store."""
+        return self.root / "mlflow-artifacts"
+
+    @property
+    def mlflow_lock(self) -> Path:
+        """Held by the one process that writes to the embedded store."""
+        return self.root / "mlflow.lock"

@@ -1,0 +1,36 @@
+"""What a run is made of: problems, grades and the outcome of a stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["correct", "incorrect", "unscored"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One problem of a benchmark, e.g.
+    Problem(benchmark="countdown", problem_id="3256-24", prompt="3256=24:", target="3256=24",
+    grader="countdown")."""
+
+    benchmark: str
+    problem_id: str
+    """Stable and readable; unique within the benchmark."""
+    prompt: str
+    """What the model sees, before any chat template."""
+    target: str
+    """What the grader needs to judge a response; no prompt text."""
+    grader: str
+    """A key of fgrpo_bench.graders.GRADERS."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grade:
+    """A judgement. Unscored is not incorrect: the grader could not tell."""
+
+    outcome: Outcome
+    extracted: str | None
+    """The answer that was judged; None where there was none to find."""
+    reason: str
+    """Why, in a few words for a person."""

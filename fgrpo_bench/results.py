@@ -1,0 +1,130 @@
+"""Finding a sweep's results in its folder: the reader's side of the stored files.
+
+Report, tracking and dashboards read through here and never need the YAML that made the sweep.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.specs import method_name
+from fgrpo_bench.tables import METRICS, PASSK, read_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointResult:
+    """One training run, or the base model of one seed, and where its files are."""
+
+    point_id: str
+    algorithm: str | None
+    """None for a base model, likewise group_size and focal_gamma."""
+    group_size: int | None
+    focal_gamma: float | None
+    seed: int
+    step: int
+    """Rollout batches behind the evaluated checkpoint; 0 for a base model."""
+    train: StagePaths
+    evaluate: StagePaths
+
+    @property
+    def method(self) -> str:
+        """GRPO, F-GRPO, ...; Base for a base model."""
+        if self.algorithm is None or self.focal_gamma is None:
+            return "Base"
+        return method_name(self.algorithm, self.focal_gamma)
+
+    @property
+    def cell(self) -> tuple[str | None, int | None, float | None]:
+        """What the seeds of one table row share."""
+        return self.algorithm, self.group_size, self.focal_gamma
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the training stage has its completion marker."""
+        return self.train.done.exists()
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the evaluation stage has its completion marker."""
+        return self.evaluate.done.exists()
+
+    def metrics(self) -> pl.DataFrame:
+        """Training metrics so far (tables.METRICS); no rows where there are none."""
+        if not self.train.metrics.exists():
+            return METRICS.to_frame()
+        return read_table(self.train.metrics, METRICS)
+
+    def passk(self, benchmark: str) -> pl.DataFrame:
+        """pass@k by problem (tables.PASSK); no rows where the evaluation is not complete."""
+        path = self.evaluate.benchmark(benchmark).passk
+        if not self.is_evaluated or not path.exists():
+            return PASSK.to_frame()
+        return read_table(path, PASSK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResults:
+    """A sweep as its files tell it."""
+
+    paths: RunPaths
+    declaration: dict[str, Any] = field(repr=False)
+    """sweep.json: keys declaration, git_commit, versions, ..."""
+    points: tuple[PointResult, ...]
+    """Base models first, then the points in plan order."""
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """Names of the benchmarks the sweep evaluates on."""
+        return sorted(self.declaration["declaration"]["experiment"]["evaluation"]["benchmarks"])
+
+    @property
+    def model(self) -> str:
+        """Name of the trained model."""
+        return str(self.declaration["declaration"]["experiment"]["train"]["model"]["name"])
+
+
+def find_runs(
+    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
+) -> list[RunPaths]:
+    """Every planned run of a sweep under a root, by experiment and version, sorted by both."""
+    return [
+        RunPaths(root=root, sweep=sweep, experiment=plan.parts[-3], version=plan.parts[-2])
+        for plan in sorted((root / sweep).glob("*/*/plan.json"))
+        if experiment in (None, plan.parts[-3]) and version in (None, plan.parts[-2])
+    ]
+
+
+def default_root() -> Path:
+    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
+    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))
+
+
+def load_results(paths: RunPaths) -> SweepResults:
+    """A sweep's points from plan.json; FileNotFoundError where it was never run."""
+    if not paths.plan.exists():
+        raise FileNotFoundError(
+            f"{paths.folder} holds no plan: run `python -m sweeps run {paths.sweep}` first, or "
+            "name another root, experiment or version"
+        )
+    plan = read_json(paths.plan)
+    points = tuple(
+        PointResult(
+            point_id=cell["point_id"],
+            algorithm=cell["algorithm"],
+            group_size=cell["group_size"],
+            focal_gamma=cell["focal_gamma"],
+            seed=cell["seed"],
+            step=cell["step"],
+            train=StagePaths(paths.folder / cell["train"]),
+            evaluate=StagePaths(paths.folder / cell["evaluate"]),
+        )
+        for cell in plan["points"]
+    )
+    return SweepResults(paths=paths, declaration=read_json(paths.sweep_json), points=points)

@@ -1,0 +1,124 @@
+"""One stage, one shape: a command that does its work once, survives a kill, and says so.
+
+A stage reads `spec.json`, does nothing where its completion marker already covers that spec, and
+otherwise works and writes `DONE.json` last. Exit code 0 is done, 75 is stopped at a checkpoint and
+to be continued, anything else is failed. Only one process at a time works on a stage; a second one
+waits and then finds the marker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from fgrpo_bench.files import locked, now, read_json, write_json
+from fgrpo_bench.paths import StagePaths
+
+EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75
+PROGRESS_SECONDS = 2.0
+LOG_SECONDS = 10.0
+
+
+class Stopped(Exception):
+    """Raised by the work at a point where everything done so far is saved."""
+
+
+class StageRun:
+    """What the work of a stage may ask and tell while it runs."""
+
+    def __init__(self, paths: StagePaths) -> None:
+        self.paths = paths
+        self.stopping = False
+        self._begun = time.monotonic()
+        self._first_step: int | None = None
+        self._told = self._logged = 0.0
+
+    def request_stop(self, signum: int, _frame: object) -> None:
+        """Signal handler: let the work reach its next save."""
+        print(f"signal {signal.Signals(signum).name}: stopping at the next save", flush=True)
+        self.stopping = True
+
+    def progress(self, *, step: int, of: int, **numbers: float) -> None:
+        """Say how far the work is; cheap enough to be called at every step."""
+        clock = time.monotonic()
+        if self._first_step is None:
+            self._first_step, self._begun = step, clock
+        if clock - self._told < PROGRESS_SECONDS and step < of:
+            return
+        self._told = clock
+        made = step - self._first_step
+        eta = (clock - self._begun) / made * (of - step) if made else None
+        state = {"step": step, "of": of, "eta_seconds": eta, "time": now(), "pid": os.getpid()}
+        write_json(self.paths.progress, state | {"host": socket.gethostname()} | numbers)
+        if clock - self._logged >= LOG_SECONDS or step == of:
+            self._logged = clock
+            shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
+            left = "" if eta is None else f"  {eta:.0f} s left"
+            print(f"step {step}/{of}  {shown}{left}", flush=True)
+
+
+def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> bool:
+    """Whether the marker stands for this fingerprint and covers the target.
+
+    target: layers on top of the identity, e.g. {"n_samples": 512, "ks": [1, 256]}: an integer is
+    covered by one at least as large, a list by one that contains it, other values by equal ones.
+    """
+    if not paths.done.exists():
+        return False
+    marker = read_json(paths.done)
+    if marker["fingerprint"] != fingerprint:
+        return False
+    return all(_covers(marker["target"].get(key), wanted) for key, wanted in target.items())
+
+
+def _covers(have: Any, wanted: Any) -> bool:
+    if have is None:
+        return False
+    if isinstance(wanted, int):
+        return bool(have >= wanted)
+    if isinstance(wanted, list):
+        return set(wanted) <= set(have)
+    return bool(have == wanted)
+
+
+def run_stage(paths: StagePaths, work: Callable[[dict[str, Any], StageRun], dict[str, Any]]) -> int:
+    """Run a stage to its exit code.
+
+    work: takes the spec and the StageRun; returns facts for the marker, or raises Stopped at a
+    save. Any other exception is printed with its traceback and fails the stage.
+    """
+    begun, cpu = time.time(), time.process_time()
+    run = StageRun(paths)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, run.request_stop)
+    try:
+        with locked(paths.lock, wait=True, what=f"stage {paths.folder.name}"):
+            spec = read_json(paths.spec)
+            if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
+                print("already done", flush=True)
+                return EXIT_DONE
+            facts = work(spec, run)
+            marker = {
+                "fingerprint": spec["fingerprint"],
+                "target": spec["target"],
+                "finished": now(),
+                "finished_ms": int(time.time() * 1000),
+                "wall_seconds": round(time.time() - begun, 3),
+                "cpu_seconds": round(time.process_time() - cpu, 3),
+            }
+            write_json(paths.done, marker | facts)
+            print(f"done in {time.time() - begun:.1f} s", flush=True)
+            return EXIT_DONE
+    except Stopped as stop:
+        print(f"stopped: {stop}; run the same command again to continue", flush=True)
+        return EXIT_CONTINUE
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        return EXIT_FAILED

@@ -1,0 +1,88 @@
+"""The stored tables: schemas, and reading and writing them whole.
+
+A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop")
+A row of GRADES: ("3256-24", 7, "incorrect", "6*3+5+1", "digits are not those given", "countdown-1")
+A row of PASSK:  ("3256-24", 256, 512, 3, 0.8755...)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from fgrpo_bench.files import void, write_whole
+
+DRAWS = pl.Schema(
+    {
+        "problem_id": pl.String,
+        "draw": pl.Int64,  # 0-based within the problem
+        "seed": pl.Int64,  # the draw's own seed
+        "response": pl.String,
+        "n_tokens": pl.Int32,  # sampled tokens, the end token included
+        "finish_reason": pl.String,  # stop | length
+    }
+)
+GRADES = pl.Schema(
+    {
+        "problem_id": pl.String,
+        "draw": pl.Int64,
+        "outcome": pl.String,  # correct | incorrect | unscored
+        "extracted": pl.String,
+        "reason": pl.String,
+        "grader_version": pl.String,
+    }
+)
+PASSK = pl.Schema(
+    {
+        "problem_id": pl.String,
+        "k": pl.Int64,
+        "n_scored": pl.Int64,  # draws that the grader could judge
+        "n_correct": pl.Int64,
+        "pass_at_k": pl.Float64,  # fraction; null where n_scored < k, never 1.0
+    }
+)
+METRICS = pl.Schema(
+    {
+        "step": pl.Int64,  # rollout batch, from 1
+        "time_ms": pl.Int64,  # when it ended, milliseconds since 1970
+        "seconds": pl.Float64,  # wall time of the step
+        "reward": pl.Float64,  # share of the batch's rollouts that are correct
+        "active_fraction": pl.Float64,  # share of groups neither all right nor all wrong
+        "focal_weight": pl.Float64,  # mean over the active groups; null where there is none
+        "entropy": pl.Float64,  # nats a token, mean over sampled tokens
+        "clip_fraction": pl.Float64,  # share of active tokens whose ratio was clipped
+        "loss": pl.Float64,  # mean over the updates of the batch
+        "grad_norm": pl.Float64,  # before clipping, mean over the updates
+        "learning_rate": pl.Float64,  # of the last update
+        "response_tokens": pl.Float64,  # mean length, end token included
+        "rollouts": pl.Int64,  # sampled so far
+        "optimizer_steps": pl.Int64,  # so far
+        "eval_pass_at_1": pl.Float64,  # null at steps without evaluation
+        "eval_pass_at_n": pl.Float64,  # share of problems with any correct draw; null likewise
+    }
+)
+
+
+def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
+    """Write Parquet whole or not at all; raises where the columns are not the schema's."""
+    if frame.schema != schema:
+        raise TypeError(f"{path.name}: columns {dict(frame.schema)} are not {dict(schema)}")
+    write_whole(path, lambda aside: void(frame.write_parquet(aside)))
+
+
+def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
+    """Read Parquet; ValueError that names the file where it is damaged or another table."""
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(
+            f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): it is damaged; "
+            "delete it and run the same command again, which makes only what is missing"
+        ) from error
+    if frame.schema != schema:
+        raise ValueError(
+            f"{path} has columns {frame.columns}, but this version reads {list(schema)}: it was "
+            "written by another version; move it away and run the same command again"
+        )
+    return frame

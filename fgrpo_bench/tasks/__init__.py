@@ -1,0 +1,55 @@
+"""Tasks: generated problems with a split, demonstrations and a vocabulary.
+
+To add one: a module with a class that has the members of `Task`, and a line in TASKS. The embedded
+engine needs prompts of one length and a bound on the response; everything else is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import TaskSpec
+from fgrpo_bench.tasks.countdown import Countdown
+
+
+class Task(Protocol):
+    """What the embedded engine and the evaluators ask of a task."""
+
+    vocabulary: str
+    """The characters of prompts and responses, one token each."""
+    prompt_length: int
+    """Characters of every prompt."""
+    response_length: int
+    """Most characters of a correct response."""
+    n_train: int
+    n_heldout: int
+
+    def train_problem(self, index: int) -> Problem:
+        """Training problem 0 .. n_train - 1."""
+
+    def heldout_problem(self, index: int) -> Problem:
+        """Held-out problem 0 .. n_heldout - 1; none is a training problem."""
+
+    def demonstration(self, index: int, rng: np.random.Generator) -> str:
+        """A correct response to a training problem, drawn at random."""
+
+
+TASKS: dict[str, Callable[[TaskSpec], Task]] = {"countdown": Countdown}
+
+
+def check_task(spec: TaskSpec) -> None:
+    """ValueError that lists the valid names."""
+    if spec.name not in TASKS:
+        raise ValueError(f"unknown task {spec.name!r}: valid ones are {', '.join(sorted(TASKS))}")
+
+
+@lru_cache(maxsize=4)
+def make_task(spec: TaskSpec) -> Task:
+    """The task of a spec."""
+    check_task(spec)
+    return TASKS[spec.name](spec)

@@ -1,0 +1,103 @@
+"""Countdown arithmetic: reach a target from given digits, each used once, with + - *.
+
+A prompt is `3256=24:` and a correct response `6*3+5+1`... or one of the other expressions that reach
+24; most problems have several, of very different probability under a trained policy, which is
+where a lost rare solution shows. Problems are (multiset of digits, target); their digits stand in
+one random order. Everything follows from the spec's seed.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, permutations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import TaskSpec
+
+OPERATORS = "+-*"
+
+
+class Countdown:
+    """All solvable problems of a spec, split by its seed; see fgrpo_bench.tasks.Task."""
+
+    vocabulary = "0123456789+-*=:"
+
+    def __init__(self, spec: TaskSpec) -> None:
+        self.prompt_length = spec.n_digits + 4
+        self.response_length = 2 * spec.n_digits - 1
+        self._digits, self._targets, self._solutions, self._starts = _enumerate(spec)
+        rng = np.random.default_rng([spec.seed, spec.n_digits, spec.max_target])
+        order = rng.permutation(len(self._targets))
+        self._shuffled = rng.permuted(self._digits, axis=1)
+        self.n_heldout = int(len(order) * spec.heldout_fraction)
+        self.n_train = len(order) - self.n_heldout
+        self._heldout, self._train = order[: self.n_heldout], order[self.n_heldout :]
+
+    def train_problem(self, index: int) -> Problem:
+        """Training problem 0 .. n_train - 1."""
+        return self._problem(int(self._train[index]))
+
+    def heldout_problem(self, index: int) -> Problem:
+        """Held-out problem 0 .. n_heldout - 1."""
+        return self._problem(int(self._heldout[index]))
+
+    def demonstration(self, index: int, rng: np.random.Generator) -> str:
+        """One of the training problem's solutions, all equally likely."""
+        return str(rng.choice(self.solutions(int(self._train[index]))))
+
+    def solutions(self, item: int) -> list[str]:
+        """Every correct response to an item of the enumeration."""
+        rows = self._solutions[self._starts[item] : self._starts[item + 1]]
+        return ["".join(map(chr, row)) for row in rows]
+
+    def _problem(self, item: int) -> Problem:
+        digits, target = "".join(map(str, self._shuffled[item])), self._targets[item]
+        return Problem(
+            benchmark="countdown",
+            problem_id=f"{digits}-{target:02d}",
+            prompt=f"{digits}={target:02d}:",
+            target=f"{digits}-{target:02d}",
+            grader="countdown",
+        )
+
+
+def _enumerate(
+    spec: TaskSpec,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+    """Digits [items, n] in rising order, targets [items], solutions as ASCII rows [all, 2n - 1]
+    sorted by item, and where each item's solutions start [items + 1]."""
+    n = spec.n_digits
+    bags = np.array(list(combinations_with_replacement(range(1, 10), n)))
+    orders = np.array(list(permutations(range(n))))
+    operators = np.array(list(product(range(3), repeat=n - 1)))
+    digits = bags[:, orders][:, :, None, :].repeat(len(operators), 2).reshape(-1, n)
+    signs = np.broadcast_to(operators, (len(bags) * len(orders), *operators.shape))
+    signs = signs.reshape(-1, n - 1)
+    bag = np.repeat(np.arange(len(bags)), len(orders) * len(operators))
+    reached = _values(digits, signs)
+    keep = (reached >= 1) & (reached <= spec.max_target)
+    digits, signs, item = digits[keep], signs[keep], bag[keep] * 100 + reached[keep]
+    text = np.empty((len(item), 2 * n - 1), np.uint8)
+    text[:, ::2] = digits + ord("0")
+    text[:, 1::2] = np.frombuffer(OPERATORS.encode(), np.uint8)[signs]
+    code = item.copy()
+    for column in text.T:  # equal digits give the same text twice: count each once
+        code = code * 16 + (column & 15)
+    _, first = np.unique(code, return_index=True)
+    item, text = item[first], text[first]
+    keys, starts = np.unique(item, return_index=True)
+    return bags[keys // 100], keys % 100, text, np.append(starts, len(item))
+
+
+def _values(digits: NDArray[np.int64], operators: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Values of expressions [rows, n] with operator numbers [rows, n - 1], usual precedence."""
+    total = np.zeros(len(digits), np.int64)
+    sign, term = np.ones(len(digits), np.int64), digits[:, 0].copy()
+    for i in range(operators.shape[1]):
+        times = operators[:, i] == OPERATORS.index("*")
+        total = np.where(times, total, total + sign * term)
+        sign = np.where(times, sign, np.where(operators[:, i] == OPERATORS.index("-"), -1, 1))
+        term = np.where(times, term * digits[:, i + 1], digits[:, i + 1])
+    return total + sign * term

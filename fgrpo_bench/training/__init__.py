@@ -1,0 +1,1 @@
+"""Training: group advantages, objectives and engines. The only part that imports torch."""
