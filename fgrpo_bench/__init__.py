@@ -8,4 +8,4 @@ from fgrpo_bench.focal import focal_weight
 from fgrpo_bench.passk import pass_at_k
 
 __version__ = "0.1.0"
-__all__ = ["focal_weight", "pass_at_k", "__version__"]
+__all__ = ["__version__", "focal_weight", "pass_at_k"]

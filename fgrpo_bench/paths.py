@@ -102,7 +102,8 @@ class BenchmarkPaths:
 class RunPaths:
     """One sweep of one experiment in one version.
 
-    <root>/<sweep>/<experiment>/<version>/   sweep.json  plan.json  ledger.jsonl  driver.lock  report/
+    <root>/<sweep>/<experiment>/<version>/   sweep.json  plan.json  ledger.jsonl
+                                             driver.lock  report/
       _warmup/s<seed>/                       a stage; one for each training seed
       <point_id>/                            a stage: spec.json  metrics.parquet  checkpoints/
                                              state/  progress.json  logs/  stage.lock  DONE.json

@@ -1,4 +1,4 @@
-"""Countdown arithmetic: is `6*3+5+1` built from the digits 3 2 5 6 and worth 24?
+"""Countdown arithmetic: is `5*2*3-6` built from the digits 3 2 5 6 and worth 24?
 
 The response is untrusted text: it is matched against one fixed form and computed here, digit by
 digit, with the usual precedence. Nothing of it is ever evaluated.

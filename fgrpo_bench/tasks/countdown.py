@@ -1,9 +1,9 @@
 """Countdown arithmetic: reach a target from given digits, each used once, with + - *.
 
-A prompt is `3256=24:` and a correct response `6*3+5+1`... or one of the other expressions that reach
-24; most problems have several, of very different probability under a trained policy, which is
-where a lost rare solution shows. Problems are (multiset of digits, target); their digits stand in
-one random order. Everything follows from the spec's seed.
+A prompt is `3256=24:` and a correct response is `5*2*3-6` or another expression that reaches 24;
+most problems have several, of very different probability under a trained policy, which is where a
+lost rare solution shows. Problems are (multiset of digits, target); their digits stand in one
+random order. Everything follows from the spec's seed.
 """
 
 from __future__ import annotations
