@@ -1,0 +1,147 @@
+"""A finished sweep on disk with planted truths, written through the project's own types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench import config
+from fgrpo_bench.files import now, write_json
+from fgrpo_bench.passk import pass_at_k
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.specs import to_dict
+from fgrpo_bench.tables import METRICS, PASSK, write_table
+from sweeps.plan import make_plan, plan_record
+
+SMALL = [
+    "experiment.evaluation.n_samples=64",
+    "experiment.evaluation.ks=[1,8,32]",
+    "experiment.evaluation.benchmarks.countdown.n_problems=24",
+    "experiment.train.steps=20",
+]
+"""Overrides that keep a synthetic sweep small."""
+
+SuccessRates = Callable[[PointResult, np.random.Generator, int], np.ndarray]
+
+
+def falling_with_group_size(
+    point: PointResult, rng: np.random.Generator, n_problems: int
+) -> np.ndarray:
+    """Success rates [n_problems]: problems drop to zero as N grows, fewer under focal weighting."""
+    base = np.random.default_rng(1).beta(0.4, 1.2, n_problems)
+    if point.group_size is None or point.focal_gamma is None:
+        return base
+    lost = 0.03 * point.group_size / (1 + 4 * point.focal_gamma)
+    kept = np.random.default_rng([2, point.seed]).random(n_problems) > min(lost, 0.8)
+    return np.where(kept, np.minimum(1.5 * base, 0.98), 0.0)
+
+
+def write_sweep(
+    root: Path,
+    sweep: str = "groupsize",
+    overrides: list[str] | None = None,
+    success_rates: SuccessRates = falling_with_group_size,
+) -> SweepResults:
+    """Write plan, specs, metrics, markers and pass@k of a whole sweep and load it back."""
+    declaration = config.load(sweep, [*(SMALL if overrides is None else overrides)])
+    plan = make_plan(declaration)
+    paths = RunPaths(
+        root=root,
+        sweep=sweep,
+        experiment=declaration.experiment.name,
+        version=declaration.version,
+    )
+    write_json(paths.plan, plan_record(plan))
+    write_json(
+        paths.sweep_json,
+        {
+            "declaration": to_dict(declaration),
+            "git_commit": "0" * 40,
+            "git_dirty": False,
+            "versions": {"python": "3.11.0", "torch": "2.13.0"},
+            "created": now(),
+        },
+    )
+    for stage in plan.stages:
+        write_json(paths.folder / stage.name / "spec.json", stage.spec)
+    for point in load_results(paths).points:
+        _finish(point, declaration.experiment.evaluation.ks, success_rates)
+    return load_results(paths)
+
+
+def _finish(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRates) -> None:
+    spec = _spec(point.evaluate.spec)
+    evaluation = spec["evaluation"]
+    rng = np.random.default_rng([3, point.seed, point.group_size or 0])
+    for name, benchmark in evaluation["benchmarks"].items():
+        n, problems = evaluation["n_samples"], benchmark["n_problems"]
+        correct = rng.binomial(n, success_rates(point, rng, problems))
+        table = pl.DataFrame(
+            {
+                "problem_id": np.tile([f"p{i:03d}" for i in range(problems)], len(ks)),
+                "k": np.repeat(ks, problems),
+                "n_scored": np.full(problems * len(ks), n),
+                "n_correct": np.tile(correct, len(ks)),
+                "pass_at_k": np.concatenate(
+                    [pass_at_k(n_samples=n, n_correct=correct, k=k) for k in ks]
+                ),
+            },
+            schema=PASSK,
+        )
+        write_table(point.evaluate.benchmark(name).passk, table, PASSK)
+    if point.algorithm is not None:
+        write_table(point.train.metrics, metrics(point.step, point.seed), METRICS)
+    for stage in (point.train, point.evaluate):
+        marker = _spec(stage.spec)
+        write_json(
+            stage.done,
+            {
+                "fingerprint": marker["fingerprint"],
+                "target": marker["target"],
+                "finished": "2026-01-02T03:04:05+00:00",
+                "finished_ms": 1767323045000,
+                "wall_seconds": 12.5,
+                "cpu_seconds": 11.25,
+            },
+        )
+
+
+def metrics(steps: int, seed: int) -> pl.DataFrame:
+    """Training metrics (tables.METRICS) of a run whose reward rises."""
+    rng = np.random.default_rng(seed)
+    step = np.arange(1, steps + 1)
+    every = step % 5 == 0
+    return (
+        pl.DataFrame(
+            {
+                "step": step,
+                "time_ms": 1767323000000 + 100 * step,
+                "seconds": rng.uniform(0.05, 0.1, steps),
+                "reward": 0.15 + 0.1 * step / steps + rng.normal(0, 0.01, steps),
+                "active_fraction": 0.6 + rng.normal(0, 0.02, steps),
+                "focal_weight": 0.7 + rng.normal(0, 0.02, steps),
+                "entropy": 0.5 - 0.2 * step / steps,
+                "clip_fraction": rng.uniform(0.0, 0.1, steps),
+                "loss": rng.normal(0, 0.01, steps),
+                "grad_norm": rng.uniform(0.5, 1.0, steps),
+                "learning_rate": np.full(steps, 2e-4),
+                "response_tokens": np.full(steps, 8.0),
+                "rollouts": 256 * step,
+                "optimizer_steps": 2 * step,
+                "eval_pass_at_1": np.where(every, 0.2, np.nan),
+                "eval_pass_at_n": np.where(every, 0.8, np.nan),
+            }
+        )
+        .with_columns(pl.col("eval_pass_at_1", "eval_pass_at_n").fill_nan(None))
+        .cast(dict(METRICS))
+    )
+
+
+def _spec(path: Path) -> dict:
+    import json
+
+    return json.loads(path.read_text())
