@@ -21,8 +21,8 @@ from fgrpo_bench.training.embedded.model import Policy
 from fgrpo_bench.training.embedded.session import Session, engine_facts
 from fgrpo_bench.training.embedded.tokenizer import EOS, Tokenizer
 
-RISE = 100
-"""Steps of linear learning-rate warm-up."""
+RISE_UNTIL = 0.2
+"""Share of the steps over which the learning rate rises linearly."""
 FALL_FROM, FLOOR = 0.7, 0.05
 """From the share FALL_FROM of the steps on, the learning rate falls linearly, to FLOOR at least."""
 
@@ -67,4 +67,4 @@ def warm_up(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
 def learning_rate(step: int, warmup: WarmupSpec) -> float:
     """Learning rate of a warm-up step, counted from 1."""
     left = (warmup.steps - step) / ((1 - FALL_FROM) * warmup.steps)
-    return warmup.learning_rate * min(1.0, step / RISE, max(FLOOR, left))
+    return warmup.learning_rate * min(1.0, step / (RISE_UNTIL * warmup.steps), max(FLOOR, left))
