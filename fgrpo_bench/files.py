@@ -76,11 +76,13 @@ def read_json(path: Path) -> Any:
 
 
 def append_line(path: Path, value: Any) -> None:
-    """Append one JSON line with a single write and fsync it."""
+    """Append one JSON line with a single write and fsync it, after closing a line cut short."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(handle, (json.dumps(value, allow_nan=False) + "\n").encode())
+        size = os.fstat(handle).st_size
+        start = "" if size == 0 or os.pread(handle, 1, size - 1) == b"\n" else "\n"
+        os.write(handle, (start + json.dumps(value, allow_nan=False) + "\n").encode())
         os.fsync(handle)
     finally:
         os.close(handle)
