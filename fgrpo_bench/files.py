@@ -8,10 +8,11 @@ import json
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -112,7 +113,7 @@ def locked(path: Path, *, wait: bool, what: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(file)
         except BlockingIOError:
             holder = lock_holder(path)
             if not wait:
@@ -127,6 +128,16 @@ def locked(path: Path, *, wait: bool, what: str) -> Iterator[None]:
         file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now()}))
         file.flush()
         yield
+
+
+def _take(file: TextIO) -> None:
+    """Lock at once or raise BlockingIOError; outlast `is_locked`, which holds it an instant."""
+    for pause in (0.01, 0.05, 0.2):
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def lock_holder(path: Path) -> dict[str, Any]:
