@@ -80,9 +80,9 @@ class BenchmarkPaths:
         """All draws (tables.DRAWS), once they are complete."""
         return self.folder / "draws.parquet"
 
-    def shard(self, start: int) -> Path:
-        """Draws of one block while sampling goes on, named by the block's first number."""
-        return self.folder / "shards" / f"draws-{start:08d}.parquet"
+    def shard(self, first_draw: int, first_problem: int) -> Path:
+        """Draws of one block while sampling goes on, named by where the block begins."""
+        return self.shards / f"draws-{first_draw:06d}-{first_problem:06d}.parquet"
 
     @property
     def shards(self) -> Path:
