@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -77,12 +78,20 @@ def read_json(path: Path) -> Any:
 
 
 def append_line(path: Path, value: Any) -> None:
-    """Append one JSON line with a single write and fsync it."""
+    """Append one JSON line with a single write and fsync it; OSError names the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    line = (json.dumps(value, allow_nan=False) + "\n").encode()
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(handle, (json.dumps(value, allow_nan=False) + "\n").encode())
+        if os.write(handle, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(handle)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot append to {path}: {error.strerror}; nothing was lost, free some space and "
+            "run the same command again",
+        ) from error
     finally:
         os.close(handle)
 
