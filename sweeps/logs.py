@@ -36,10 +36,10 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
         events = ledger.read(paths.ledger)
         begun = [event.stage for event in events if event.event == "start" and event.stage in own]
         return own[begun[-1]] if begun else next(iter(own.values()))
-    needed = {need: stages[need] for stage in own.values() for need in stage["needs"]}
-    for stage in (own | needed).values():
-        if stage["kind"] == kind:
-            return stage
+    needs = [need for stage in own.values() for need in stage["needs"]]
+    for name in [*own, *needs]:
+        if stages[name]["kind"] == kind:
+            return stages[name]
     kinds = ", ".join(stage["kind"] for stage in own.values())
     raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
 

@@ -93,7 +93,7 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
         for point in found["points"]
     ]
     left = found["stages_to_run"]
-    kinds = ", ".join(counted(left[kind], noun) for kind, noun in NOUNS.items())
+    kinds = [counted(left[kind], noun) for kind, noun in NOUNS.items() if left[kind]]
     done = found["stages_total"] - sum(left.values())
     return "\n".join(
         [
@@ -104,7 +104,8 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
             table([*header, "evaluate"], rows),
             "",
             f"{counted(found['points_total'], 'point')}, "
-            f"{counted(found['stages_total'], 'stage')}: {done} done, {kinds} to run",
+            f"{counted(found['stages_total'], 'stage')}: {done} done, "
+            + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             cost_words(found["cost"]),
         ]
     )
