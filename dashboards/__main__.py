@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fgrpo_bench.results import default_root
+from fgrpo_bench.paths import default_root
 
 EXAMPLES = """examples:
   python -m dashboards mlflow                       sync every sweep, serve on 127.0.0.1:5000

@@ -1,7 +1,8 @@
-"""Every file name of the project, each a property of one class."""
+"""Every file name of the project, each a property of one class, and finding runs by their files."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,9 +80,9 @@ class BenchmarkPaths:
         """All draws (tables.DRAWS), once they are complete."""
         return self.folder / "draws.parquet"
 
-    def shard(self, start: int) -> Path:
-        """Draws of one block while sampling goes on, named by the block's first number."""
-        return self.folder / "shards" / f"draws-{start:08d}.parquet"
+    def shard(self, first_draw: int, first_problem: int) -> Path:
+        """Draws of one block while sampling goes on, named by where the block begins."""
+        return self.shards / f"draws-{first_draw:06d}-{first_problem:06d}.parquet"
 
     @property
     def shards(self) -> Path:
@@ -170,3 +171,24 @@ class RunPaths:
     def mlflow_lock(self) -> Path:
         """Held by the one process that writes to the embedded store."""
         return self.root / "mlflow.lock"
+
+
+def find_runs(
+    root: Path,
+    sweep: str | None = None,
+    *,
+    experiment: str | None = None,
+    version: str | None = None,
+) -> list[RunPaths]:
+    """Every planned run under a root, sorted by sweep, experiment and version; None is any."""
+    return [
+        RunPaths(root=root, sweep=name, experiment=parts[0], version=parts[1])
+        for plan in sorted(root.glob("*/*/*/plan.json"))
+        for name, *parts, _ in [plan.parts[-4:]]
+        if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
+    ]
+
+
+def default_root() -> Path:
+    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
+    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))

@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fgrpo_bench.results import default_root, find_runs
-from fgrpo_bench.tracking.sync import sync_all
+from fgrpo_bench.paths import default_root, find_runs
 
 EXAMPLES = """examples:
   python -m fgrpo_bench.tracking sync                    every sweep under the root
@@ -32,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
             "`python -m sweeps run <sweep>` first, or name another --root",
             file=sys.stderr,
         )
+    from fgrpo_bench.tracking.sync import sync_all
+
     try:
         results = sync_all(runs, tracking_uri=arguments.tracking_uri)
     except KeyboardInterrupt:

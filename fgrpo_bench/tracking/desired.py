@@ -191,7 +191,7 @@ def _params(
 def _tags(
     results: SweepResults, point: PointResult, train: dict[str, Any], evaluation: dict[str, Any]
 ) -> dict[str, str]:
-    paths, commit = results.paths, results.declaration["git_commit"]
+    paths, recorded = results.paths, results.declaration
     tags = {
         "sweep": paths.sweep,
         "experiment": paths.experiment,
@@ -205,8 +205,10 @@ def _tags(
         "mlflow.source.name": f"sweeps run {paths.sweep}",
         "mlflow.source.type": "LOCAL",
     }
-    if commit is not None:
+    if recorded["git_commit"] is not None:
+        commit = recorded["git_commit"]
         tags |= {"git_commit": commit, "mlflow.source.git.commit": commit}
+        tags["git_dirty"] = str(recorded["git_dirty"]).lower()
     return tags
 
 

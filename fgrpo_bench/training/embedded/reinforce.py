@@ -1,0 +1,263 @@
+"""Reinforcement learning with verifiable rewards, on-policy, in one process.
+
+Prompts, rollouts and updates all follow from the seed and the counters, never from a random
+generator's hidden state: a killed run that goes on ends with bit-identical weights (same machine,
+same thread count).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.focal import focal_weight
+from fgrpo_bench.graders import get_grader
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.records import Problem
+from fgrpo_bench.seeds import draw_seeds, stream
+from fgrpo_bench.specs import SweepPoint, from_dict
+from fgrpo_bench.stage import StageRun
+from fgrpo_bench.tasks import Task, make_task
+from fgrpo_bench.training.advantages import (
+    action_mask,
+    group_advantages,
+    is_active,
+    success_rate,
+)
+from fgrpo_bench.training.embedded.checkpoint import load_checkpoint, save_checkpoint
+from fgrpo_bench.training.embedded.model import Policy
+from fgrpo_bench.training.embedded.sampling import sample
+from fgrpo_bench.training.embedded.session import Session, engine_facts
+from fgrpo_bench.training.embedded.tokenizer import EOS, PAD, Tokenizer
+from fgrpo_bench.training.objectives import aggregate, token_losses
+
+MAX_ROUNDS = 8
+"""Rollout rounds a step under dynamic sampling before it trains on what it has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollouts:
+    """A batch of groups; G groups of N completions of length L over prompts of length S."""
+
+    prompts: Tensor
+    """int64 [G, S]."""
+    tokens: Tensor
+    """int64 [G, N, L]."""
+    log_probs: Tensor
+    """float32 [G, N, L]; under the policy that sampled them."""
+    entropies: Tensor
+    """float32 [G, N, L]."""
+    rewards: Tensor
+    """float32 [G, N]; 1 is correct."""
+
+    def take(self, groups: Tensor) -> Rollouts:
+        """Some of the groups, by index or bool mask."""
+        return Rollouts(**{name: value[groups] for name, value in vars(self).items()})
+
+    @property
+    def mask(self) -> Tensor:
+        """Which positions are actions; bool [G, N, L]."""
+        return action_mask(self.tokens.flatten(0, 1), eos=EOS, pad=PAD).view(self.tokens.shape)
+
+
+class Learner:
+    """The pieces of one training run."""
+
+    def __init__(self, point: SweepPoint, session: Session, tokenizer: Tokenizer) -> None:
+        self.point, self.session, self.tokenizer = point, session, tokenizer
+        self.policy: Policy = session.policy
+        self.task: Task = make_task(point.train.task)
+        self.device = str(next(self.policy.parameters()).device)
+
+    def problems(self, count: int) -> list[Problem]:
+        """The next training problems: epoch after epoch, each in its own random order."""
+        start, n = self.session.counters.cursor, self.task.n_train
+        self.session.counters = replace(self.session.counters, cursor=start + count)
+        orders = {
+            epoch: np.random.default_rng([self.point.seed, 2, epoch]).permutation(n)
+            for epoch in range(start // n, (start + count - 1) // n + 1)
+        }
+        return [
+            self.task.train_problem(int(orders[i // n][i % n])) for i in range(start, start + count)
+        ]
+
+    def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
+        """n graded completions a problem."""
+        names = [problem.problem_id for problem in problems]
+        seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
+        prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
+        drawn = sample(
+            self.policy,
+            prompts.to(self.device),
+            seeds,
+            length=self.task.response_length + 1,
+            temperature=self.point.train.temperature,
+        )
+        texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
+        rewards = torch.empty(len(problems), n)
+        for i, problem in enumerate(problems):
+            grade = get_grader(problem.grader)
+            for j in range(n):
+                rewards[i, j] = grade(problem, texts[i * n + j]).outcome == "correct"
+        shape = (len(problems), n, drawn.tokens.shape[1])
+        return Rollouts(
+            prompts=prompts.to(self.device),
+            tokens=drawn.tokens.view(shape),
+            log_probs=drawn.log_probs.view(shape),
+            entropies=drawn.entropies.view(shape),
+            rewards=rewards.to(self.device),
+        )
+
+    def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
+        """The batch to train on, and everything sampled for it.
+
+        They differ under dynamic sampling only: there, further prompts are drawn until the batch
+        holds as many active groups as it should have prompts, or MAX_ROUNDS rounds are over.
+        """
+        wanted, n = self.point.prompts_per_step, self.point.group_size
+        sampled = self._count(self.draw(self.problems(wanted), n, "rollout", step))
+        if not self.point.algorithm.dynamic_sampling:
+            return sampled, sampled
+        for extra in range(1, MAX_ROUNDS):
+            missing = wanted - int(is_active(sampled.rewards).sum())
+            if missing <= 0:
+                break
+            more = self._count(self.draw(self.problems(wanted), n, f"rollout-{extra}", step))
+            parts = zip(vars(sampled).items(), vars(more).values(), strict=True)
+            sampled = Rollouts(**{name: torch.cat([a, b]) for (name, a), b in parts})
+        active = is_active(sampled.rewards).nonzero()[:, 0]
+        return sampled.take(active[:wanted]), sampled
+
+    def _count(self, rollouts: Rollouts) -> Rollouts:
+        counters = self.session.counters
+        made = counters.rollouts + rollouts.rewards.numel()
+        self.session.counters = replace(counters, rollouts=made)
+        return rollouts
+
+    def learn(self, batch: Rollouts) -> dict[str, float]:
+        """The updates of one batch; means over them of loss, gradient norm and clipping."""
+        losses, norms, clipped, tokens = [], [], 0.0, 0
+        rate = 0.0
+        for groups in np.array_split(
+            np.arange(len(batch.rewards)), self.point.train.updates_per_batch
+        ):
+            part = batch.take(torch.from_numpy(groups).to(self.device))
+            active = is_active(part.rewards)
+            if not bool(active.any()):
+                continue  # no group has a gradient: no update, and no step for the optimizer
+            loss, n_clipped, n_tokens = self.loss(part, active)
+            rate = self._learning_rate()
+            norms.append(self.session.update(loss, rate))
+            losses.append(loss.item())
+            clipped, tokens = clipped + n_clipped, tokens + n_tokens
+        return {
+            "loss": float(np.mean(losses)) if losses else 0.0,
+            "grad_norm": float(np.mean(norms)) if norms else 0.0,
+            "clip_fraction": clipped / tokens if tokens else 0.0,
+            "learning_rate": rate,
+        }
+
+    def loss(self, part: Rollouts, active: Tensor) -> tuple[Tensor, float, int]:
+        """Loss of a mini-batch, its clipped tokens, and the tokens of its active groups.
+
+        Groups without a gradient skip the forward pass but count in the mean over tokens.
+        """
+        used = part.take(active)
+        size = self.point.group_size
+        tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
+        logits = self.policy.completion_logits(used.prompts, tokens, size)
+        scaled = logits.float() / self.point.train.temperature
+        log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
+        advantages = group_advantages(used.rewards, self.point.focal_gamma).view(-1, 1)
+        losses, clipped = token_losses(
+            log_probs, used.log_probs.flatten(0, 1), advantages, self.point.algorithm
+        )
+        loss = aggregate(
+            losses,
+            mask,
+            algorithm=self.point.algorithm,
+            batch_tokens=int(part.mask.sum()),
+            batch_sequences=part.rewards.numel(),
+        )
+        return loss, float((clipped & mask).sum()), int(mask.sum())
+
+    def _learning_rate(self) -> float:
+        train, update = self.point.train, self.session.counters.optimizer_steps + 1
+        return train.learning_rate * min(1.0, update / max(1, train.lr_warmup_updates))
+
+    def evaluate(self, step: int) -> tuple[float, float]:
+        """(pass@1, share of problems with any correct draw) on the first held-out problems."""
+        train = self.point.train
+        problems = [self.task.heldout_problem(i) for i in range(train.eval_n_problems)]
+        rewards = self.draw(problems, train.eval_n_samples, "evaluate", step).rewards
+        return float(rewards.mean()), float(rewards.amax(1).mean())
+
+
+def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
+    """Run a training stage; returns facts for its completion marker."""
+    point = from_dict(SweepPoint, spec["point"])
+    train = point.train
+    base = StagePaths((run.paths.folder / spec["base"]).resolve())
+    digest = read_json(base.done)["weights_sha256"]
+    policy, tokenizer = load_checkpoint(base.checkpoint(0), device, digest)
+    session = Session(
+        policy,
+        run=run,
+        fingerprint=spec["fingerprint"],
+        learning_rate=train.learning_rate,
+        betas=(train.beta1, train.beta2),
+        weight_decay=train.weight_decay,
+        grad_clip=train.grad_clip,
+    )
+    learner = Learner(point, session, tokenizer)
+    for step in session.steps(train.steps):
+        begun = time.perf_counter()
+        batch, sampled = learner.rollouts(step)
+        learned = learner.learn(batch)
+        measured = measure(sampled, point.focal_gamma)
+        row = {
+            "step": step,
+            "seconds": time.perf_counter() - begun,
+            **measured,
+            **learned,
+            "rollouts": session.counters.rollouts,
+            "optimizer_steps": session.counters.optimizer_steps,
+            "eval_pass_at_1": None,
+            "eval_pass_at_n": None,
+        }
+        if train.eval_every and step % train.eval_every == 0:
+            row["eval_pass_at_1"], row["eval_pass_at_n"] = learner.evaluate(step)
+        session.metrics.append(row | {"time_ms": int(time.time() * 1000)})
+        if step % train.save_every == 0 and step < train.steps:
+            save_checkpoint(run.paths.checkpoint(step), policy, tokenizer)
+        run.progress(step=step, of=train.steps, reward=float(sampled.rewards.mean()))
+    weights = save_checkpoint(run.paths.checkpoint(train.steps), policy, tokenizer)
+    session.write_metrics()
+    session.discard_state()
+    return {
+        "step": train.steps,
+        "weights_sha256": weights,
+        "resumed_at": session.resumed_at,
+        "rollouts": session.counters.rollouts,
+        "optimizer_steps": session.counters.optimizer_steps,
+        "engine": engine_facts(device),
+    }
+
+
+def measure(rollouts: Rollouts, focal_gamma: float) -> dict[str, float | None]:
+    """Metrics of a batch as sampled (tables.METRICS)."""
+    active, mask = is_active(rollouts.rewards), rollouts.mask
+    weights = focal_weight(success_rate(rollouts.rewards[active]), focal_gamma)
+    return {
+        "reward": float(rollouts.rewards.mean()),
+        "active_fraction": float(active.float().mean()),
+        "focal_weight": float(weights.mean()) if len(weights) else None,
+        "entropy": float((rollouts.entropies * mask).sum() / mask.sum()),
+        "response_tokens": float(mask.sum() / rollouts.rewards.numel()),
+    }
