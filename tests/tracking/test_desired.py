@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import polars as pl
 import pytest
@@ -204,3 +206,11 @@ def test_a_sweep_that_was_never_run_is_refused(results):
     results.paths.plan.unlink()
     with pytest.raises(FileNotFoundError, match="holds no plan"):
         desired_experiment(results.paths)
+
+
+def test_neither_mlflow_nor_its_database_is_loaded_before_a_sync():
+    modules = "fgrpo_bench.tracking.sync, dashboards.mlflow_ui"
+    code = f"import {modules}, sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "polars" in done.stdout.split()
+    assert not {"mlflow", "sqlalchemy"} & set(done.stdout.split())
