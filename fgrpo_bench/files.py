@@ -78,11 +78,16 @@ def read_json(path: Path) -> Any:
 
 
 def append_line(path: Path, value: Any) -> None:
-    """Append one JSON line with a single write and fsync it; OSError names the file."""
+    """Append one JSON line with one write and fsync it, after closing a line cut short.
+
+    OSError names the file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = (json.dumps(value, allow_nan=False) + "\n").encode()
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
+        size = os.fstat(handle).st_size
+        start = "" if size == 0 or os.pread(handle, 1, size - 1) == b"\n" else "\n"
+        line = (start + json.dumps(value, allow_nan=False) + "\n").encode()
         if os.write(handle, line) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(handle)
