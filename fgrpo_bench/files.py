@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -76,12 +78,25 @@ def read_json(path: Path) -> Any:
 
 
 def append_line(path: Path, value: Any) -> None:
-    """Append one JSON line with a single write and fsync it."""
+    """Append one JSON line with one write and fsync it, after closing a line cut short.
+
+    OSError names the file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(handle, (json.dumps(value, allow_nan=False) + "\n").encode())
+        size = os.fstat(handle).st_size
+        start = "" if size == 0 or os.pread(handle, 1, size - 1) == b"\n" else "\n"
+        line = (start + json.dumps(value, allow_nan=False) + "\n").encode()
+        if os.write(handle, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(handle)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot append to {path}: {error.strerror}; nothing was lost, free some space and "
+            "run the same command again",
+        ) from error
     finally:
         os.close(handle)
 
@@ -112,7 +127,7 @@ def locked(path: Path, *, wait: bool, what: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(file)
         except BlockingIOError:
             holder = lock_holder(path)
             if not wait:
@@ -127,6 +142,16 @@ def locked(path: Path, *, wait: bool, what: str) -> Iterator[None]:
         file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now()}))
         file.flush()
         yield
+
+
+def _take(file: TextIO) -> None:
+    """Lock at once or raise BlockingIOError; outlast `is_locked`, which holds it an instant."""
+    for pause in (0.01, 0.05, 0.2):
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def lock_holder(path: Path) -> dict[str, Any]:

@@ -43,31 +43,40 @@ def pass_at_k(*, n_samples: Any, n_correct: Any, k: Any) -> Any:
     >>> pass_at_k(n_samples=4, n_correct=1, k=2)
     0.5
     """
-    n, c, kk = np.broadcast_arrays(
-        _integers("n_samples", n_samples), _integers("n_correct", n_correct), _integers("k", k)
+    n, c, kk = (
+        _integers(name, value)
+        for name, value in (("n_samples", n_samples), ("n_correct", n_correct), ("k", k))
     )
-    if n.size and (n.min() < 0 or c.min() < 0 or (c > n).any()):
-        row = np.flatnonzero(((n < 0) | (c < 0) | (c > n)).ravel())[0]
-        raise ValueError(
-            f"n_correct={c.ravel()[row]} of n_samples={n.ravel()[row]}: counts must satisfy "
-            "0 <= n_correct <= n_samples; count each draw once"
-        )
     if kk.size and kk.min() < 1:
         raise ValueError(f"k={kk.min()}: k is a number of draws and must be at least 1")
-    out = np.empty(n.shape)
-    pairs, index = np.unique(np.stack([n.ravel(), kk.ravel()], 1), axis=0, return_inverse=True)
-    flat, counts = out.reshape(-1), c.ravel()
-    if len(pairs) == 1:
-        flat[:] = pass_at_k_table(int(pairs[0, 0]), int(pairs[0, 1]))[counts]
+    if c.size and (c.min() < 0 or n.min() < 0 or np.any(c > n)):
+        pairs = np.stack([a.ravel() for a in np.broadcast_arrays(n, c)], 1)
+        wrong = pairs[(pairs[:, 1] < 0) | (pairs[:, 1] > pairs[:, 0])][0]
+        raise ValueError(
+            f"n_correct={wrong[1]} of n_samples={wrong[0]}: counts must satisfy "
+            "0 <= n_correct <= n_samples; count each draw once"
+        )
+    if n.size == 1 and kk.size == 1:
+        shape = np.broadcast_shapes(n.shape, c.shape, kk.shape)
+        out = pass_at_k_table(int(n.item()), int(kk.item()))[c].reshape(shape)
     else:
-        for i, (pair_n, pair_k) in enumerate(pairs):
-            rows = np.flatnonzero(index.ravel() == i)
-            flat[rows] = pass_at_k_table(int(pair_n), int(pair_k))[counts[rows]]
+        out = _mixed(*np.broadcast_arrays(n, c, kk))
     return float(out[()]) if out.ndim == 0 else out
+
+
+def _mixed(n: NDArray[np.int64], c: NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The general case: one lookup for each distinct pair (n, k); all of one shape."""
+    out = np.empty(n.shape)
+    span = int(k.max(initial=1)) + 1
+    pairs, index = np.unique(n * span + k, return_inverse=True)
+    for i, pair in enumerate(pairs.tolist()):
+        rows = index.reshape(n.shape) == i
+        out[rows] = pass_at_k_table(pair // span, pair % span)[c[rows]]
+    return out
 
 
 def _integers(name: str, value: Any) -> NDArray[np.int64]:
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name}={value!r}: must be an integer or an integer array")
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)

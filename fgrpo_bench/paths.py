@@ -1,7 +1,8 @@
-"""Every file name of the project, each a property of one class."""
+"""Every file name of the project, each a property of one class, and finding runs by their files."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,3 +171,19 @@ class RunPaths:
     def mlflow_lock(self) -> Path:
         """Held by the one process that writes to the embedded store."""
         return self.root / "mlflow.lock"
+
+
+def find_runs(
+    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
+) -> list[RunPaths]:
+    """Every planned run of a sweep under a root, by experiment and version, sorted by both."""
+    return [
+        RunPaths(root=root, sweep=sweep, experiment=plan.parts[-3], version=plan.parts[-2])
+        for plan in sorted((root / sweep).glob("*/*/plan.json"))
+        if experiment in (None, plan.parts[-3]) and version in (None, plan.parts[-2])
+    ]
+
+
+def default_root() -> Path:
+    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
+    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))

@@ -5,15 +5,15 @@ Report, tracking and dashboards read through here and never need the YAML that m
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.paths import default_root as default_root
+from fgrpo_bench.paths import find_runs as find_runs
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.tables import METRICS, PASSK, read_table
 
@@ -88,22 +88,6 @@ class SweepResults:
     def model(self) -> str:
         """Name of the trained model."""
         return str(self.declaration["declaration"]["experiment"]["train"]["model"]["name"])
-
-
-def find_runs(
-    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
-) -> list[RunPaths]:
-    """Every planned run of a sweep under a root, by experiment and version, sorted by both."""
-    return [
-        RunPaths(root=root, sweep=sweep, experiment=plan.parts[-3], version=plan.parts[-2])
-        for plan in sorted((root / sweep).glob("*/*/plan.json"))
-        if experiment in (None, plan.parts[-3]) and version in (None, plan.parts[-2])
-    ]
-
-
-def default_root() -> Path:
-    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
-    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))
 
 
 def load_results(paths: RunPaths) -> SweepResults:

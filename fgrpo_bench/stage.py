@@ -23,6 +23,8 @@ from fgrpo_bench.paths import StagePaths
 EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75
 PROGRESS_SECONDS = 2.0
 LOG_SECONDS = 10.0
+SAVE_SECONDS = 5.0
+"""Between saves of a stage's whole state: what a kill can cost. No result depends on it."""
 
 
 class Stopped(Exception):
@@ -32,8 +34,9 @@ class Stopped(Exception):
 class StageRun:
     """What the work of a stage may ask and tell while it runs."""
 
-    def __init__(self, paths: StagePaths) -> None:
+    def __init__(self, paths: StagePaths, *, save_seconds: float = SAVE_SECONDS) -> None:
         self.paths = paths
+        self.save_seconds = save_seconds
         self.stopping = False
         self._begun = time.monotonic()
         self._first_step: int | None = None
@@ -87,14 +90,19 @@ def _covers(have: Any, wanted: Any) -> bool:
     return bool(have == wanted)
 
 
-def run_stage(paths: StagePaths, work: Callable[[dict[str, Any], StageRun], dict[str, Any]]) -> int:
+def run_stage(
+    paths: StagePaths,
+    work: Callable[[dict[str, Any], StageRun], dict[str, Any]],
+    *,
+    save_seconds: float = SAVE_SECONDS,
+) -> int:
     """Run a stage to its exit code.
 
     work: takes the spec and the StageRun; returns facts for the marker, or raises Stopped at a
     save. Any other exception is printed with its traceback and fails the stage.
     """
     begun, cpu = time.time(), time.process_time()
-    run = StageRun(paths)
+    run = StageRun(paths, save_seconds=save_seconds)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, run.request_stop)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import StageRun, run_stage
+from fgrpo_bench.stage import SAVE_SECONDS, StageRun, run_stage
 
 EXAMPLES = """examples:
   python -m fgrpo_bench.training runs/groupsize/countdown/v1/_warmup/s11
@@ -29,11 +29,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="the stage's folder")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch; default: 1")
+    parser.add_argument(
+        "--save-seconds",
+        type=float,
+        default=SAVE_SECONDS,
+        help=f"between saves of the whole state; default: {SAVE_SECONDS:g}",
+    )
     options = parser.parse_args(argv)
     paths = StagePaths(options.folder)
     if not paths.spec.exists():
         parser.error(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
-    return run_stage(paths, lambda spec, run: _work(spec, run, options.device, options.threads))
+    return run_stage(
+        paths,
+        lambda spec, run: _work(spec, run, options.device, options.threads),
+        save_seconds=options.save_seconds,
+    )
 
 
 def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Samples:
     """float32 [P * n, length]; of the distributions sampled from, in nats, 0 after the end."""
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def sample(
     policy: Policy,
     prompts: Tensor,

@@ -17,9 +17,6 @@ from fgrpo_bench.tables import METRICS, read_table, write_table
 from fgrpo_bench.training.embedded.checkpoint import Counters, restore_state, save_state
 from fgrpo_bench.training.embedded.model import Policy
 
-SAVE_SECONDS = 5.0
-"""Between saves of the whole state: what a kill can cost. No result depends on it."""
-
 
 class Session:
     """A policy in training, with its optimizer, its place in the run and its metrics."""
@@ -65,7 +62,7 @@ class Session:
         while self.counters.step < last:
             yield self.counters.step + 1
             self.counters = replace(self.counters, step=self.counters.step + 1)
-            due = time.monotonic() - self._saved_at >= SAVE_SECONDS
+            due = time.monotonic() - self._saved_at >= self._run.save_seconds
             if self._run.stopping or due:
                 self.save()
             if self._run.stopping and self.counters.step < last:

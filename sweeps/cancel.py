@@ -1,0 +1,53 @@
+"""`cancel`: ask a sweep to stop where it can be continued, from another terminal."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+from fgrpo_bench.files import is_locked, lock_holder, read_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps.stopping import holder_here, terminate
+
+PATIENCE_SECONDS = 60.0
+"""How long to wait for workers to save."""
+
+
+def cancel(paths: RunPaths) -> Iterator[str]:
+    """Send SIGTERM to the driver, or without one to the workers it left; yields what was done.
+
+    Raises ValueError where the driver runs on another host.
+    """
+    host = socket.gethostname()
+    if is_locked(paths.driver_lock):
+        driver = lock_holder(paths.driver_lock)
+        pid = holder_here(paths.driver_lock, host)
+        if pid is None:
+            raise ValueError(
+                f"the driver is process {driver.get('pid')} on {driver.get('host')}, and this is "
+                f"{host}: run `cancel` there"
+            )
+        terminate(pid)
+        yield f"asked the driver, process {pid}, to stop; its workers save first"
+        locks = [paths.driver_lock]
+    else:
+        stages = [paths.folder / stage["name"] for stage in read_json(paths.plan)["stages"]]
+        locks = [lock for lock in (StagePaths(stage).lock for stage in stages) if is_locked(lock)]
+        for lock in locks:
+            pid = holder_here(lock, host)
+            if pid is None:
+                yield f"left alone: {lock.parent} is held on {lock_holder(lock).get('host')}"
+                continue
+            terminate(pid)
+            yield f"no driver is running; asked process {pid} at {lock.parent} to save and stop"
+    if not locks:
+        yield f"nothing of {paths.sweep} is running"
+        return
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(map(is_locked, locks)):
+        if time.monotonic() > deadline:
+            yield f"still saving after {PATIENCE_SECONDS:.0f} s; `status` tells when it has stopped"
+            return
+        time.sleep(0.1)
+    yield "stopped; run the same command again to continue"

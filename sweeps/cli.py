@@ -1,0 +1,205 @@
+"""`python -m sweeps`: arguments in, exit code out; the work is elsewhere.
+
+Each command imports what it needs when it is called, so that `status` starts in a blink.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+EXIT_REFUSED = 2
+
+OVERRIDES = """\
+Overrides are key=value, as many as wanted, after the sweep's name:
+  experiment=countdown            another file of conf/experiment
+  profile.max_parallel=2          any key; `plan <sweep> --config` lists them all
+  sweep.grid.seed=[1,2]           lists (quote them where the shell minds brackets)
+  version=v2 run_root=/data/runs  where the results stand
+"""
+ADDRESS = """\
+The run is found by its files. Where a sweep has several, name one:
+  experiment=countdown  version=v1  run_root=/data/runs
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; refusals are one message on standard error and exit code 2."""
+    arguments = _parse(argv)
+    try:
+        return int(COMMANDS[arguments.command](arguments))
+    except BrokenPipeError:  # whoever read the output, e.g. `head`, has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (flushed at exit)
+        return 128 + signal.SIGPIPE
+    except (ValueError, OSError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        named = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
+        print(f"error: {said}{named}", file=sys.stderr)
+        return EXIT_REFUSED
+    except KeyboardInterrupt:
+        print("interrupted; nothing is lost", file=sys.stderr)
+        return 130
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    arguments, others = parser.parse_known_args(argv)
+    for other in others:  # argparse gives up on overrides that stand after an option
+        if other.startswith("-") or "=" not in other:
+            parser.error(f"unknown argument {other!r}: see `python -m sweeps --help`")
+    arguments.overrides += others
+    return arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sweeps",
+        description="Plan a sweep, run it, and follow it.",
+        epilog="""\
+examples:
+  python -m sweeps plan groupsize        what would run, and what it would cost
+  python -m sweeps run groupsize         run it, or go on with it
+  python -m sweeps status groupsize      where it stands
+  python -m sweeps logs groupsize grpo-n8-g0.5-s11
+  python -m sweeps cancel groupsize      stop it where it can be continued
+""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+
+    def add(name: str, summary: str, epilog: str, *further: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_argument("sweep", help="name of a sweep: a file of conf/sweep")
+        for argument in further:
+            command.add_argument(argument, help="as `status` lists it, e.g. grpo-n8-g0.5-s11")
+        command.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
+        return command
+
+    plan = add(
+        "plan",
+        "show points, what of them exists, and what the rest would cost; starts and writes nothing",
+        f"{OVERRIDES}\nexamples:\n"
+        "  python -m sweeps plan groupsize\n"
+        "  python -m sweeps plan groupsize experiment=countdown-prompts version=v2\n"
+        "  python -m sweeps plan gamma 'sweep.grid.seed=[21,22]' --json\n"
+        "  python -m sweeps plan groupsize --config\n",
+    )
+    plan.add_argument("--json", action="store_true", help="print JSON")
+    plan.add_argument(
+        "--config", action="store_true", help="print every key with its value, as overrides"
+    )
+    run = add(
+        "run",
+        "run a sweep, or go on with one, until all of it is done",
+        f"{OVERRIDES}\n"
+        "Ctrl-C lets the workers save and leaves everything to be continued by the same command.\n"
+        "Exit codes: 0 all done, 1 a stage failed, 2 refused, 130 stopped by Ctrl-C.\n\n"
+        "examples:\n"
+        "  python -m sweeps run smoke\n"
+        "  python -m sweeps run groupsize profile.max_parallel=2\n"
+        "  python -m sweeps run groupsize 'sweep.grid.seed=[11,12,13,14]'\n"
+        "  python -m sweeps run groupsize --dry-run\n",
+    )
+    run.add_argument("--dry-run", action="store_true", help="the same as `plan`")
+    status = add(
+        "status",
+        "show where a sweep stands, from its files alone",
+        f"{ADDRESS}\nexamples:\n"
+        "  python -m sweeps status groupsize\n"
+        "  python -m sweeps status groupsize experiment=countdown version=v1 --json\n"
+        "  watch python -m sweeps status groupsize\n",
+    )
+    status.add_argument("--json", action="store_true", help="print JSON")
+    add(
+        "cancel",
+        "ask a running sweep to save and stop",
+        f"{ADDRESS}\nexamples:\n"
+        "  python -m sweeps cancel groupsize\n"
+        "  python -m sweeps cancel groupsize experiment=countdown\n",
+    )
+    logs = add(
+        "logs",
+        "print the log of the latest attempt at a point",
+        f"{ADDRESS}\nexamples:\n"
+        "  python -m sweeps logs groupsize grpo-n8-g0.5-s11\n"
+        "  python -m sweeps logs groupsize grpo-n8-g0.5-s11 --stage evaluate -n 100\n"
+        "  python -m sweeps logs groupsize base-s11 --follow\n",
+        "point_id",
+    )
+    logs.add_argument(
+        "--stage",
+        choices=("warmup", "train", "evaluate"),
+        help="which stage; without it the one that was started last",
+    )
+    logs.add_argument("-n", dest="lines", type=int, default=40, help="last lines (default 40)")
+    logs.add_argument("--follow", action="store_true", help="go on while the stage is at work")
+    return parser
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from fgrpo_bench import config
+    from sweeps import show
+    from sweeps.freeze import check_conflicts, run_paths
+    from sweeps.plan import make_plan
+
+    if arguments.command == "plan" and arguments.config:
+        composed = config.compose([f"sweep={arguments.sweep}", *arguments.overrides])
+        print("\n".join(show.flat(composed)))
+        return 0
+    plan = make_plan(config.load(arguments.sweep, arguments.overrides))
+    paths = run_paths(plan.declaration)
+    found = show.preview(plan, paths)
+    if arguments.command == "plan" and arguments.json:
+        print(json.dumps(found, indent=1))
+    else:
+        print(show.render(found, paths))
+    check_conflicts(paths, plan)
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.dry_run:
+        return _plan(arguments)
+    from fgrpo_bench import config
+    from sweeps import drive
+
+    return drive.run(config.load(arguments.sweep, arguments.overrides))
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from sweeps import address, status
+
+    found = status.report(address.find(arguments.sweep, arguments.overrides))
+    print(json.dumps(found, indent=1) if arguments.json else status.render(found))
+    return 0
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    from sweeps import address, cancel
+
+    for line in cancel.cancel(address.find(arguments.sweep, arguments.overrides)):
+        print(line, flush=True)
+    return 0
+
+
+def _logs(arguments: argparse.Namespace) -> int:
+    from sweeps import address, logs
+
+    paths = address.find(arguments.sweep, arguments.overrides)
+    stage = logs.find_stage(paths, arguments.point_id, arguments.stage)
+    for text in logs.read(paths, stage, lines=arguments.lines, follow=arguments.follow):
+        print(text, end="", flush=True)
+    return 0
+
+
+COMMANDS = {"plan": _plan, "run": _run, "status": _status, "cancel": _cancel, "logs": _logs}

@@ -1,0 +1,100 @@
+"""`run` from a declaration to an exit code: freeze the plan, run the pool, finish.
+
+Exit codes: 0 all done, 1 a stage failed, 128 + signal when it was stopped; refusals are raised.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from textwrap import indent
+
+from fgrpo_bench.files import lock_holder, locked
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.specs import Declaration
+from sweeps import cost
+from sweeps.commands import StageCommand, stage_command, stage_environment, workers
+from sweeps.finish import finish, shown
+from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
+from sweeps.ledger import driver_id
+from sweeps.logs import last_lines
+from sweeps.overview import title
+from sweeps.plan import Plan, make_plan
+from sweeps.pool import Pool, Watcher
+from sweeps.stopping import stop_requests
+from sweeps.text import counted
+from sweeps.view import shown as view
+
+LOG_LINES = 12
+"""Last lines of a failed stage's log that the end of a run shows."""
+
+Finish = Callable[[RunPaths, Callable[[str], None]], None]
+
+
+def run(
+    declaration: Declaration, *, command: StageCommand = stage_command, finish: Finish = finish
+) -> int:
+    """Bring a sweep as far as it goes; see the exit codes above.
+
+    Raises ValueError or OSError where it cannot be begun: a plan that makes no sense, a folder
+    that cannot be written or holds other settings, another driver at work.
+    """
+    plan, paths = make_plan(declaration), run_paths(declaration)
+    check_writable(paths)
+    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
+    with locked(paths.driver_lock, wait=False, what=what):
+        check_conflicts(paths, plan)
+        with stop_requests() as stop, view(sys.stdout) as seen:
+            pool = Pool(
+                paths=paths,
+                stages=plan.stages,
+                seconds={stage.name: cost.cpu_seconds(stage) for stage in plan.stages},
+                workers=workers(declaration.profile),
+                command=lambda stage, folder: command(stage.kind, folder, declaration.profile),
+                environment=stage_environment(declaration.profile, os.environ),
+                driver=driver_id(lock_holder(paths.driver_lock)),
+                watcher=seen,
+                stop=stop,
+            )
+            freeze(paths, plan, nothing_to_run=not pool.waiting)
+            _say_begin(seen, plan, pool)
+            pool.run()
+        if stop.signum is not None:
+            _say_stopped(pool)
+            return stop.exit_code
+        if pool.failures:
+            _say_failures(pool)
+            return 1
+        finish(paths, lambda text: print(text, flush=True))
+        return 0
+
+
+def _say_begin(seen: Watcher, plan: Plan, pool: Pool) -> None:
+    seen.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
+    seen.say(f"folder {shown(pool.paths.folder)}")
+    seen.say(
+        f"{counted(len(plan.points), 'point')}, {counted(len(plan.stages), 'stage')}: "
+        f"{len(pool.done)} done before, {len(pool.waiting)} to run, "
+        f"{counted(pool.workers, 'worker')} at once"
+    )
+
+
+def _say_stopped(pool: Pool) -> None:
+    print(
+        f"stopped: {len(pool.done)} of {counted(len(pool.stages), 'stage')} done, nothing is lost; "
+        "run the same command again to continue",
+        flush=True,
+    )
+
+
+def _say_failures(pool: Pool) -> None:
+    for failure in pool.failures:
+        print(f"\n{title(failure.stage)} {failure.reason}; the end of {shown(failure.log)}:")
+        text = failure.log.read_text(encoding="utf-8", errors="replace")
+        print(indent(last_lines(text, LOG_LINES), "  | "), end="")
+    print(
+        f"\n{counted(len(pool.failures), 'stage')} failed, {len(pool.waiting)} that need them were "
+        f"not started, {len(pool.done)} are done; mend the cause and run the same command again",
+        flush=True,
+    )

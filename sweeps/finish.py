@@ -1,0 +1,40 @@
+"""What follows when every stage is done: MLflow is synced and the report is written.
+
+Both are views of the stored files and can be made again at any time, so that a server that is down
+loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fgrpo_bench.paths import RunPaths
+
+
+def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
+    """Sync, report, and say the table, the files and how to see more."""
+    say("syncing to MLflow")
+    try:
+        from fgrpo_bench.tracking.sync import sync_run
+
+        say(str(sync_run(paths)))
+    except Exception as error:  # whatever a server or its client may raise
+        say(
+            f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
+            "safe in their files, and `make mlflow-ui` syncs again"
+        )
+    from fgrpo_bench.report.build import write_report
+
+    from fgrpo_bench.results import load_results
+
+    written = write_report(load_results(paths))
+    print(f"\n{written.text}\n", flush=True)
+    for path in written.files:
+        print(shown(path))
+    print("\nMLflow: make mlflow-ui", flush=True)
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be said from here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

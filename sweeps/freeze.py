@@ -1,0 +1,147 @@
+"""Freezing a plan into its folder, and refusing a folder that holds results of other settings.
+
+An address (sweep, experiment, version) stands for one set of settings. All conflicts are looked
+for before the first file is written.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import tempfile
+from collections import defaultdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.fingerprint import differences
+from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.specs import Declaration, to_dict
+from sweeps.commands import REPOSITORY
+from sweeps.plan import Plan, Stage, plan_record
+
+RECORDED = ("numpy", "polars", "pydantic", "torch", "safetensors", "hydra-core", "mlflow")
+"""Packages whose versions sweep.json records."""
+
+
+def run_paths(declaration: Declaration) -> RunPaths:
+    """Where a declaration's files stand; absolute, because stages run in another folder."""
+    return RunPaths(
+        root=Path(declaration.run_root).absolute(),
+        sweep=declaration.sweep.name,
+        experiment=declaration.experiment.name,
+        version=declaration.version,
+    )
+
+
+def check_writable(paths: RunPaths) -> None:
+    """Make the sweep's folder; OSError with the remedy where nothing can be written there."""
+    try:
+        paths.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=paths.folder):
+            pass
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot write under the run root {paths.root} ({error.strerror}: {error.filename}): "
+            "name a folder that you may write, with run_root=<folder> or FGRPO_RUN_ROOT=<folder>",
+        ) from error
+
+
+def check_conflicts(paths: RunPaths, plan: Plan) -> None:
+    """ValueError that lists every field in which the folder's stages differ from the plan's."""
+    clashes: dict[str, list[str]] = defaultdict(list)
+    clashing: set[str] = set()
+    for stage in plan.stages:
+        if clashing.intersection(stage.needs):
+            continue  # differs because what it needs differs
+        for clash in _clashes(StagePaths(paths.folder / stage.name), stage):
+            clashes[clash].append(stage.name)
+            clashing.add(stage.name)
+    if not clashes:
+        return
+    lines = []
+    for clash, (first, *more) in clashes.items():
+        lines.append(f"  {clash}  ({first}" + (f" and {len(more)} more)" if more else ")"))
+    raise ValueError(
+        f"{paths.folder} holds stages of other settings:\n" + "\n".join(lines) + "\n"
+        "results of two settings under one address could not be told apart; keep both with "
+        f"version={next_version(paths)}, or restore the values"
+    )
+
+
+def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
+    if not paths.spec.exists():
+        return []
+    frozen = read_json(paths.spec)
+    if not isinstance(frozen, dict) or not {"fingerprint", "identity"} <= frozen.keys():
+        return [
+            "spec.json has no fingerprint and identity: another version of this program wrote it"
+        ]
+    if frozen["fingerprint"] == stage.fingerprint:
+        return []
+    return [
+        f"{field}: {old!r} there, {new!r} asked for"
+        for field, old, new in differences(frozen["identity"], stage.spec["identity"])
+    ] or ["fingerprint: the identity is the same, so spec.json was changed by hand"]
+
+
+def next_version(paths: RunPaths) -> str:
+    """The first free name after this version, e.g. v2 after v1."""
+    stem = paths.version.rstrip("0123456789")
+    count = int(paths.version.removeprefix(stem) or 1)
+    while (paths.folder.parent / f"{stem}{count + 1}").exists():
+        count += 1
+    return f"{stem}{count + 1}"
+
+
+def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
+    """Write sweep.json, plan.json and every spec.json that does not say the same already.
+
+    nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded.
+    """
+    recorded = read_json(paths.sweep_json) if paths.sweep_json.exists() else {}
+    if not (nothing_to_run and recorded):
+        recorded = provenance() | {"created": recorded.get("created", now())}
+    write_if_other(
+        paths.sweep_json,
+        {"declaration": to_dict(plan.declaration)}
+        | {key: value for key, value in recorded.items() if key != "declaration"},
+    )
+    for stage in plan.stages:
+        write_if_other(StagePaths(paths.folder / stage.name).spec, stage.spec)
+    write_if_other(paths.plan, plan_record(plan))
+
+
+def write_if_other(path: Path, value: Any) -> None:
+    """Write JSON unless the file says the same already."""
+    if not path.exists() or read_json(path) != value:
+        write_json(path, value)
+
+
+def provenance() -> dict[str, Any]:
+    """What made the results, apart from the settings; git fields are None outside a checkout."""
+    changed = _git("status", "--porcelain")
+    return {
+        "git_commit": _git("rev-parse", "HEAD"),
+        "git_dirty": None if changed is None else bool(changed),
+        "versions": {"python": platform.python_version()}
+        | {name: _version(name) for name in RECORDED},
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(REPOSITORY), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,77 @@
+"""`logs`: the output of the latest attempt at a stage of a point."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps import ledger
+from sweeps.status import read_stages
+
+FOLLOW_SECONDS = 0.3
+
+
+def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, Any]:
+    """A stage of a point as plan.json records it; a point's warm-up is that of its seed.
+
+    kind: None is the stage that was started last. ValueError lists near names, or the kinds there.
+    """
+    stages: dict[str, dict[str, Any]] = {
+        stage["name"]: stage for stage in read_json(paths.plan)["stages"]
+    }
+    known = sorted({stage["point_id"] for stage in stages.values()})
+    if point_id not in known:
+        near = get_close_matches(point_id, known, n=5, cutoff=0.4) or known[:5]
+        raise ValueError(
+            f"unknown point {point_id!r} in {paths.folder}: near it are {', '.join(near)}; "
+            f"`python -m sweeps status {paths.sweep}` lists all {len(known)}"
+        )
+    own = {name: stage for name, stage in stages.items() if stage["point_id"] == point_id}
+    if kind is None:
+        events = ledger.read(paths.ledger)
+        begun = [event.stage for event in events if event.event == "start" and event.stage in own]
+        return own[begun[-1]] if begun else next(iter(own.values()))
+    needs = [need for stage in own.values() for need in stage["needs"]]
+    for name in [*own, *needs]:
+        if stages[name]["kind"] == kind:
+            return stages[name]
+    kinds = ", ".join(stage["kind"] for stage in own.values())
+    raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
+
+
+def latest_log(stage: StagePaths) -> Path:
+    """The newest attempt's log; FileNotFoundError where the stage was never started."""
+    logs = sorted(stage.logs.glob("attempt-*.log"))
+    if not logs:
+        raise FileNotFoundError(
+            f"{stage.folder} was never started, so it has no log; "
+            "`python -m sweeps status <sweep>` tells what was"
+        )
+    return logs[-1]
+
+
+def last_lines(text: str, count: int) -> str:
+    """The last lines of a text, each with its line end."""
+    return "".join(text.splitlines(keepends=True)[-count:])
+
+
+def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) -> Iterator[str]:
+    """The last lines of the latest log; then, to follow, what is appended while anybody works on
+    the stage, over all its attempts."""
+    folder = StagePaths(paths.folder / stage["name"])
+    log = latest_log(folder)
+    yield f"==> {log}\n"
+    with log.open(encoding="utf-8", errors="replace") as file:
+        yield last_lines(file.read(), lines)
+        while follow:
+            follow = read_stages(paths, [stage])[0].state == "running"
+            yield file.read()
+            if latest_log(folder) != log:
+                yield from read(paths, stage, lines=lines, follow=follow)
+                return
+            time.sleep(FOLLOW_SECONDS)

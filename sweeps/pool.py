@@ -1,0 +1,215 @@
+"""A bounded pool of worker processes that runs stages in the order of their needs.
+
+The pool holds no truth: it starts commands, notes their ends in the ledger and asks the markers
+what is done. Killed at any moment, it loses nothing; workers that outlive it go on by themselves,
+and the next pool's worker for the same stage waits for them at the stage's lock.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal, Protocol
+
+from fgrpo_bench.files import now
+from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stage import is_done
+from sweeps import ledger
+from sweeps.commands import REPOSITORY
+from sweeps.plan import Stage
+from sweeps.schedule import in_order, ready
+from sweeps.stopping import Stop, holder_here, terminate
+from sweeps.text import counted
+
+TICK_SECONDS = 0.05
+MAX_CONTINUES = 20
+"""Times a stage that stops itself is started again before it counts as failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A worker process at a stage."""
+
+    stage: Stage
+    number: int
+    process: subprocess.Popen[bytes]
+    begun: float
+    """time.monotonic() of the start."""
+    log: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A stage that ended badly."""
+
+    stage: Stage
+    reason: str
+    log: Path
+
+
+class Watcher(Protocol):
+    """Who is told what happens, and tells people."""
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+
+    def started(self, attempt: Attempt) -> None:
+        """A worker was started."""
+
+    def ended(self, attempt: Attempt, outcome: ledger.Outcome, seconds: float) -> None:
+        """A worker ended."""
+
+    def tick(self, pool: Pool) -> None:
+        """Time has passed."""
+
+
+@dataclass(kw_only=True)
+class Pool:
+    """Stages on their way; `run` brings them as far as they go."""
+
+    paths: RunPaths
+    stages: Sequence[Stage]
+    seconds: Mapping[str, float]
+    """Estimated seconds of every stage, by name; they set the order."""
+    workers: int
+    command: Callable[[Stage, Path], list[str]]
+    environment: Mapping[str, str]
+    driver: str
+    """This driver in the ledger."""
+    watcher: Watcher
+    stop: Stop
+    done: set[str] = field(default_factory=set)
+    waiting: dict[str, Stage] = field(default_factory=dict)
+    running: dict[str, Attempt] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    walls: dict[str, float] = field(default_factory=dict)
+    """Wall seconds of the stages that were done by one attempt here."""
+
+    def __post_init__(self) -> None:
+        ledger.mend(self.paths.ledger)
+        self._attempts = Counter[str]()
+        for event in ledger.read(self.paths.ledger):
+            self._attempts[event.stage] = max(self._attempts[event.stage], event.attempt)
+        self._before = self._attempts.copy()
+        self._asked: set[int] = set()
+        self.done = {stage.name for stage in self.stages if self._is_marked(stage)}
+        left = [stage for stage in self.stages if stage.name not in self.done]
+        self.waiting = in_order(left, self.seconds)
+
+    def run(self) -> None:
+        """Until all is done, nothing more can be done, or a stop was asked for and obeyed."""
+        try:
+            while True:
+                self._collect()
+                if self.stop.signum is None:
+                    self._fill()
+                else:
+                    if self.running and not self._asked:
+                        self.watcher.say(
+                            f"stopping: {counted(len(self.running), 'worker')} will save first; "
+                            "the same signal again kills"
+                        )
+                    self._wind_down()
+                self.watcher.tick(self)
+                if not self.running:
+                    return
+                time.sleep(TICK_SECONDS)
+        finally:  # on an error of the driver itself, e.g. a full disk, leave no worker behind
+            while any(attempt.process.poll() is None for attempt in self.running.values()):
+                self._wind_down()
+                time.sleep(TICK_SECONDS)
+
+    def _fill(self) -> None:
+        free = self.workers - len(self.running)
+        for stage in list(islice(ready(self.waiting, self.done), free)):
+            self._start(stage)
+
+    def _start(self, stage: Stage) -> None:
+        folder = StagePaths(self.paths.folder / stage.name)
+        self._attempts[stage.name] = number = self._attempts[stage.name] + 1
+        log = folder.log(number)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                self.command(stage, folder.folder),
+                cwd=REPOSITORY,
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches the driver alone, which asks for a save
+            )
+        attempt = Attempt(
+            stage=stage, number=number, process=process, begun=time.monotonic(), log=log
+        )
+        del self.waiting[stage.name]
+        self.running[stage.name] = attempt
+        ledger.append(self.paths.ledger, self._event("start", attempt))
+        self.watcher.started(attempt)
+
+    def _collect(self) -> None:
+        for attempt in list(self.running.values()):
+            exit_code = attempt.process.poll()
+            if exit_code is not None:
+                self._end(attempt, exit_code)
+
+    def _end(self, attempt: Attempt, exit_code: int) -> None:
+        stage, seconds = attempt.stage, round(time.monotonic() - attempt.begun, 3)
+        outcome = ledger.outcome(exit_code, marked=self._is_marked(stage))
+        if self.stop.at_once and exit_code == -signal.SIGKILL:
+            outcome = "stopped"
+        made = self._attempts[stage.name] - self._before[stage.name]
+        endless = outcome == "stopped" and made > MAX_CONTINUES and self.stop.signum is None
+        outcome = "failed" if endless else outcome
+        event = self._event("end", attempt)
+        event = replace(event, exit_code=exit_code, outcome=outcome, wall_seconds=seconds)
+        del self.running[stage.name]
+        ledger.append(self.paths.ledger, event)
+        if outcome == "done":
+            self.done.add(stage.name)
+            if made == 1:
+                self.walls[stage.name] = seconds
+        elif outcome == "stopped":
+            self.waiting = {stage.name: stage} | self.waiting
+        else:
+            reason = f"stopped itself {made} times" if endless else ledger.explain(exit_code)
+            self.failures.append(Failure(stage=stage, reason=reason, log=attempt.log))
+        self.watcher.ended(attempt, outcome, seconds)
+
+    def _wind_down(self) -> None:
+        """Ask every worker once to save and stop, and whoever its stage waits for; kill when asked
+        twice."""
+        for attempt in self.running.values():
+            if attempt.process.poll() is not None:
+                continue
+            if self.stop.at_once:
+                with suppress(ProcessLookupError):
+                    os.killpg(attempt.process.pid, signal.SIGKILL)
+            lock = StagePaths(self.paths.folder / attempt.stage.name).lock
+            for pid in {attempt.process.pid, holder_here(lock, socket.gethostname())}:
+                if pid is not None and pid not in self._asked:
+                    self._asked.add(pid)
+                    terminate(pid)
+
+    def _is_marked(self, stage: Stage) -> bool:
+        folder = StagePaths(self.paths.folder / stage.name)
+        return is_done(folder, fingerprint=stage.fingerprint, target=stage.target)
+
+    def _event(self, event: Literal["start", "end"], attempt: Attempt) -> ledger.Event:
+        return ledger.Event(
+            event=event,
+            stage=attempt.stage.name,
+            attempt=attempt.number,
+            pid=attempt.process.pid,
+            driver=self.driver,
+            time=now(),
+        )

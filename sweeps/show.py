@@ -1,0 +1,155 @@
+"""`plan`: what a declaration asks for, what of it exists, and what the rest would cost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.specs import method_name
+from sweeps import cost
+from sweeps.commands import workers
+from sweeps.finish import shown
+from sweeps.plan import Kind, Plan, Stage, plan_record
+from sweeps.schedule import wall_seconds
+from sweeps.status import read_stages
+from sweeps.text import counted, duration, table
+
+NOUNS: dict[Kind, str] = {"warmup": "warm-up", "train": "training", "evaluate": "evaluation"}
+
+
+def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
+    """The whole answer as JSON types; reads files and writes none. `render` puts it into words."""
+    record = plan_record(plan)
+    states = {stage.name: stage.state for stage in read_stages(paths, record["stages"])}
+    by_kind = {(stage.point_id, stage.kind): stage for stage in plan.stages}
+    points = []
+    for cell in record["points"]:
+        base = cell["algorithm"] is None
+        making = by_kind[cell["point_id"], "warmup" if base else "train"]
+        judging = by_kind[cell["point_id"], "evaluate"]
+        method = "Base" if base else method_name(cell["algorithm"], cell["focal_gamma"])
+        points.append(
+            {key: cell[key] for key in ("point_id", "group_size", "focal_gamma", "seed")}
+            | {"method": method, "fingerprint": making.fingerprint}
+            | {"warmup": states[making.name if base else making.needs[0]]}
+            | {"train": None if base else states[making.name], "evaluate": states[judging.name]}
+        )
+    declaration = plan.declaration
+    to_run = [stage for stage in plan.stages if states[stage.name] != "done"]
+    counts = Counter(stage.kind for stage in to_run)
+    return {
+        "sweep": paths.sweep,
+        "question": declaration.sweep.question,
+        "experiment": paths.experiment,
+        "version": paths.version,
+        "profile": declaration.profile.name,
+        "folder": str(paths.folder),
+        "points": points,
+        "points_total": len(plan.points),
+        "stages_total": len(plan.stages),
+        "stages_to_run": {kind: counts[kind] for kind in NOUNS},
+        "cost": estimate(plan, paths, to_run),
+    }
+
+
+def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
+    """Processor and wall seconds of what would run, and how many done stages they rest on."""
+    measured: list[tuple[Kind, float, float]] = []
+    names = {stage.name for stage in to_run}
+    for stage in plan.stages:
+        if stage.name not in names:
+            marker = read_json(StagePaths(paths.folder / stage.name).done)
+            measured.append((stage.kind, cost.cpu_seconds(stage), marker["cpu_seconds"]))
+    factors = cost.calibration(measured)
+    seconds = {
+        stage.name: cost.scaled(cost.cpu_seconds(stage), stage.kind, factors) for stage in to_run
+    }
+    return {
+        "cpu_seconds": round(sum(seconds.values()), 1),
+        "wall_seconds": round(wall_seconds(to_run, seconds, workers(plan.declaration.profile)), 1),
+        "workers": workers(plan.declaration.profile),
+        "measured_stages": len(measured),
+    }
+
+
+def render(found: Mapping[str, Any], paths: RunPaths) -> str:
+    """The answer as a table, a row a point, and a summary."""
+    header = ["point", "method", "N", "gamma", "seed", "fingerprint", "warm-up", "train"]
+    rows = [
+        [
+            point["point_id"],
+            point["method"],
+            _or_dash(point["group_size"]),
+            _or_dash(point["focal_gamma"]),
+            str(point["seed"]),
+            point["fingerprint"][:8],
+            *(_state(point[kind]) for kind in NOUNS),
+        ]
+        for point in found["points"]
+    ]
+    left = found["stages_to_run"]
+    kinds = [counted(left[kind], noun) for kind, noun in NOUNS.items() if left[kind]]
+    done = found["stages_total"] - sum(left.values())
+    return "\n".join(
+        [
+            f"{found['sweep']}: {found['question']}",
+            f"experiment={found['experiment']}  version={found['version']}  "
+            f"profile={found['profile']}  folder {shown(paths.folder)}",
+            "",
+            table([*header, "evaluate"], rows),
+            "",
+            f"{counted(found['points_total'], 'point')}, "
+            f"{counted(found['stages_total'], 'stage')}: {done} done, "
+            + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
+            cost_words(found["cost"]),
+        ]
+    )
+
+
+def cost_words(found: Mapping[str, Any]) -> str:
+    """The estimate in one line."""
+    basis = (
+        f"scaled by {counted(found['measured_stages'], 'stage')} measured here"
+        if found["measured_stages"]
+        else "by constants of sweeps/cost.py, nothing measured here yet"
+    )
+    return (
+        f"estimated cost: {duration(found['cpu_seconds'])} of processor time, "
+        f"{duration(found['wall_seconds'])} with {counted(found['workers'], 'worker')} ({basis})"
+    )
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _state(state: str | None) -> str:
+    return "-" if state is None else {"waiting": "to do"}.get(state, state)
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Every key of a composed configuration as an override that sets it to its value."""
+    lines = []
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            lines += flat(value, f"{prefix}{key}.")
+        else:
+            lines.append(f"{prefix}{key}={literal(value)}")
+    return lines
+
+
+def literal(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{literal(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(literal, value)) + "]"
+    if isinstance(value, str):
+        plain = re.fullmatch(r"[a-z][a-z0-9_-]*", value) and value not in ("null", "true", "false")
+        return value if plain else "'" + value.replace("\\'", "\\\\'").replace("'", "\\'") + "'"
+    return json.dumps(value)

@@ -1,0 +1,62 @@
+"""`make bench`: speed and memory as ratios against named baselines, measured in the same run.
+
+Each measurement runs in a process of its own with one thread and prints one JSON line of facts;
+CPU seconds are compared, because they hold when other work shares the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+MEASUREMENTS = {
+    "passk": "pass@k for 5 million rows, against the naive per-row formula",
+    "sampling": "draws a second, against transformers.generate",
+    "training": "training steps a second, against TRL's GRPOTrainer",
+    "memory": "peak memory of a training and of an evaluation worker",
+}
+EXAMPLES = """examples:
+  make bench
+  make bench ARGS='sampling training'"""
+
+
+def main() -> int:
+    """Run the chosen measurements and print what they say."""
+    parser = argparse.ArgumentParser(
+        prog="make bench",
+        description="\n".join([__doc__ or "", *(f"{k}: {v}" for k, v in MEASUREMENTS.items())]),
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help="default: all of them")
+    names = parser.parse_args().names or list(MEASUREMENTS)
+    unknown = sorted(set(names) - set(MEASUREMENTS))
+    if unknown:
+        parser.error(
+            f"unknown measurement {unknown[0]!r}: valid ones are {', '.join(MEASUREMENTS)}"
+        )
+    for name in names:
+        print(f"{name}: {MEASUREMENTS[name]}", flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", f"tests.bench.{name}"],
+            env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        for line in done.stdout.splitlines():
+            if line.startswith('{"'):  # other lines are the baselines' own chatter
+                facts = json.loads(line)
+                shown = (
+                    f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v}"
+                    for k, v in facts.items()
+                )
+                print("  " + ", ".join(shown), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

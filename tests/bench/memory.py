@@ -1,0 +1,35 @@
+"""Peak memory of the workers of the shipped experiment, as their own process reports it."""
+
+import json
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+
+from fgrpo_bench.files import write_json
+from fgrpo_bench.paths import StagePaths
+from sweeps.plan import _evaluate, _train, _warmup
+from tests.bench.model import warmed_up
+
+
+def peak_mb(arguments: list[str]) -> float:
+    """Largest resident set of any child so far, in MB; the order of calls matters."""
+    subprocess.run([sys.executable, "-m", *arguments], check=True, stdout=subprocess.DEVNULL)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+
+
+def main() -> None:
+    paths, point = warmed_up()
+    point = replace(point, train=replace(point.train, steps=40))
+    warmup = _warmup(point)
+    train = _train(point, warmup)
+    evaluate = _evaluate(point, train, step=40)
+    for stage in (train, evaluate):
+        write_json(StagePaths(paths.folder / stage.name).spec, stage.spec)
+    training = peak_mb(["fgrpo_bench.training", str(paths.folder / train.name)])
+    both = peak_mb(["evaluators", "run", str(paths.folder / evaluate.name)])
+    print(json.dumps({"training worker MB": training, "larger of both workers MB": both}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The model and task that the measurements share: the shipped experiment `countdown`."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from fgrpo_bench import config
+from fgrpo_bench.files import write_json
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.specs import SweepPoint, WarmupSpec, to_dict
+from fgrpo_bench.stage import StageRun
+from fgrpo_bench.training.embedded.warmup import warm_up
+from sweeps.plan import make_plan
+
+WARMUP_STEPS = 120
+
+
+def warmed_up() -> tuple[RunPaths, SweepPoint]:
+    """A short warm-up on disk, and a GRPO point at N = 8 that starts from it."""
+    torch.set_num_threads(1)
+    declaration = config.load("groupsize", ["sweep.grid.group_size=[8]", "sweep.grid.seed=[1]"])
+    point = make_plan(declaration).points[0]
+    warmup: WarmupSpec = replace(point.train.warmup, steps=WARMUP_STEPS)
+    point = replace(point, train=replace(point.train, warmup=warmup))
+    paths = RunPaths(
+        root=Path(tempfile.mkdtemp()), sweep="bench", experiment="countdown", version="v1"
+    )
+    spec = {"train": to_dict(point.train), "seed": 1, "fingerprint": "bench"}
+    write_json(paths.warmup(1).done, warm_up(spec, StageRun(paths.warmup(1)), "cpu"))
+    return paths, point

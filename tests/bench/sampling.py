@@ -1,0 +1,64 @@
+"""Draws a second of the embedded sampler against transformers.generate, same model and prompts."""
+
+import json
+import time
+
+import numpy as np
+import torch
+import transformers
+
+from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.tasks import make_task
+from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.training.embedded.sampling import sample
+from tests.bench.model import warmed_up
+
+DRAWS_A_PROMPT, REPEATS = 512, 5
+
+
+def main() -> None:
+    paths, point = warmed_up()
+    folder, task = paths.warmup(1).checkpoint(0), make_task(point.train.task)
+    policy, tokenizer = load_checkpoint(folder, "cpu", None)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    length = task.response_length + 1
+    for group, name in (
+        (8, "8 prompts x 512 draws, as an evaluation"),
+        (32, "32 x 8, as training"),
+    ):
+        draws = DRAWS_A_PROMPT if group == 8 else 8
+        problems = [task.heldout_problem(i) for i in range(group)]
+        prompts = torch.from_numpy(tokenizer.encode([p.prompt for p in problems]))
+        seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(draws))
+        ours, other = [], []
+        for _ in range(REPEATS):
+            begun = time.process_time()
+            sample(policy, prompts, seeds, length=length, temperature=1.0)
+            ours.append(time.process_time() - begun)
+            begun = time.process_time()
+            for rows in prompts.repeat_interleave(draws, 0).split(512):
+                theirs.generate(
+                    rows,
+                    attention_mask=torch.ones_like(rows),
+                    do_sample=True,
+                    temperature=1.0,
+                    top_k=0,
+                    top_p=1.0,
+                    max_new_tokens=length,
+                )
+            other.append(time.process_time() - begun)
+        made = group * draws
+        print(
+            json.dumps(
+                {
+                    "case": name,
+                    "ours draws/CPU s": made / float(np.median(ours)),
+                    "generate draws/CPU s": made / float(np.median(other)),
+                    "ratio": float(np.median(other)) / float(np.median(ours)),
+                }
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The evaluation command on a real checkpoint: killed, extended, damaged."""
+
+import time
+
+import polars as pl
+import pytest
+
+from evaluators.__main__ import main
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stage import StageRun
+from fgrpo_bench.tables import DRAWS, PASSK, read_table
+from fgrpo_bench.training.embedded.warmup import warm_up
+from tests.support.stages import freeze, start
+
+BIG = [
+    "experiment.evaluation.n_samples=4096",
+    "experiment.evaluation.benchmarks.countdown.n_problems=12",
+]
+
+
+@pytest.fixture
+def stage(tmp_path):
+    """The evaluation of a warmed-up base model, ready to run."""
+    plan, paths = freeze(tmp_path, *BIG)
+    warmup = paths.warmup(11)
+    write_json(warmup.done, warm_up(read_json(warmup.spec), StageRun(warmup), "cpu"))
+    name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.spec["step"] == 0)
+    return StagePaths(paths.folder / name)
+
+
+def test_a_killed_evaluation_ends_with_the_draws_of_an_undisturbed_one(stage):
+    first = stage.benchmark("countdown").shard(0, 0)
+    process = start("evaluate", stage.folder)
+    deadline = time.monotonic() + 60
+    while not first.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert first.exists() and not stage.done.exists()
+    assert main(["run", str(stage.folder)]) == 0
+    killed = read_table(stage.benchmark("countdown").draws, DRAWS)
+    made = read_json(stage.done)["draws_made"]["countdown"]
+    assert 0 < made < len(killed) == 12 * 4096
+
+    other = StagePaths(stage.folder.with_name("undisturbed"))
+    write_json(other.spec, read_json(stage.spec))
+    assert main(["run", str(other.folder)]) == 0
+    assert read_table(other.benchmark("countdown").draws, DRAWS).equals(killed)
+    scored = [read_table(s.benchmark("countdown").passk, PASSK) for s in (stage, other)]
+    assert scored[0].equals(scored[1])
+    assert 0 < scored[0].filter(pl.col("k") == 1)["pass_at_k"].mean() < 1
+
+    assert main(["run", str(stage.folder)]) == 0  # done: nothing is drawn again
+    assert read_json(stage.done)["draws_made"]["countdown"] == made
+
+
+def test_a_changed_checkpoint_fails_the_stage_by_name(stage, capsys):
+    source = stage.folder / read_json(stage.spec)["source"]
+    weights = source / "checkpoints" / "step-00000" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert main(["run", str(stage.folder)]) == 1
+    assert "was changed or damaged; delete the stage's DONE.json" in (
+        capsys.readouterr().err.replace("\n", " ")
+    )
+    assert not stage.done.exists()
+
+
+def test_more_problems_than_the_task_holds_out_are_refused(stage, capsys):
+    spec = read_json(stage.spec)
+    spec["evaluation"]["benchmarks"]["countdown"]["n_problems"] = 9999
+    write_json(stage.spec, spec)
+    assert main(["run", str(stage.folder)]) == 1
+    assert "asks for n_problems=9999, but the held-out split" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_spec_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", str(tmp_path)])
+    assert "spec.json does not exist" in capsys.readouterr().err
+
+
+def test_a_training_stage_is_refused(stage, capsys):
+    write_json(stage.spec, read_json(stage.spec) | {"kind": "train"})
+    assert main(["run", str(stage.folder)]) == 1
+    assert "is of kind 'train': this command runs evaluate" in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""Frozen stages of a small sweep on disk, and running one as the very command a worker runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fgrpo_bench import config
+from fgrpo_bench.files import write_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps.plan import Plan, make_plan
+
+TINY = [
+    "experiment.train.warmup.steps=40",
+    "experiment.train.task.n_digits=2",
+    "experiment.train.steps=4",
+    "experiment.train.save_every=2",
+    "experiment.train.eval_every=2",
+    "experiment.evaluation.n_samples=16",
+    "experiment.evaluation.ks=[1,4,16]",
+    "experiment.evaluation.benchmarks.countdown.n_problems=12",
+]
+"""Overrides that make a stage of sweep `smoke` take about as long as starting Python."""
+
+
+def freeze(root: Path, *overrides: str, sweep: str = "smoke") -> tuple[Plan, RunPaths]:
+    """Plan a sweep and write the spec.json of every stage."""
+    declaration = config.load(sweep, [*TINY, *overrides])
+    plan = make_plan(declaration)
+    paths = RunPaths(
+        root=root,
+        sweep=sweep,
+        experiment=declaration.experiment.name,
+        version=declaration.version,
+    )
+    for stage in plan.stages:
+        write_json(StagePaths(paths.folder / stage.name).spec, stage.spec)
+    return plan, paths
+
+
+def command(kind: str, folder: Path, *options: str) -> list[str]:
+    """The command of a stage."""
+    if kind == "evaluate":
+        return [sys.executable, "-m", "evaluators", "run", str(folder), *options]
+    return [sys.executable, "-m", "fgrpo_bench.training", str(folder), *options]
+
+
+def start(kind: str, folder: Path, *options: str) -> subprocess.Popen[str]:
+    """Start a stage as a worker of a sweep would, with its output in a pipe."""
+    return subprocess.Popen(
+        command(kind, folder, *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )

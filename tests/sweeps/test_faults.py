@@ -1,0 +1,220 @@
+"""Killed drivers and workers, stops, failures, and two drivers at once; real processes all."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fgrpo_bench.files import is_locked, lock_holder, read_lines
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps import ledger
+from sweeps.commands import REPOSITORY
+from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep
+from tests.support.faults import (
+    check_ledger,
+    contents,
+    end_workers,
+    run_with_kills,
+    stage_folders,
+    worker_pids,
+)
+
+RESULTS = ("**/result.json", "report/table.json")
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def events(paths: RunPaths, kind: str) -> list[ledger.Event]:
+    return [event for event in ledger.read(paths.ledger) if event.event == kind]
+
+
+def train_folder(sweep: FakeSweep) -> StagePaths:
+    return sweep.paths.point("grpo-n4-g0-s11")
+
+
+def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
+    steps = {"FAKE_STEPS": "60", "FAKE_STEP_SECONDS": "0.02"}
+    undisturbed = fake_sweep(tmp_path / "undisturbed", FAKE_STEPS="60", FAKE_STEP_SECONDS="0")
+    assert undisturbed.run() == 0
+    disturbed = fake_sweep(tmp_path / "disturbed", **steps)
+    killed = run_with_kills(
+        disturbed.start, disturbed.paths, kills=10, pause=(0.0, 0.25), rng=random.Random(7)
+    )
+    assert len(killed) == 10
+    assert set(killed) == {"driver", "worker"}
+    check_ledger(disturbed.paths)
+    for folder in stage_folders(disturbed.paths):
+        check_steps(folder, 60)
+    assert contents(disturbed.paths, *RESULTS) == contents(undisturbed.paths, *RESULTS)
+
+
+def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="30", FAKE_STEP_SECONDS="0.02")
+    driver = sweep.start()
+    try:
+        wait_for(lambda: worker_pids(sweep.paths))
+        driver.kill()
+        driver.wait()
+        (orphan,) = worker_pids(sweep.paths)
+        assert sweep.run() == 0
+    finally:
+        end_workers(sweep.paths)
+    warmup = sweep.paths.warmup(11)
+    steps = list(read_lines(warmup.folder / "steps.jsonl"))
+    assert {row["pid"] for row in steps} == {orphan}
+    assert f"waiting for process {orphan}" in warmup.log(2).read_text()
+    assert "already done" in warmup.log(2).read_text()
+    check_ledger(sweep.paths)
+
+
+def test_a_second_driver_refuses_and_names_the_first(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="2000")
+    first = sweep.start()
+    try:
+        wait_for(lambda: worker_pids(sweep.paths))
+        second = subprocess.run(
+            [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{tmp_path}'"],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        since = lock_holder(sweep.paths.driver_lock)["since"]
+        assert second.returncode == 2
+        assert f"already being run by process {first.pid} on" in second.stderr
+        assert f"since {since}" in second.stderr
+        assert "cancel" in second.stderr
+        assert "Traceback" not in second.stderr
+        assert len(events(sweep.paths, "start")) == 1
+    finally:
+        first.kill()
+        first.wait()
+        end_workers(sweep.paths)
+
+
+def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="30", FAKE_STEP_SECONDS="0.01")
+    driver = sweep.start()
+    wait_for(lambda: (sweep.paths.warmup(11).folder / "steps.jsonl").exists())
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(timeout=20) == 130
+    (end,) = events(sweep.paths, "end")
+    assert (end.exit_code, end.outcome) == (75, "stopped")
+    assert "run the same command again to continue" in sweep.log()
+    assert sweep.run() == 0
+    for folder in stage_folders(sweep.paths):
+        check_steps(folder, 30)
+    rows = list(read_lines(sweep.paths.warmup(11).folder / "steps.jsonl"))
+    assert len(rows) == 30, "a stop that is asked for computes nothing twice"
+
+
+def test_a_second_ctrl_c_kills_workers_that_do_not_answer(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="2", FAKE_STEP_SECONDS="60")
+    driver = sweep.start()
+    wait_for(lambda: worker_pids(sweep.paths))
+    driver.send_signal(signal.SIGTERM)
+    wait_for(lambda: "the same signal again kills" in sweep.log())
+    assert driver.poll() is None
+    driver.send_signal(signal.SIGTERM)
+    assert driver.wait(timeout=20) == 143
+    assert worker_pids(sweep.paths) == []
+    (end,) = events(sweep.paths, "end")
+    assert (end.exit_code, end.outcome) == (-9, "stopped")
+
+
+def test_stopping_also_stops_the_orphan_that_a_worker_waits_for(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="2000", FAKE_STEP_SECONDS="0.02")
+    first = sweep.start()
+    wait_for(lambda: worker_pids(sweep.paths))
+    first.kill()
+    first.wait()
+    second = sweep.start()
+    try:
+        waiting = sweep.paths.warmup(11).log(2)
+        wait_for(lambda: waiting.exists() and "waiting for" in waiting.read_text())
+        second.send_signal(signal.SIGINT)
+        assert second.wait(timeout=20) == 130
+        assert worker_pids(sweep.paths) == []
+    finally:
+        end_workers(sweep.paths)
+
+
+def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="2000", FAKE_STEP_SECONDS="0.02")
+
+    def cancel() -> str:
+        command = [sys.executable, "-m", "sweeps", "cancel", "smoke", f"run_root={tmp_path}"]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    first = sweep.start()
+    wait_for(lambda: worker_pids(sweep.paths))
+    said = cancel()
+    assert f"asked the driver, process {first.pid}, to stop" in said
+    assert "run the same command again to continue" in said
+    assert first.wait(timeout=20) == 143
+    second = sweep.start()
+    wait_for(lambda: worker_pids(sweep.paths))
+    (worker,) = worker_pids(sweep.paths)
+    second.kill()
+    second.wait()
+    said = cancel()
+    assert f"no driver is running; asked process {worker} at" in said
+    assert not is_locked(sweep.paths.warmup(11).lock)
+    assert cancel() == "nothing of smoke is running\n"
+
+
+def test_a_failed_stage_holds_up_only_what_needs_it(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_FAIL="grpo-n4-g0-s11")
+    assert sweep.run() == 1
+    ends = {event.stage: event for event in events(sweep.paths, "end")}
+    assert ends["grpo-n4-g0-s11"].exit_code == 1
+    assert {end.outcome for name, end in ends.items() if name != "grpo-n4-g0-s11"} == {"done"}
+    assert len(ends) == 5, "its evaluation was not started"
+    assert "RuntimeError: the fake stage was told to fail" in sweep.log()
+    assert str(train_folder(sweep).log(1)) in sweep.log()
+    assert "1 stage failed, 1 that need them were not started, 4 are done" in sweep.log()
+    mended = fake_sweep(tmp_path)
+    assert mended.run() == 0
+    check_ledger(sweep.paths)
+
+
+def test_exit_code_0_without_a_marker_is_a_failure(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_SILENT="grpo-n4-g0-s11")
+    assert sweep.run() == 1
+    assert "ended with 0 but left no completion marker" in sweep.log()
+
+
+def test_a_stage_that_stops_by_itself_is_started_again(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_RESTLESS="grpo-n4-g0-s11")
+    assert sweep.run() == 0
+    ends = [event for event in events(sweep.paths, "end") if event.stage == "grpo-n4-g0-s11"]
+    assert [end.exit_code for end in ends] == [75, 0]
+    check_steps(train_folder(sweep).folder, 8)
+
+
+def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path)
+    assert sweep.run() == 0
+    before = sweep.paths.ledger.read_bytes(), sweep.paths.sweep_json.read_bytes()
+    (sweep.paths.report / "table.json").unlink()
+    assert sweep.run() == 0
+    assert (sweep.paths.ledger.read_bytes(), sweep.paths.sweep_json.read_bytes()) == before
+    assert (sweep.paths.report / "table.json").exists()
+
+
+def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, "profile.max_parallel=1")
+    assert sweep.run() == 0
+    kinds = [event.event for event in ledger.read(sweep.paths.ledger)]
+    assert kinds == ["start", "end"] * 6

@@ -1,0 +1,74 @@
+"""The countdown task: solvable, disjoint, fixed by its seed, with many uneven solutions."""
+
+from dataclasses import replace
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.graders.countdown import grade, value
+from fgrpo_bench.tasks import check_task, make_task
+from fgrpo_bench.tasks.countdown import Countdown
+
+SPEC = config.load("groupsize").experiment.train.task
+
+
+@pytest.fixture(scope="module")
+def task():
+    return make_task(SPEC)
+
+
+def problems(task):
+    train = [task.train_problem(i) for i in range(task.n_train)]
+    return train, [task.heldout_problem(i) for i in range(task.n_heldout)]
+
+
+def test_training_and_heldout_problems_are_disjoint_whatever_the_order_of_digits(task):
+    train, heldout = (
+        {(tuple(sorted(p.prompt[:4])), p.prompt[5:7]) for p in split} for split in problems(task)
+    )
+    assert len(train) == task.n_train and len(heldout) == task.n_heldout
+    assert not train & heldout
+
+
+def test_the_solutions_are_those_that_a_search_by_hand_finds(task):
+    small = Countdown(replace(SPEC, n_digits=3))
+    for index in (0, 7, 100):
+        problem = small.train_problem(index)
+        digits, _, target = problem.target.partition("-")
+        found = {
+            a + s + b + t + c
+            for a, b, c in permutations(digits)
+            for s, t in product("+-*", repeat=2)
+            if value(a + s + b + t + c) == int(target)
+        }
+        assert set(small.solutions(int(small._train[index]))) == found
+
+
+def test_demonstrations_are_correct_and_vary(task):
+    rng = np.random.default_rng(0)
+    for index in range(0, task.n_train, 500):
+        problem = task.train_problem(index)
+        shown = {task.demonstration(index, rng) for _ in range(20)}
+        assert all(grade(problem, answer).outcome == "correct" for answer in shown)
+        assert len(shown) == min(len(shown), len(task.solutions(int(task._train[index]))))
+    assert len({task.demonstration(0, rng) for _ in range(50)}) > 1
+
+
+def test_most_problems_have_several_solutions(task):
+    counts = [len(task.solutions(int(item))) for item in task._train[:500]]
+    assert np.median(counts) >= 4 and max(counts) >= 20
+
+
+def test_the_same_seed_gives_the_same_problems_and_another_gives_others(task):
+    same, other = Countdown(SPEC), Countdown(replace(SPEC, seed=SPEC.seed + 1))
+    assert [same.heldout_problem(i) for i in range(50)] == [
+        task.heldout_problem(i) for i in range(50)
+    ]
+    assert other.heldout_problem(0) != task.heldout_problem(0)
+
+
+def test_an_unknown_task_is_refused_with_the_valid_ones():
+    with pytest.raises(ValueError, match="unknown task 'nope': valid ones are countdown"):
+        check_task(replace(SPEC, name="nope"))

@@ -1,0 +1,104 @@
+"""Files are whole or absent, and locks die with their process."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.files import (
+    append_line,
+    is_locked,
+    locked,
+    read_json,
+    read_lines,
+    write_json,
+    write_whole,
+)
+
+
+def test_a_failing_write_leaves_the_old_file_and_no_leftover(tmp_path):
+    path = tmp_path / "value.json"
+    write_json(path, {"a": 1})
+
+    def disk_fills_up(aside: Path) -> None:
+        aside.write_text("half of")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(
+        OSError, match=r"cannot write .*value\.json.*No space left.*again"
+    ) as caught:
+        write_whole(path, disk_fills_up)
+    assert caught.value.errno == errno.ENOSPC
+    assert read_json(path) == {"a": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_a_real_full_disk_is_named_and_loses_nothing(tmp_path):
+    """/dev/full stands in for the disk: every write to it fails with the real ENOSPC."""
+    path = tmp_path / "value.json"
+    write_json(path, {"a": 1})
+
+    def write_to_full_disk(aside: Path) -> None:
+        aside.unlink()
+        aside.symlink_to("/dev/full")
+        aside.write_text("x" * 100_000)
+
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, write_to_full_disk)
+    assert read_json(path) == {"a": 1}
+
+
+def test_no_json_is_refused_with_the_files_name(tmp_path):
+    path = tmp_path / "DONE.json"
+    path.write_text('{"fingerprint": ')
+    with pytest.raises(ValueError, match=r"DONE\.json holds no valid JSON.*delete it"):
+        read_json(path)
+
+
+def test_a_line_cut_short_by_a_crash_is_passed_over(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    append_line(path, {"n": 1})
+    with path.open("a") as file:
+        file.write('{"n": 2, "half')
+    assert list(read_lines(path)) == [{"n": 1}]
+
+
+def test_a_line_after_a_cut_one_is_not_lost(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    path.write_text('{"n": 2, "half')
+    append_line(path, {"n": 3})
+    assert list(read_lines(path)) == [{"n": 3}]
+
+
+def test_a_second_holder_is_refused_and_told_who_the_first_is(tmp_path):
+    path = tmp_path / "x.lock"
+    with locked(path, wait=False, what="sweep x"):
+        assert is_locked(path)
+        with (
+            pytest.raises(BlockingIOError, match=f"sweep x is already .* process {os.getpid()} on"),
+            locked(path, wait=False, what="sweep x"),
+        ):
+            pass
+    assert not is_locked(path)
+
+
+def test_a_killed_holder_frees_the_lock(tmp_path):
+    path = tmp_path / "x.lock"
+    code = (
+        "import sys, time; from pathlib import Path; from fgrpo_bench.files import locked\n"
+        "with locked(Path(sys.argv[1]), wait=False, what='x'):\n"
+        "    print('held', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"held\n"
+    assert is_locked(path)
+    assert json.loads(path.read_text())["pid"] == child.pid
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    assert not is_locked(path)

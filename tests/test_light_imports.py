@@ -1,0 +1,25 @@
+"""What a notebook pays for: the light parts load none of the heavy packages."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "mlflow", "hydra", "matplotlib", "transformers", "ray", "vllm", "submitit"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import fgrpo_bench", "import fgrpo_bench.results, fgrpo_bench.graders, fgrpo_bench.tasks"],
+)
+def test_the_light_parts_import_nothing_heavy(statement):
+    code = f"{statement}; import sys; print(*{{m.partition('.')[0] for m in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())
+
+
+def test_the_top_of_the_package_needs_numpy_alone():
+    code = "import fgrpo_bench, sys; print(*{m.partition('.')[0] for m in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy" in done.stdout.split()
+    assert not {"polars", "pydantic", "yaml"} & set(done.stdout.split())

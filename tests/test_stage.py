@@ -1,0 +1,82 @@
+"""The shape of a stage: done once, stopped at a save, failed aloud."""
+
+import os
+import signal
+
+import pytest
+
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED, Stopped, is_done, run_stage
+
+
+@pytest.fixture
+def stage(tmp_path):
+    paths = StagePaths(tmp_path / "stage")
+    write_json(paths.spec, {"fingerprint": "f", "target": {"n_samples": 8}})
+    handlers = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
+    yield paths
+    for signum, handler in handlers.items():
+        signal.signal(signum, handler)
+
+
+def test_a_stage_works_once_and_leaves_its_marker(stage, capsys):
+    calls = []
+
+    def work(spec, run):
+        calls.append(spec["fingerprint"])
+        return {"fact": 1}
+
+    assert [run_stage(stage, work), run_stage(stage, work)] == [EXIT_DONE, EXIT_DONE]
+    assert calls == ["f"]
+    assert read_json(stage.done)["fact"] == 1
+    assert "already done" in capsys.readouterr().out
+
+
+def test_a_larger_target_runs_again_and_a_smaller_one_does_not(stage):
+    run_stage(stage, lambda spec, run: {})
+    assert is_done(stage, fingerprint="f", target={"n_samples": 4})
+    assert not is_done(stage, fingerprint="f", target={"n_samples": 16})
+    assert not is_done(stage, fingerprint="f", target={"ks": [1]})
+    assert not is_done(stage, fingerprint="g", target={})
+
+
+def test_a_list_is_covered_by_one_that_contains_it(stage):
+    write_json(stage.spec, {"fingerprint": "f", "target": {"ks": [1, 4], "grader": "a-1"}})
+    run_stage(stage, lambda spec, run: {})
+    assert is_done(stage, fingerprint="f", target={"ks": [4]})
+    assert not is_done(stage, fingerprint="f", target={"ks": [4, 8]})
+    assert not is_done(stage, fingerprint="f", target={"grader": "a-2"})
+
+
+def test_a_signal_stops_the_work_at_its_save_and_leaves_no_marker(stage, capsys):
+    def work(spec, run):
+        os.kill(os.getpid(), signal.SIGTERM)
+        if run.stopping:
+            raise Stopped("step 3 is saved")
+        return {}
+
+    assert run_stage(stage, work) == EXIT_CONTINUE
+    assert not stage.done.exists()
+    assert "step 3 is saved; run the same command again" in capsys.readouterr().out
+
+
+def test_an_error_fails_the_stage_with_its_traceback(stage, capsys):
+    def work(spec, run):
+        raise RuntimeError("the policy broke")
+
+    assert run_stage(stage, work) == EXIT_FAILED
+    assert not stage.done.exists()
+    assert "RuntimeError: the policy broke" in capsys.readouterr().err
+
+
+def test_progress_says_how_far_and_how_long(stage, capsys):
+    def work(spec, run):
+        for step in (1, 2, 3):
+            run.progress(step=step, of=3, reward=0.25)
+        return {}
+
+    run_stage(stage, work)
+    told = read_json(stage.progress)
+    assert (told["step"], told["of"], told["reward"], told["pid"]) == (3, 3, 0.25, os.getpid())
+    assert "step 3/3  reward 0.250" in capsys.readouterr().out

@@ -1,0 +1,252 @@
+"""Reinforcement learning: what an update does, and that a killed run ends bit for bit the same."""
+
+import time
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import torch
+
+from fgrpo_bench import config
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.specs import SweepPoint, from_dict
+from fgrpo_bench.stage import StageRun, Stopped
+from fgrpo_bench.tables import METRICS, read_table
+from fgrpo_bench.training.advantages import is_active
+from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.training.embedded.reinforce import Learner, reinforce
+from fgrpo_bench.training.embedded.session import Session
+from fgrpo_bench.training.embedded.tokenizer import PAD
+from fgrpo_bench.training.embedded.warmup import warm_up
+from tests.support.stages import freeze, start
+
+ALGORITHMS = config.load("gamma").algorithms
+
+
+def learner(warmed, folder, **changes) -> Learner:
+    """A learner on the warmed-up base with some fields of its point or training spec changed."""
+    plan, paths = warmed
+    point: SweepPoint = plan.points[0]
+    train = {key: changes.pop(key) for key in list(changes) if hasattr(point.train, key)}
+    point = replace(point, train=replace(point.train, **train), **changes)
+    policy, tokenizer = load_checkpoint(paths.warmup(11).checkpoint(0), "cpu", None)
+    session = Session(
+        policy,
+        run=StageRun(StagePaths(folder)),
+        fingerprint="test",
+        learning_rate=point.train.learning_rate,
+        betas=(point.train.beta1, point.train.beta2),
+        weight_decay=0.0,
+        grad_clip=point.train.grad_clip,
+    )
+    return Learner(point, session, tokenizer)
+
+
+def weights(policy) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in policy.parameters()]).clone()
+
+
+def run_steps(learner: Learner, steps: int) -> list[dict[str, float]]:
+    return [learner.learn(learner.rollouts(step)[0]) for step in range(1, steps + 1)]
+
+
+def test_groups_without_a_gradient_change_nothing_but_the_mean(warmed, tmp_path):
+    """Leaving them out of the forward pass gives the loss and gradient of taking them in."""
+    one = learner(warmed, tmp_path)
+    batch, _ = one.rollouts(1)
+    some = torch.ones(len(batch.rewards), dtype=torch.bool)
+    active = is_active(batch.rewards)
+    assert 0 < int(active.sum()) < len(active)
+    gradients = []
+    for used in (active, some):
+        one.policy.zero_grad()
+        loss, _, _ = one.loss(batch, used)
+        loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in one.policy.parameters()]))
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
+    assert gradients[0].abs().max() > 1e-4
+
+
+def test_a_batch_without_active_groups_leaves_the_weights_alone(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    batch, _ = one.rollouts(1)
+    before = weights(one.policy)
+    learned = one.learn(replace(batch, rewards=torch.ones_like(batch.rewards)))
+    assert torch.equal(weights(one.policy), before)
+    assert learned == {"loss": 0.0, "grad_norm": 0.0, "clip_fraction": 0.0, "learning_rate": 0.0}
+    assert one.session.counters.optimizer_steps == 0
+
+
+def test_gamma_zero_is_bitwise_the_base_algorithm(warmed, tmp_path, monkeypatch):
+    ends = []
+    for weighted in (True, False):
+        one = learner(warmed, tmp_path)
+        if not weighted:
+            monkeypatch.setattr(
+                "fgrpo_bench.training.advantages.focal_weight", lambda rate, gamma: 1
+            )
+        run_steps(one, 3)
+        ends.append(weights(one.policy))
+    assert torch.equal(*ends)
+
+
+def test_with_several_updates_the_algorithms_part_and_clip(warmed, tmp_path):
+    ends, fractions = {}, {}
+    for name, algorithm in ALGORITHMS.items():
+        one = learner(
+            warmed, tmp_path, algorithm=algorithm, updates_per_batch=8, learning_rate=1e-3
+        )
+        learned = run_steps(one, 12)
+        ends[name] = weights(one.policy)
+        fractions[name] = max(row["clip_fraction"] for row in learned)
+    assert min(fractions.values()) > 0, fractions
+    for a, b in (("grpo", "dapo"), ("grpo", "cispo"), ("dapo", "cispo")):
+        assert not torch.equal(ends[a], ends[b]), (a, b)
+
+
+def test_with_one_update_a_batch_the_algorithms_take_the_same_step(warmed, tmp_path):
+    ends = []
+    for algorithm in ALGORITHMS.values():
+        one = learner(warmed, tmp_path, algorithm=algorithm, updates_per_batch=1)
+        run_steps(one, 1)
+        ends.append(weights(one.policy))
+    for end in ends[1:]:
+        torch.testing.assert_close(end, ends[0], atol=1e-6, rtol=1e-5)
+
+
+def test_dynamic_sampling_trains_on_active_groups_only_and_counts_every_rollout(warmed, tmp_path):
+    algorithm = replace(ALGORITHMS["dapo"], dynamic_sampling=True)
+    one = learner(warmed, tmp_path, algorithm=algorithm)
+    batch, sampled = one.rollouts(1)
+    assert is_active(batch.rewards).all()
+    assert len(sampled.rewards) > one.point.prompts_per_step
+    assert one.session.counters.rollouts == sampled.rewards.numel()
+
+
+def test_prompts_come_epoch_after_epoch_each_problem_once(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    n = one.task.n_train
+    seen = [problem.problem_id for problem in one.problems(n - 3) + one.problems(n + 3)]
+    assert sorted(seen[:n]) == sorted(seen[n:]) and len(set(seen)) == n
+    assert seen[:n] != seen[n:]
+
+
+def test_points_of_one_seed_begin_with_the_same_prompts_and_draws(warmed, tmp_path):
+    a, b = (learner(warmed, tmp_path, focal_gamma=gamma).rollouts(1)[0] for gamma in (0.0, 2.0))
+    assert torch.equal(a.tokens, b.tokens)
+
+
+def test_a_policy_cannot_hide_in_padding(warmed, tmp_path):
+    """A sampled padding token that leads to a wrong answer becomes less likely."""
+    one = learner(warmed, tmp_path, updates_per_batch=1, learning_rate=1e-3)
+    batch, _ = one.rollouts(1)
+    tokens, rewards = batch.tokens.clone(), torch.ones_like(batch.rewards)
+    tokens[:, 0, 1:], rewards[:, 0] = PAD, 0.0  # one rollout of each group ends in padding
+
+    def log_probs() -> torch.Tensor:
+        logits = one.policy.completion_logits(batch.prompts, tokens.flatten(0, 1), tokens.shape[1])
+        taken = torch.log_softmax(logits, -1).gather(2, tokens.flatten(0, 1)[..., None])
+        return taken.view(tokens.shape).detach()
+
+    before = log_probs()
+    one.learn(replace(batch, tokens=tokens, rewards=rewards, log_probs=before))
+    change = (log_probs() - before)[:, 0, 1]
+    assert (change < 0).all(), change
+
+
+def finish(folder, spec) -> dict:
+    return reinforce(spec, StageRun(StagePaths(folder)), "cpu")
+
+
+def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
+    plan, paths = warmed
+    stage = paths.point(plan.points[1].point_id)
+    spec = read_json(stage.spec)
+    whole = finish(stage.folder, spec)
+    undisturbed = read_table(stage.metrics, METRICS)
+
+    other = StagePaths(paths.folder / "again")
+    for stop_at in (2, 3):
+        run = StageRun(other, save_seconds=0.0)
+        run.progress = lambda step, of, r=run, s=stop_at, **_: setattr(r, "stopping", step == s)
+        with pytest.raises(Stopped, match=f"state of step {stop_at} is saved"):
+            reinforce(spec, run, "cpu")
+    again = finish(other.folder, spec)
+    assert again["resumed_at"] == 3
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    assert (again["rollouts"], again["optimizer_steps"]) == (
+        whole["rollouts"],
+        whole["optimizer_steps"],
+    )
+    clock = ["time_ms", "seconds"]
+    assert read_table(other.metrics, METRICS).drop(clock).equals(undisturbed.drop(clock))
+    assert undisturbed["step"].to_list() == [1, 2, 3, 4]
+    assert undisturbed["eval_pass_at_1"].is_not_null().to_list() == [False, True, False, True]
+    assert undisturbed["optimizer_steps"].max() <= 8
+
+
+def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    want = finish(paths.folder / plan.points[0].point_id, spec)["weights_sha256"]
+    other = StagePaths(paths.folder / "damaged")
+    run = StageRun(other, save_seconds=0.0)
+    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
+    with pytest.raises(Stopped):
+        reinforce(spec, run, "cpu")
+    newest = max((other.state(0), other.state(1)), key=lambda path: path.stat().st_mtime_ns)
+    content = bytearray(newest.read_bytes())
+    content[-5] ^= 0xFF
+    newest.write_bytes(content)
+    facts = finish(other.folder, spec)
+    assert f"{newest} is damaged" in capsys.readouterr().out
+    assert facts["resumed_at"] == 2 and facts["weights_sha256"] == want
+    assert not newest.exists()
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\x00" * 64, b"not a safetensors file at all"])
+def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, capsys):
+    stage = StagePaths(tmp_path)
+    stage.state(0).parent.mkdir()
+    stage.state(0).write_bytes(garbage)
+    one = learner(warmed, tmp_path)
+    assert one.session.counters.step == 0
+    assert "is damaged" in capsys.readouterr().out
+
+
+def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
+    """The real command, killed with -9 when its first state is on disk."""
+    overrides = ["experiment.train.steps=80", "experiment.train.warmup.steps=150"]
+    plan, paths = freeze(tmp_path, *overrides)
+    base, stage = paths.warmup(11), paths.point(plan.points[1].point_id)
+    for kind, target, work in (("warmup", base, warm_up), ("train", stage, reinforce)):
+        process = start(kind, target.folder, "--save-seconds", "0.3")
+        deadline = time.monotonic() + 60
+        while not target.state(0).exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        assert not target.done.exists()
+        process = start(kind, target.folder)
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, out
+        assert "going on after step" in out
+        undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
+        facts = work(read_json(target.spec), StageRun(undisturbed), "cpu")
+        assert read_json(target.done)["weights_sha256"] == facts["weights_sha256"]
+
+
+def test_the_marker_tells_the_compute_and_the_engine(warmed):
+    plan, paths = warmed
+    stage = paths.point(plan.points[0].point_id)
+    facts = finish(stage.folder, read_json(stage.spec))
+    point = from_dict(SweepPoint, read_json(stage.spec)["point"])
+    assert facts["rollouts"] == point.train.steps * (point.train.rollouts_per_step or 0)
+    assert facts["engine"]["threads"] == 1 and facts["engine"]["torch"] == torch.__version__
+    assert sorted(path.name for path in (stage.folder / "checkpoints").iterdir()) == [
+        "step-00002",
+        "step-00004",
+    ]
+    metrics = read_table(stage.metrics, METRICS)
+    assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
