@@ -25,7 +25,6 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
             "safe in their files, and `make mlflow-ui` syncs again"
         )
     from fgrpo_bench.report.build import write_report
-
     from fgrpo_bench.results import load_results
 
     written = write_report(load_results(paths))
