@@ -174,13 +174,18 @@ class RunPaths:
 
 
 def find_runs(
-    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
+    root: Path,
+    sweep: str | None = None,
+    *,
+    experiment: str | None = None,
+    version: str | None = None,
 ) -> list[RunPaths]:
-    """Every planned run of a sweep under a root, by experiment and version, sorted by both."""
+    """Every planned run under a root, sorted by sweep, experiment and version; None is any."""
     return [
-        RunPaths(root=root, sweep=sweep, experiment=plan.parts[-3], version=plan.parts[-2])
-        for plan in sorted((root / sweep).glob("*/*/plan.json"))
-        if experiment in (None, plan.parts[-3]) and version in (None, plan.parts[-2])
+        RunPaths(root=root, sweep=name, experiment=parts[0], version=parts[1])
+        for plan in sorted(root.glob("*/*/*/plan.json"))
+        for name, *parts, _ in [plan.parts[-4:]]
+        if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
     ]
 
 

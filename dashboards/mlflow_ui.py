@@ -1,0 +1,89 @@
+"""Serve the MLflow UI over the embedded store of a run root, on this machine alone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from fgrpo_bench.paths import find_runs
+from fgrpo_bench.tracking.desired import VIEW
+from fgrpo_bench.tracking.store import Store, embedded_uri, find_store
+from fgrpo_bench.tracking.sync import SyncResult, sync_all
+
+SERVER_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # no background workers: nothing here needs them
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
+    """Sync everything under the root, print where to look, and become MLflow's own server.
+
+    Raises FileNotFoundError where the root holds no sweep and OSError where the port is taken.
+    """
+    runs = find_runs(root)
+    if not runs:
+        raise FileNotFoundError(
+            f"{root} holds no sweep: run `python -m sweeps run <sweep>` first, or name another "
+            "--root"
+        )
+    store = find_store(runs[0], embedded_uri(runs[0]))  # whatever MLFLOW_TRACKING_URI says
+    if not sync and not runs[0].mlflow_db.exists():
+        raise FileNotFoundError(
+            f"{runs[0].mlflow_db} is missing: nothing was synced yet; leave out --no-sync"
+        )
+    check_port(host, port)
+    results = sync_all(runs, tracking_uri=store.uri) if sync else []
+    print(
+        f"\n{pages(f'http://{host}:{port}', results)}\nReady in a few seconds; Ctrl-C stops it.\n",
+        flush=True,
+    )
+    command = server_command(store, host=host, port=port)
+    os.execve(command[0], command, os.environ | SERVER_ENVIRONMENT)
+
+
+def check_port(host: str, port: int) -> None:
+    """OSError that names the port and the remedy where it cannot be listened on."""
+    try:
+        with socket.create_server((host, port)):
+            pass
+    except (OSError, OverflowError) as error:
+        raise OSError(
+            f"port {port} of {host} cannot be served: {error}; stop the program that holds it or "
+            "choose another with --port, e.g. --port 5001"
+        ) from error
+
+
+def pages(base: str, results: Sequence[SyncResult]) -> str:
+    """The addresses to open: one an experiment, its runs in the columns that matter."""
+    addresses = {
+        result.experiment: f"{base}/#/experiments/{result.experiment_id}/runs"
+        f"?workflowType=machine_learning&viewStateShareKey={VIEW}"
+        for result in results
+    }
+    if not addresses:
+        return f"MLflow: {base}/#/experiments"
+    width = max(map(len, addresses))
+    return "\n".join(f"MLflow {name:<{width}}  {url}" for name, url in addresses.items())
+
+
+def server_command(store: Store, *, host: str, port: int) -> list[str]:
+    """MLflow's server: one worker, few words, and artifacts read where the runs say they are.
+
+    --no-serve-artifacts: the UI still shows them, but nothing can be uploaded through the server.
+    --lifespan off: MLflow forwards the Ctrl-C that its worker has already had from the terminal,
+    and the second one would break off the worker's farewell with a traceback.
+    """
+    assert store.artifacts is not None
+    return [
+        *(sys.executable, "-m", "mlflow", "server"),
+        *("--backend-store-uri", store.uri, "--registry-store-uri", store.uri),
+        *("--default-artifact-root", store.artifacts.as_uri(), "--no-serve-artifacts"),
+        *("--host", host, "--port", str(port), "--workers", "1"),
+        *("--uvicorn-opts", "--log-level warning --lifespan off"),
+    ]

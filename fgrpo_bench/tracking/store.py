@@ -1,0 +1,143 @@
+"""Opening MLflow: where the store is, without global state, and what its errors mean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from fgrpo_bench.files import write_whole
+from fgrpo_bench.paths import RunPaths
+
+URI_VARIABLE = "MLFLOW_TRACKING_URI"
+ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+"""What makes a dead server known in seconds (MLflow's own values: minutes) and a live one print
+nothing; values that the environment already holds go first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """A tracking store and where its artifacts go."""
+
+    uri: str
+    artifacts: Path | None
+    """Absolute folder; None where a tracking server keeps them."""
+    embedded: Path | None
+    """The database file where this is the SQLite store of the run root, else None."""
+
+    def __str__(self) -> str:
+        return without_password(self.uri)
+
+
+def embedded_uri(paths: RunPaths) -> str:
+    """URI of the SQLite store of the run root, absolute: it is found from any folder."""
+    return f"sqlite:///{paths.mlflow_db.resolve()}"
+
+
+def find_store(paths: RunPaths, tracking_uri: str | None) -> Store:
+    """tracking_uri: None is MLFLOW_TRACKING_URI, or the embedded store where that is not set."""
+    uri = tracking_uri or os.environ.get(URI_VARIABLE) or embedded_uri(paths)
+    served = uri.startswith(("http://", "https://"))
+    return Store(
+        uri=uri,
+        artifacts=None if served else paths.mlflow_artifacts.resolve(),
+        embedded=paths.mlflow_db.resolve() if uri == embedded_uri(paths) else None,
+    )
+
+
+@contextmanager
+def opened(store: Store) -> Iterator[Any]:
+    """An MlflowClient of the store; the embedded database is made where it is missing (2 s).
+
+    Raises ConnectionError, naming the store and the remedy, for whatever MLflow raises inside.
+    """
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read while mlflow is imported
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    with _environment(), _quiet("mlflow", "alembic"):
+        try:
+            if store.embedded is not None and not store.embedded.exists():
+                write_whole(store.embedded, lambda aside: _create(aside, store))
+            if store.artifacts is not None:
+                _try_database(store.uri)
+            yield MlflowClient(tracking_uri=store.uri)
+        except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
+            raise ConnectionError(_explain(store, error)) from error
+
+
+def _explain(store: Store, error: Exception) -> str:
+    reason = without_password(str(error).strip().partition("\n")[0])
+    remedy = (
+        "Mend that, or delete mlflow.db and mlflow-artifacts: both are made again"
+        if store.embedded is not None
+        else "Start the server, or correct MLFLOW_TRACKING_URI or --tracking-uri "
+        "(http://host:port, sqlite:////path/mlflow.db, or nothing for the store beside the runs)"
+    )
+    return (
+        f"MLflow at {store} cannot be used: {shorten(reason, 300)}\nNothing is lost, the stored "
+        f"files are complete. {remedy}; then run `python -m fgrpo_bench.tracking sync` or `make "
+        "mlflow-ui`"
+    )
+
+
+def _try_database(uri: str) -> None:
+    """One attempt at a connection; MLflow itself makes ten, over 100 s."""
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(uri)
+    try:
+        sqlalchemy.inspect(engine)
+    finally:
+        engine.dispose()
+
+
+def _create(aside: Path, store: Store) -> None:
+    """Make the database aside: one that was killed amid its migrations is beyond repair."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    made = SqlAlchemyStore(f"sqlite:///{aside}", str(store.artifacts))  # type: ignore[no-untyped-call]
+    made.engine.dispose()
+
+
+def without_password(text: str) -> str:
+    """The text with the user information of every URI in it replaced.
+
+    >>> without_password("http://me:secret@host:5000/x")
+    'http://***@host:5000/x'
+    """
+    return re.sub(r"://[^/\s@]+@", "://***@", text)
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    added = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """No line for each of the migrations that make a new database."""
+    with ExitStack() as restore:
+        for name in names:
+            logger = logging.getLogger(name)
+            restore.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.WARNING)
+        yield
