@@ -154,9 +154,8 @@ def restore_state(
             parameter.copy_(tensors[f"weight.{name}"])
             if f"exp_avg.{name}" in tensors:
                 optimizer.state[parameter] = {
-                    "step": tensors[f"step.{name}"],
-                    "exp_avg": tensors[f"exp_avg.{name}"].to(parameter.device),
-                    "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(parameter.device),
+                    key: tensors[f"{key}.{name}"].to(parameter.device)
+                    for key in ("step", "exp_avg", "exp_avg_sq")
                 }
     return counters
 
