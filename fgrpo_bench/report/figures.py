@@ -66,8 +66,7 @@ def pictures(summary: Summary) -> Iterator[Picture]:
             yield Picture(
                 name=f"training-{algorithm}",
                 caption=f"Training of {algorithm.upper()}: mean over seeds, band from the lowest "
-                "to the highest seed, each a moving average over "
-                f"{_window(summary.train['steps'])} steps.",
+                f"to the highest seed{_smoothing(_window(summary.train['steps']))}.",
                 draw=partial(training, summary, algorithm),
             )
 
@@ -195,8 +194,8 @@ def training(summary: Summary, algorithm: str) -> Figure:
     for axes in panels[1]:
         axes.set_xlabel("step")
     figure.suptitle(
-        f"{algorithm.upper()}: mean over seeds, band from the lowest to the highest seed, "
-        f"moving average over {window} steps",
+        f"{algorithm.upper()}: mean over seeds, band from the lowest to the highest seed"
+        f"{_smoothing(window)}",
         fontsize=9.5,
     )
     handles, names = panels[0, 0].get_legend_handles_labels()
@@ -263,6 +262,10 @@ def _columns(estimates: Sequence[Estimate]) -> tuple[NDArray[np.float64], ...]:
 
 def _window(steps: int) -> int:
     return max(1, steps // SMOOTHED)
+
+
+def _smoothing(window: int) -> str:
+    return f", moving average over {window} steps" if window > 1 else ""
 
 
 def _smooth(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fgrpo_bench import config
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import SweepPoint, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
@@ -235,6 +235,24 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
         facts = work(read_json(target.spec), StageRun(undisturbed), "cpu")
         assert read_json(target.done)["weights_sha256"] == facts["weights_sha256"]
+
+
+def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed):
+    """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    want = finish(paths.folder / plan.points[0].point_id, spec)["weights_sha256"]
+    stage = StagePaths(paths.folder / "full")
+    write_json(stage.spec, spec)
+    process = start("train", stage.folder, file_limit=300_000)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cannot write" in out and "nothing was lost, free some space" in out, out
+    assert not stage.done.exists() and not list(stage.folder.rglob("*.tmp"))
+    process = start("train", stage.folder)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    assert read_json(stage.done)["weights_sha256"] == want
 
 
 def test_the_marker_tells_the_compute_and_the_engine(warmed):
