@@ -117,7 +117,6 @@ def test_a_ledger_line_cut_short_by_a_full_disk_hides_no_later_one(tmp_path: Pat
     note(paths, "start")
     with paths.ledger.open("a") as file:
         file.write('{"event": "end", "stage": "grpo')
-    ledger.mend(paths.ledger)
     note(paths, "start", attempt=2)
     assert [event.attempt for event in ledger.read(paths.ledger)] == [1, 2]
 
