@@ -39,6 +39,7 @@ def learner(warmed, folder, **changes) -> Learner:
         betas=(point.train.beta1, point.train.beta2),
         weight_decay=0.0,
         grad_clip=point.train.grad_clip,
+        has_metrics=True,
     )
     return Learner(point, session, tokenizer)
 
@@ -203,6 +204,20 @@ def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
     assert f"{newest} is damaged" in capsys.readouterr().out
     assert facts["resumed_at"] == 2 and facts["weights_sha256"] == want
     assert not newest.exists()
+
+
+def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    other = StagePaths(paths.folder / "no-metrics")
+    run = StageRun(other, save_seconds=0.0)
+    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
+    with pytest.raises(Stopped):
+        reinforce(spec, run, "cpu")
+    other.metrics.unlink()
+    assert finish(other.folder, spec)["resumed_at"] == 0
+    assert "is past the metrics" in capsys.readouterr().out
+    assert read_table(other.metrics, METRICS)["step"].to_list() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\x00" * 64, b"not a safetensors file at all"])

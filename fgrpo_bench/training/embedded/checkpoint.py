@@ -124,10 +124,16 @@ def save_state(
 
 
 def restore_state(
-    paths: StagePaths, policy: Policy, optimizer: torch.optim.Optimizer, mark: str
+    paths: StagePaths,
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    *,
+    mark: str,
+    last_step: int | None,
 ) -> Counters | None:
     """Load the newest whole state of this fingerprint; None where there is none.
 
+    last_step: states past it are not used (their metrics are missing); None sets no bound.
     A damaged state is named and passed over: the run goes on from the older slot or from its start
     and ends with the same weights, only later.
     """
@@ -144,8 +150,12 @@ def restore_state(
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             print(f"{path} is damaged ({error}); it is passed over", flush=True)
             continue
-        if header.pop("fingerprint") == mark:
-            found.append((Counters(**header), tensors))
+        if header.pop("fingerprint") != mark:
+            continue
+        if last_step is not None and header["step"] > last_step:
+            print(f"{path} is past the metrics; it is passed over", flush=True)
+            continue
+        found.append((Counters(**header), tensors))
     if not found:
         return None
     counters, tensors = max(found, key=lambda state: state[0].step)
