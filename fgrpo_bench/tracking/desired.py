@@ -30,6 +30,16 @@ VIEW = "overview"
 LARGEST = 1.7976931348623157e308
 """MLflow's stand-in for infinity."""
 
+BY_K = pl.Schema(
+    {
+        "k": pl.Int64,
+        "pass_at_k": pl.Float64,  # fraction, mean over problems
+        "n_problems": pl.Int64,  # with at least k scored draws
+        "unscored_fraction": pl.Float64,  # of all draws
+    }
+)
+"""pass_at_k.csv."""
+
 
 @dataclass(frozen=True, order=True)
 class MetricPoint:
@@ -253,17 +263,18 @@ def _bounded(value: float) -> float:
 
 
 def _by_k(passk: pl.DataFrame, evaluation: dict[str, Any]) -> pl.DataFrame:
-    """A row a k: mean pass@k over the problems with enough scored draws (null where none has)."""
-    n_samples = evaluation["evaluation"]["n_samples"]
-    return (
-        passk.group_by("k")
-        .agg(
-            pl.col("pass_at_k").mean(),
-            pl.col("pass_at_k").count().cast(pl.Int64).alias("n_problems"),
-            (1 - pl.col("n_scored").mean() / n_samples).alias("unscored_fraction"),
-        )
-        .sort("k")
-    )
+    """A row a k: mean pass@k over the problems with enough scored draws (null where none has).
+
+    Summed exactly, so that the last digit depends on no order and no number of threads.
+    """
+    n_samples, rows = evaluation["evaluation"]["n_samples"], []
+    for k in passk["k"].unique().sort():
+        table = passk.filter(pl.col("k") == k)
+        scored = table["pass_at_k"].drop_nulls().to_list()
+        mean = math.fsum(scored) / len(scored) if scored else None
+        unscored = 1 - table["n_scored"].sum() / (len(table) * n_samples)
+        rows.append((k, mean, len(scored), unscored))
+    return pl.DataFrame(rows, schema=BY_K, orient="row")
 
 
 def _pass_at_k(

@@ -1,0 +1,125 @@
+"""The MLflow UI over a run root: what is served, to whom, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from dashboards.__main__ import main
+from dashboards.mlflow_ui import pages, server_command
+from fgrpo_bench.tracking.store import find_store
+from fgrpo_bench.tracking.sync import SyncResult
+from tests.support.mlflow_store import free_port, stop, wait_for
+from tests.support.synthetic import SMALL, write_sweep
+
+ONE = [*SMALL, "sweep.grid.seed=[11]", "sweep.grid.group_size=[2]", "sweep.cells=[]"]
+
+
+def get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read()
+
+
+def listening(port: int) -> set[str]:
+    """Local addresses on which somebody listens at a port, as the kernel writes them."""
+    tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+    rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
+    return {
+        row[1].split(":")[0] for row in rows if row[3] == "0A" and row[1].endswith(f"{port:04X}")
+    }
+
+
+def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(tmp_path):
+    root, port = tmp_path / "a folder", free_port()
+    write_sweep(root, overrides=ONE)
+    command = [sys.executable, "-m", "dashboards", "mlflow", "--root", root, "--port", str(port)]
+    environment = os.environ | {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9"}
+    with (tmp_path / "output").open("wb") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
+    try:
+        base = f"http://127.0.0.1:{port}"
+        wait_for(f"{base}/health", process)
+        assert listening(port) == {"0100007F"}
+        assert b"<title>MLflow</title>" in get(base)
+        said = (tmp_path / "output").read_text()
+        assert len(said.splitlines()) == 6, f"more than summary, address and MLflow's word: {said}"
+        address = next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
+        experiment = address.split("/")[5]
+        search = urllib.request.Request(
+            f"{base}/ajax-api/2.0/mlflow/runs/search",
+            json.dumps({"experiment_ids": [experiment]}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        runs = json.loads(get(search))["runs"]
+        assert {run["info"]["run_name"] for run in runs} == {"base-s11", "grpo-n2-g0-s11"}
+        query = urllib.parse.urlencode(
+            {"path": "countdown/pass_at_k.csv", "run_uuid": runs[0]["info"]["run_id"]}
+        )
+        assert get(f"{base}/get-artifact?{query}").startswith(b"k,pass_at_k,")
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        stop(process)
+    assert "Traceback" not in (tmp_path / "output").read_text()
+    assert not listening(port)
+
+
+def test_a_port_in_use_is_named_with_the_remedy(tmp_path, capsys):
+    write_sweep(tmp_path, overrides=ONE)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["mlflow", "--root", str(tmp_path), "--port", str(port)]) == 1
+    said = capsys.readouterr().err
+    assert f"port {port} of 127.0.0.1 cannot be served" in said
+    assert "--port" in said
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_a_root_without_a_sweep_is_refused(tmp_path, capsys):
+    assert main(["mlflow", "--root", str(tmp_path)]) == 1
+    assert "holds no sweep: run `python -m sweeps run <sweep>` first" in capsys.readouterr().err
+
+
+def test_showing_a_store_that_was_never_synced_is_refused(tmp_path, capsys):
+    write_sweep(tmp_path, overrides=ONE)
+    assert main(["mlflow", "--root", str(tmp_path), "--no-sync"]) == 1
+    assert "leave out --no-sync" in capsys.readouterr().err
+
+
+def test_the_server_is_told_absolute_paths_and_takes_no_uploads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    results = write_sweep(Path("runs"), overrides=ONE)
+    store = find_store(results.paths, None)
+    command = server_command(store, host="127.0.0.1", port=5000)
+    assert f"sqlite:///{tmp_path}/runs/mlflow.db" in command
+    assert f"file://{tmp_path}/runs/mlflow-artifacts" in command
+    assert "--no-serve-artifacts" in command
+
+
+@pytest.mark.parametrize("versions", [1, 2])
+def test_an_experiment_is_linked_once_however_many_versions_it_has(versions):
+    result = SyncResult(
+        experiment="groupsize/countdown",
+        experiment_id="7",
+        where="sqlite:////runs/mlflow.db",
+        seconds=1.0,
+        created=1,
+        updated=0,
+        replaced=0,
+        unchanged=0,
+    )
+    assert pages("http://127.0.0.1:5000", [result] * versions) == (
+        "MLflow groupsize/countdown  http://127.0.0.1:5000/#/experiments/7/runs"
+        "?workflowType=machine_learning&viewStateShareKey=overview"
+    )

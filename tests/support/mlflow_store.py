@@ -1,0 +1,106 @@
+"""What an MLflow store holds, as plain values to compare; and servers to hold it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from fgrpo_bench.tracking.desired import IDENTITY
+
+
+def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Everything of every run that is not in the trash, by identity; run ids left out."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    held = {}
+    for run in runs(uri):
+        identity = tuple(run.data.tags[key] for key in IDENTITY)
+        assert identity not in held, f"{identity} twice"
+        held[identity] = {
+            "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
+            "params": run.data.params,
+            "tags": run.data.tags,
+            "history": [
+                (metric.key, metric.step, metric.timestamp, repr(metric.value))
+                for key in sorted(run.data.metrics)
+                for metric in client.get_metric_history(run.info.run_id, key)
+            ],
+            "artifacts": artifacts(run.info.artifact_uri),
+        }
+    return held
+
+
+def runs(uri: str) -> list[Any]:
+    """The runs that are not in the trash, by name."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    experiments = [found.experiment_id for found in client.search_experiments()]
+    return sorted(client.search_runs(experiments), key=lambda run: run.info.run_name)
+
+
+def artifacts(uri: str) -> dict[str, bytes]:
+    """Contents by path of an artifact folder on this machine."""
+    folder = Path(unquote(urlparse(uri).path))
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def free_port() -> int:
+    """A loopback port that nobody held a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A tracking server that keeps database and artifacts itself: its URI and its process group."""
+    port = free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"),
+        *("--backend-store-uri", f"sqlite:///{folder}/server.db"),
+        *("--artifacts-destination", str(folder / "artifacts")),
+    ]
+    variables = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (folder / "server.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, env=os.environ | variables, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/health", process)
+        yield f"http://127.0.0.1:{port}", process
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """End a server and its workers at once, as a power cut would."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def wait_for(url: str, process: subprocess.Popen[Any]) -> None:
+    """Until the page answers; AssertionError where the process ends first."""
+    while True:
+        assert process.poll() is None, f"the server ended with {process.returncode}"
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)

@@ -1,0 +1,45 @@
+"""A blank embedded store is made once and copied: its migrations take seconds."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.tracking.store import find_store, opened
+from tests.support.synthetic import SMALL, write_sweep
+
+TINY = [
+    *SMALL,
+    "experiment.train.rollouts_per_step=64",
+    "experiment.train.learning_rate=3.0e-4",
+    "experiment.train.warmup.steps=40",
+    "sweep.grid.seed=[11]",
+    "sweep.grid.group_size=[2]",
+    "sweep.cells=[{algorithm: grpo, group_size: 2, focal_gamma: 0.5}]",
+]
+"""A base model, a GRPO point and an F-GRPO point."""
+
+
+@pytest.fixture(autouse=True)
+def _no_tracking_uri(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture(scope="session")
+def blank_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database file of a store that holds nothing."""
+    root = tmp_path_factory.mktemp("blank")
+    paths = RunPaths(root=root, sweep="none", experiment="none", version="v1")
+    with opened(find_store(paths, None)):
+        return paths.mlflow_db
+
+
+@pytest.fixture
+def swept(tmp_path: Path, blank_store: Path) -> SweepResults:
+    """A finished synthetic sweep of three points beside a blank store."""
+    shutil.copy(blank_store, tmp_path / "mlflow.db")
+    return write_sweep(tmp_path, overrides=TINY)

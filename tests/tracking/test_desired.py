@@ -1,0 +1,206 @@
+"""What MLflow should hold, computed from files alone."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+import pytest
+
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.tables import METRICS, read_table, write_table
+from fgrpo_bench.tracking.desired import LARGEST, RunState, desired_experiment
+from tests.support.synthetic import write_sweep
+from tests.tracking.conftest import TINY
+
+FINISHED = 1767323045000
+"""finished_ms of every marker that tests.support.synthetic writes."""
+
+
+@pytest.fixture
+def results(tmp_path) -> SweepResults:
+    return write_sweep(tmp_path, overrides=TINY)
+
+
+def states(results: SweepResults) -> dict[str, RunState]:
+    return {run.name: run for run in desired_experiment(results.paths).runs}
+
+
+def history(run: RunState, key: str) -> dict[int, float]:
+    return {point.step: point.value for point in run.points if point.key == key}
+
+
+def test_every_point_and_base_model_is_one_run_of_the_sweeps_experiment(results):
+    experiment = desired_experiment(results.paths)
+    assert experiment.name == "groupsize/countdown"
+    assert [run.name for run in experiment.runs] == [
+        "base-s11",
+        "grpo-n2-g0-s11",
+        "grpo-n2-g0.5-s11",
+    ]
+
+
+def test_params_name_the_cell_and_the_budget(results):
+    assert states(results)["grpo-n2-g0.5-s11"].params == {
+        "model": "qwen2-280k",
+        "method": "F-GRPO",
+        "algorithm": "grpo",
+        "group_size": "2",
+        "focal_gamma": "0.5",
+        "seed": "11",
+        "steps": "20",
+        "budget": "constant_rollouts",
+        "prompts_per_step": "32",
+        "rollouts_per_step": "64",
+        "updates_per_batch": "2",
+        "learning_rate": "0.0003",
+        "train_temperature": "1.0",
+        "warmup_steps": "40",
+        "n_samples": "64",
+        "eval_temperature": "1.0",
+        "countdown_n_problems": "24",
+    }
+
+
+def test_a_base_model_has_no_params_of_a_training_it_never_had(results):
+    params = states(results)["base-s11"].params
+    assert params["method"] == "Base"
+    assert not {"algorithm", "group_size", "focal_gamma", "budget", "learning_rate"} & set(params)
+
+
+def test_tags_tell_where_a_run_comes_from(results):
+    point = results.points[1]
+    tags = states(results)[point.point_id].tags
+    assert tags["fingerprint"] == read_json(point.train.spec)["fingerprint"]
+    assert tags["evaluation_fingerprint"] == read_json(point.evaluate.spec)["fingerprint"]
+    assert tags["git_commit"] == tags["mlflow.source.git.commit"] == "0" * 40
+    assert (tags["sweep"], tags["experiment"], tags["version"]) == ("groupsize", "countdown", "v1")
+    assert "GRPO, group size N = 2" in tags["mlflow.note.content"]
+
+
+def test_a_sweep_run_outside_a_checkout_has_no_commit(results):
+    recorded = read_json(results.paths.sweep_json) | {"git_commit": None, "git_dirty": None}
+    write_json(results.paths.sweep_json, recorded)
+    assert not {"git_commit", "git_dirty"} & set(states(results)["base-s11"].tags)
+
+
+def test_training_curves_stand_by_step_with_the_times_of_the_files(results):
+    point = results.points[1]
+    run = states(results)[point.point_id]
+    metrics = read_table(point.train.metrics, METRICS)
+    logged = [p for p in run.points if p.key == "train/reward"]
+    assert [(p.step, p.timestamp, p.value) for p in logged] == list(
+        metrics.select("step", "time_ms", "reward").iter_rows()
+    )
+    assert history(run, "eval/pass_at_1") == dict.fromkeys((5, 10, 15, 20), 0.2)
+
+
+def test_a_run_begins_with_its_first_step_and_ends_with_its_evaluation(results):
+    point = results.points[1]
+    first = read_table(point.train.metrics, METRICS).row(0, named=True)
+    run = states(results)[point.point_id]
+    assert run.start == int(first["time_ms"] - 1000 * first["seconds"])
+    assert run.end == FINISHED
+    assert states(results)["base-s11"].start == FINISHED - 12500
+
+
+def test_pass_at_k_is_the_mean_over_problems_by_k_and_as_plain_metrics(results):
+    for point in results.points:
+        run = states(results)[point.point_id]
+        means = {
+            k: point.passk("countdown").filter(pl.col("k") == k)["pass_at_k"].mean()
+            for k in (1, 8, 32)
+        }
+        assert history(run, "countdown/pass_at_k") == pytest.approx(means)
+        for k, mean in means.items():
+            assert history(run, f"countdown/pass_at_{k}") == {point.step: pytest.approx(mean)}
+    assert {p.timestamp for p in run.points if p.key.startswith("countdown/")} == {FINISHED}
+
+
+def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said(results):
+    point = results.points[1]
+    passk = point.passk("countdown")
+    few = (pl.col("problem_id") == "p000").and_(pl.col("k") == 32)
+    path = point.evaluate.benchmark("countdown").passk
+    passk = passk.with_columns(
+        n_scored=pl.when(pl.col("problem_id") == "p000").then(16).otherwise("n_scored"),
+        pass_at_k=pl.when(few).then(None).otherwise("pass_at_k"),
+    )
+    write_table(path, passk.cast({"n_scored": pl.Int64}), passk.schema)
+    run = states(results)[point.point_id]
+    others = passk.filter((pl.col("k") == 32) & (pl.col("problem_id") != "p000"))
+    assert history(run, "countdown/pass_at_k")[32] == pytest.approx(others["pass_at_k"].mean())
+    share = history(run, "countdown/unscored_fraction")[point.step]
+    assert share == pytest.approx(48 / (24 * 64))
+    assert run.artifacts["countdown/pass_at_k.csv"].decode().splitlines()[3].split(",")[2] == "23"
+
+
+def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
+    point = results.points[1]
+    artifacts = states(results)[point.point_id].artifacts
+    assert set(artifacts) == {
+        "spec.json",
+        "evaluation.json",
+        "countdown/pass_at_k.csv",
+        "countdown/pass_at_k_by_problem.csv",
+        "countdown/passk.parquet",
+    }
+    assert artifacts["spec.json"] == point.train.spec.read_bytes()
+    header, *rows = artifacts["countdown/pass_at_k_by_problem.csv"].decode().splitlines()
+    assert header == "problem_id,n_scored,n_correct,pass_at_1,pass_at_8,pass_at_32"
+    assert len(rows) == 24
+
+
+def test_the_same_files_give_the_same_digest_and_other_values_another(results):
+    point = results.points[1]
+    before = states(results)
+    assert {name: run.digest for name, run in states(results).items()} == {
+        name: run.digest for name, run in before.items()
+    }
+    metrics = read_table(point.train.metrics, METRICS)
+    changed = metrics.with_columns(pl.col("reward") + 1e-12)
+    write_table(point.train.metrics, changed, METRICS)
+    after = states(results)
+    assert after[point.point_id].digest != before[point.point_id].digest
+    assert after["base-s11"].digest == before["base-s11"].digest
+
+
+def test_a_point_that_trains_has_curves_but_no_end_and_no_pass_at_k(results):
+    point = results.points[1]
+    point.train.done.unlink()
+    point.evaluate.done.unlink()
+    run = states(results)[point.point_id]
+    assert (run.end, run.tags["state"]) == (None, "training")
+    assert {p.key.partition("/")[0] for p in run.points} == {"train", "eval"}
+    assert set(run.artifacts) == {"spec.json"}
+
+
+def test_a_trained_point_that_awaits_its_evaluation_says_so(results):
+    results.points[1].evaluate.done.unlink()
+    run = states(results)[results.points[1].point_id]
+    assert (run.end, run.tags["state"]) == (None, "trained")
+
+
+def test_a_point_that_has_not_begun_has_no_run(results):
+    base, point, _ = results.points
+    for path in (base.train.done, base.evaluate.done, point.train.metrics, point.train.done):
+        path.unlink()
+    assert list(states(results)) == ["grpo-n2-g0.5-s11"]
+
+
+def test_nan_is_kept_and_infinity_becomes_the_largest_number(results):
+    point = results.points[1]
+    metrics = read_table(point.train.metrics, METRICS).with_columns(
+        loss=pl.Series([math.nan, math.inf, -math.inf, *[0.0] * 17])
+    )
+    write_table(point.train.metrics, metrics, METRICS)
+    loss = history(states(results)[point.point_id], "train/loss")
+    assert math.isnan(loss[1])
+    assert (loss[2], loss[3]) == (LARGEST, -LARGEST)
+
+
+def test_a_sweep_that_was_never_run_is_refused(results):
+    results.paths.plan.unlink()
+    with pytest.raises(FileNotFoundError, match="holds no plan"):
+        desired_experiment(results.paths)
