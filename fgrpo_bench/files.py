@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import socket
 import tempfile
 import time
@@ -33,14 +34,42 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             os.fsync(file.fileno())
         aside.replace(path)
     except OSError as error:
-        raise OSError(
-            error.errno,
-            f"cannot write {path}: {error.strerror or error}; nothing was lost, free some space or "
-            "mend the permissions and run the same command again",
-        ) from error
+        raise _unwritten(path, error) from error
     finally:
         aside.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def _unwritten(path: Path, error: OSError) -> OSError:
+    return OSError(
+        error.errno,
+        f"cannot write {path}: {error.strerror or error}; nothing was lost, free some space or "
+        "mend the permissions and run the same command again",
+    )
+
+
+def write_folder(folder: Path, files: dict[str, bytes]) -> None:
+    """Write a folder of files whole or not at all, in place of one of the same name.
+
+    Raises OSError as `write_whole` does.
+    """
+    aside = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir(parents=True)
+        for name, content in files.items():
+            with (aside / name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        sync_folder(aside)
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+    except OSError as error:
+        raise _unwritten(folder, error) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ A row of PASSK:  ("3256-24", 256, 512, 3, 0.8755...)
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
@@ -68,7 +69,9 @@ def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
     """Write Parquet whole or not at all; raises where the columns are not the schema's."""
     if frame.schema != schema:
         raise TypeError(f"{path.name}: columns {dict(frame.schema)} are not {dict(schema)}")
-    write_whole(path, lambda aside: void(frame.write_parquet(aside)))
+    buffer = BytesIO()  # so that a full disk shows as the OSError that it is
+    frame.write_parquet(buffer)
+    write_whole(path, lambda aside: void(aside.write_bytes(buffer.getbuffer())))
 
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:

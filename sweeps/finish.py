@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.paths import RunPaths, default_root
 
 
 def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     """Sync, report, and say the table, the files and how to see more."""
     say("syncing to MLflow")
+    here = paths.root == default_root().absolute()
+    show_mlflow = "make mlflow-ui" + ("" if here else f" ARGS='--root {paths.root}'")
     try:
         from fgrpo_bench.tracking.sync import sync_run
 
@@ -22,17 +24,16 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     except Exception as error:  # whatever a server or its client may raise
         say(
             f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
-            "safe in their files, and `make mlflow-ui` syncs again"
+            f"safe in their files, and `{show_mlflow}` syncs again"
         )
     from fgrpo_bench.report.build import write_report
-
     from fgrpo_bench.results import load_results
 
     written = write_report(load_results(paths))
     print(f"\n{written.text}\n", flush=True)
     for path in written.files:
         print(shown(path))
-    print("\nMLflow: make mlflow-ui", flush=True)
+    print(f"\nMLflow: {show_mlflow}", flush=True)
 
 
 def shown(path: Path) -> str:

@@ -44,13 +44,6 @@ def append(path: Path, event: Event) -> None:
     append_line(path, {key: value for key, value in asdict(event).items() if value is not None})
 
 
-def mend(path: Path) -> None:
-    """Close a last line that a full disk cut short, so that the next one is not glued to it."""
-    if path.exists() and not path.read_bytes().endswith(b"\n"):
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n")
-
-
 def read(path: Path) -> list[Event]:
     """All events so far; lines that are none (cut short, or another version's) are passed over."""
     events = []

@@ -95,7 +95,6 @@ class Pool:
     """Wall seconds of the stages that were done by one attempt here."""
 
     def __post_init__(self) -> None:
-        ledger.mend(self.paths.ledger)
         self._attempts = Counter[str]()
         for event in ledger.read(self.paths.ledger):
             self._attempts[event.stage] = max(self._attempts[event.stage], event.attempt)

@@ -64,7 +64,8 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     for stage in plan.stages:
         if stage.name not in names:
             marker = read_json(StagePaths(paths.folder / stage.name).done)
-            measured.append((stage.kind, cost.cpu_seconds(stage), marker["cpu_seconds"]))
+            if "cpu_seconds" in marker:
+                measured.append((stage.kind, cost.cpu_seconds(stage), marker["cpu_seconds"]))
     factors = cost.calibration(measured)
     seconds = {
         stage.name: cost.scaled(cost.cpu_seconds(stage), stage.kind, factors) for stage in to_run

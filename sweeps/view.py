@@ -119,7 +119,7 @@ def draw(seen: Overview) -> Group:
     head.add_row(
         f"{seen.points_done}/{seen.points_total} points",
         f"{seen.stages_done}/{seen.stages_total} stages",
-        ProgressBar(total=seen.stages_total, completed=seen.stages_done, width=24),
+        _bar(seen.stages_done, seen.stages_total, width=24),
         f"about {duration(seen.eta_seconds)} left",
         f"[red]{seen.failed} failed[/red]" if seen.failed else "",
     )
@@ -131,12 +131,24 @@ def draw(seen: Overview) -> Group:
         rows.add_row(
             worker.title,
             f"{worker.step}/{worker.of}" if told else "",
-            ProgressBar(total=worker.of, completed=worker.step or 0, width=16) if told else "",
+            _bar(worker.step, worker.of, width=16),
             "" if worker.reward is None else f"{worker.reward:.3f}",
             duration(worker.elapsed_seconds),
             "" if worker.eta_seconds is None else duration(worker.eta_seconds),
         )
     return Group(head, rows)
+
+
+def _bar(completed: int | None, total: int | None, *, width: int) -> ProgressBar | str:
+    if completed is None:
+        return ""
+    return ProgressBar(
+        total=total,
+        completed=completed,
+        width=width,
+        complete_style="green",
+        finished_style="green",
+    )
 
 
 @contextmanager

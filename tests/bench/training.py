@@ -36,6 +36,7 @@ def ours(paths, point) -> list[float]:
         betas=(0.9, 0.999),
         weight_decay=0.0,
         grad_clip=1.0,
+        has_metrics=True,
     )
     learner, seconds = Learner(point, session, tokenizer), []
     for step in range(1, WARM + STEPS + 1):

@@ -55,6 +55,19 @@ def test_a_killed_evaluation_ends_with_the_draws_of_an_undisturbed_one(stage):
     assert read_json(stage.done)["draws_made"]["countdown"] == made
 
 
+def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_keeps_what_was_drawn(stage):
+    paths = stage.benchmark("countdown")
+    process = start("evaluate", stage.folder, file_limit=120_000)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cannot write" in out and "nothing was lost, free some space" in out, out
+    kept = len(list(paths.shards.glob("*.parquet")))
+    assert kept > 0 and not stage.done.exists()
+    assert main(["run", str(stage.folder)]) == 0
+    made = read_json(stage.done)["draws_made"]["countdown"]
+    assert made < 12 * 4096 and len(read_table(paths.draws, DRAWS)) == 12 * 4096
+
+
 def test_a_changed_checkpoint_fails_the_stage_by_name(stage, capsys):
     source = stage.folder / read_json(stage.spec)["source"]
     weights = source / "checkpoints" / "step-00000" / "model.safetensors"

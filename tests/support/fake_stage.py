@@ -7,6 +7,7 @@ Every step it takes is a line of steps.jsonl, so that a test can see what was co
 
 FAKE_STEPS, FAKE_STEP_SECONDS: how long it takes. FAKE_FAIL, FAKE_SILENT, FAKE_RESTLESS: parts of a
 stage's name, to fail after a step, to end with 0 without a marker, to stop by itself once.
+FAKE_HOLD: a file; while it is there, stages with FAKE_HELD in their name wait before the last step.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
         state = read_json(saved)
     for step in range(state["step"] + 1, steps + 1):
         time.sleep(float(os.environ.get("FAKE_STEP_SECONDS", "0.005")))
+        while step == steps and _held(folder) and not run.stopping:
+            time.sleep(0.01)
         state = {"step": step, "value": hashlib.sha256(f"{state}".encode()).hexdigest()}
         append_line(folder / "steps.jsonl", {"step": step, "pid": os.getpid()})
         run.progress(step=step, of=steps, reward=step / steps)
@@ -59,6 +62,10 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
             raise Stopped(f"saved at step {step}")
     write_json(folder / "result.json", state)
     return {}
+
+
+def _held(folder: Path) -> bool:
+    return os.environ.get("FAKE_HELD", "") in str(folder) and Path(os.environ["FAKE_HOLD"]).exists()
 
 
 def _named(variable: str, folder: Path) -> bool:

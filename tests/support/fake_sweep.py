@@ -28,6 +28,11 @@ class FakeSweep:
     paths: RunPaths
     environment: dict[str, str]
 
+    @property
+    def hold(self) -> Path:
+        """While this file is there, stages wait before their last step; see FAKE_HELD."""
+        return self.root / "hold"
+
     def start(self) -> subprocess.Popen[bytes]:
         """Its driver as a process, output in driver.log."""
         with (self.root / "driver.log").open("ab") as output:
@@ -56,7 +61,7 @@ def fake_sweep(root: Path, *overrides: str, **environment: str) -> FakeSweep:
         root=root,
         declaration=root / "declaration.json",
         paths=run_paths(declaration),
-        environment=os.environ | environment,
+        environment=os.environ | {"FAKE_HOLD": str(root / "hold")} | environment,
     )
 
 

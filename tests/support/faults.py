@@ -35,10 +35,12 @@ def run_with_kills(
     pause: tuple[float, float],
     rng: random.Random,
     patience: float = 120.0,
+    after: Callable[[], object] = lambda: None,
 ) -> list[str]:
     """Start the driver, kill -9 it or a worker after a random pause, start again until done.
 
     pause: shortest and longest time from when a victim is there to its kill, seconds.
+    after: called when the last kill was made.
     Returns what was killed, in order; fewer than `kills` where the sweep was done before.
     """
     killed: list[str] = []
@@ -61,6 +63,8 @@ def run_with_kills(
                     kill(rng.choice(workers) if victim == "worker" else driver.pid)
                     killed.append(victim)
                     victim, strike = rng.choice(VICTIMS), None
+                    if len(killed) == kills:
+                        after()
             time.sleep(0.01)
     finally:
         driver.kill()
@@ -110,7 +114,7 @@ def check_ledger(paths: RunPaths) -> None:
     good = Counter(event.stage for event in events if event.exit_code == 0)
     assert max(starts.values()) == 1, starts
     assert ends <= starts, ends - starts
-    assert max(good.values()) == 1, good
+    assert max(good.values(), default=0) <= 1, good  # an orphan's end is nobody's to note
 
 
 def contents(paths: RunPaths, *patterns: str) -> dict[str, str]:

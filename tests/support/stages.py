@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -47,12 +48,22 @@ def command(kind: str, folder: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "fgrpo_bench.training", str(folder), *options]
 
 
-def start(kind: str, folder: Path, *options: str) -> subprocess.Popen[str]:
-    """Start a stage as a worker of a sweep would, with its output in a pipe."""
+def start(
+    kind: str, folder: Path, *options: str, file_limit: int | None = None
+) -> subprocess.Popen[str]:
+    """Start a stage as a worker of a sweep would, with its output in a pipe.
+
+    file_limit: bytes past which no file can grow, so that writing fails as on a full disk.
+    """
     return subprocess.Popen(
         command(kind, folder, *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
+        preexec_fn=None if file_limit is None else lambda: _limit_files(file_limit),
     )
+
+
+def _limit_files(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

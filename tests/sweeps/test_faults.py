@@ -43,33 +43,45 @@ def train_folder(sweep: FakeSweep) -> StagePaths:
 
 
 def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
-    steps = {"FAKE_STEPS": "60", "FAKE_STEP_SECONDS": "0.02"}
-    undisturbed = fake_sweep(tmp_path / "undisturbed", FAKE_STEPS="60", FAKE_STEP_SECONDS="0")
+    undisturbed = fake_sweep(tmp_path / "undisturbed", FAKE_STEPS="40", FAKE_STEP_SECONDS="0")
     assert undisturbed.run() == 0
-    disturbed = fake_sweep(tmp_path / "disturbed", **steps)
+    held = {"FAKE_HELD": "g1-s11/eval"}  # so that the sweep outlasts the kills
+    disturbed = fake_sweep(
+        tmp_path / "disturbed", FAKE_STEPS="40", FAKE_STEP_SECONDS="0.01", **held
+    )
+    disturbed.hold.touch()
     killed = run_with_kills(
-        disturbed.start, disturbed.paths, kills=10, pause=(0.0, 0.25), rng=random.Random(7)
+        disturbed.start,
+        disturbed.paths,
+        kills=10,
+        pause=(0.0, 0.6),
+        rng=random.Random(7),
+        after=disturbed.hold.unlink,
     )
     assert len(killed) == 10
     assert set(killed) == {"driver", "worker"}
     check_ledger(disturbed.paths)
     for folder in stage_folders(disturbed.paths):
-        check_steps(folder, 60)
+        check_steps(folder, 40)
     assert contents(disturbed.paths, *RESULTS) == contents(undisturbed.paths, *RESULTS)
 
 
 def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, FAKE_STEPS="30", FAKE_STEP_SECONDS="0.02")
-    driver = sweep.start()
+    sweep = fake_sweep(tmp_path)
+    sweep.hold.touch()
+    warmup = sweep.paths.warmup(11)
+    first = sweep.start()
     try:
         wait_for(lambda: worker_pids(sweep.paths))
-        driver.kill()
-        driver.wait()
+        first.kill()
+        first.wait()
         (orphan,) = worker_pids(sweep.paths)
-        assert sweep.run() == 0
+        second = sweep.start()
+        wait_for(lambda: warmup.log(2).exists() and "waiting for" in warmup.log(2).read_text())
+        sweep.hold.unlink()
+        assert second.wait(timeout=30) == 0
     finally:
         end_workers(sweep.paths)
-    warmup = sweep.paths.warmup(11)
     steps = list(read_lines(warmup.folder / "steps.jsonl"))
     assert {row["pid"] for row in steps} == {orphan}
     assert f"waiting for process {orphan}" in warmup.log(2).read_text()
@@ -103,7 +115,8 @@ def test_a_second_driver_refuses_and_names_the_first(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, FAKE_STEPS="30", FAKE_STEP_SECONDS="0.01")
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="30")
+    sweep.hold.touch()
     driver = sweep.start()
     wait_for(lambda: (sweep.paths.warmup(11).folder / "steps.jsonl").exists())
     driver.send_signal(signal.SIGINT)
@@ -111,6 +124,7 @@ def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -
     (end,) = events(sweep.paths, "end")
     assert (end.exit_code, end.outcome) == (75, "stopped")
     assert "run the same command again to continue" in sweep.log()
+    sweep.hold.unlink()
     assert sweep.run() == 0
     for folder in stage_folders(sweep.paths):
         check_steps(folder, 30)

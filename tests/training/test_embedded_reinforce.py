@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fgrpo_bench import config
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import SweepPoint, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
@@ -39,6 +39,7 @@ def learner(warmed, folder, **changes) -> Learner:
         betas=(point.train.beta1, point.train.beta2),
         weight_decay=0.0,
         grad_clip=point.train.grad_clip,
+        has_metrics=True,
     )
     return Learner(point, session, tokenizer)
 
@@ -205,6 +206,20 @@ def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
     assert not newest.exists()
 
 
+def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    other = StagePaths(paths.folder / "no-metrics")
+    run = StageRun(other, save_seconds=0.0)
+    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
+    with pytest.raises(Stopped):
+        reinforce(spec, run, "cpu")
+    other.metrics.unlink()
+    assert finish(other.folder, spec)["resumed_at"] == 0
+    assert "is past the metrics" in capsys.readouterr().out
+    assert read_table(other.metrics, METRICS)["step"].to_list() == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("garbage", [b"", b"\x00" * 64, b"not a safetensors file at all"])
 def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, capsys):
     stage = StagePaths(tmp_path)
@@ -235,6 +250,24 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
         facts = work(read_json(target.spec), StageRun(undisturbed), "cpu")
         assert read_json(target.done)["weights_sha256"] == facts["weights_sha256"]
+
+
+def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed):
+    """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    want = finish(paths.folder / plan.points[0].point_id, spec)["weights_sha256"]
+    stage = StagePaths(paths.folder / "full")
+    write_json(stage.spec, spec)
+    process = start("train", stage.folder, file_limit=300_000)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cannot write" in out and "nothing was lost, free some space" in out, out
+    assert not stage.done.exists() and not list(stage.folder.rglob("*.tmp"))
+    process = start("train", stage.folder)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    assert read_json(stage.done)["weights_sha256"] == want
 
 
 def test_the_marker_tells_the_compute_and_the_engine(warmed):

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
-from fgrpo_bench.files import read_json, sha256_file, sync_folder, void, write_whole
+from fgrpo_bench.files import read_json, sha256_file, void, write_folder, write_whole
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.training.embedded.model import MAX_LENGTH, NORM_EPSILON, Policy
@@ -30,23 +28,13 @@ WEIGHTS = "model.safetensors"
 
 def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     """Write a checkpoint folder whole or not at all; returns the sha256 of its weights."""
-    aside = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
     weights = {name: value.detach().cpu() for name, value in policy.state_dict().items()}
-    save_file(weights, aside / WEIGHTS, metadata={"format": "pt"})
+    files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
     texts = {"config.json": _config(policy), "generation_config.json": _generation_config()}
     for name, content in (texts | tokenizer.files(MAX_LENGTH)).items():
-        (aside / name).write_text(json.dumps(content, indent=2) + "\n")
-    digest = sha256_file(aside / WEIGHTS)
-    for file in aside.iterdir():
-        handle = os.open(file, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
-    shutil.rmtree(folder, ignore_errors=True)  # an earlier attempt's, of the same content
-    aside.rename(folder)
-    sync_folder(folder.parent)
-    return digest
+        files[name] = (json.dumps(content, indent=2) + "\n").encode()
+    write_folder(folder, files)
+    return hashlib.sha256(files[WEIGHTS]).hexdigest()
 
 
 def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Policy, Tokenizer]:
@@ -132,14 +120,20 @@ def save_state(
     tensors = _state_tensors(policy, optimizer)
     header = asdict(counters) | {"fingerprint": mark, "sha256": _digest(tensors)}
     metadata = {"state": json.dumps(header)}
-    write_whole(path, lambda aside: void(save_file(tensors, aside, metadata=metadata)))
+    write_whole(path, lambda aside: void(aside.write_bytes(save(tensors, metadata=metadata))))
 
 
 def restore_state(
-    paths: StagePaths, policy: Policy, optimizer: torch.optim.Optimizer, mark: str
+    paths: StagePaths,
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    *,
+    mark: str,
+    last_step: int | None,
 ) -> Counters | None:
     """Load the newest whole state of this fingerprint; None where there is none.
 
+    last_step: states past it are not used (their metrics are missing); None sets no bound.
     A damaged state is named and passed over: the run goes on from the older slot or from its start
     and ends with the same weights, only later.
     """
@@ -156,8 +150,12 @@ def restore_state(
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             print(f"{path} is damaged ({error}); it is passed over", flush=True)
             continue
-        if header.pop("fingerprint") == mark:
-            found.append((Counters(**header), tensors))
+        if header.pop("fingerprint") != mark:
+            continue
+        if last_step is not None and header["step"] > last_step:
+            print(f"{path} is past the metrics; it is passed over", flush=True)
+            continue
+        found.append((Counters(**header), tensors))
     if not found:
         return None
     counters, tensors = max(found, key=lambda state: state[0].step)
@@ -166,9 +164,8 @@ def restore_state(
             parameter.copy_(tensors[f"weight.{name}"])
             if f"exp_avg.{name}" in tensors:
                 optimizer.state[parameter] = {
-                    "step": tensors[f"step.{name}"],
-                    "exp_avg": tensors[f"exp_avg.{name}"].to(parameter.device),
-                    "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(parameter.device),
+                    key: tensors[f"{key}.{name}"].to(parameter.device)
+                    for key in ("step", "exp_avg", "exp_avg_sq")
                 }
     return counters
 

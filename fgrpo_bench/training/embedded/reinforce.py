@@ -214,6 +214,7 @@ def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any
         betas=(train.beta1, train.beta2),
         weight_decay=train.weight_decay,
         grad_clip=train.grad_clip,
+        has_metrics=True,
     )
     learner = Learner(point, session, tokenizer)
     for step in session.steps(train.steps):

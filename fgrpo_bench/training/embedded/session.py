@@ -31,6 +31,7 @@ class Session:
         betas: tuple[float, float],
         weight_decay: float,
         grad_clip: float,
+        has_metrics: bool,
     ) -> None:
         self.policy, self._run, self._mark = policy, run, fingerprint
         self._grad_clip = grad_clip
@@ -42,18 +43,25 @@ class Session:
             fused=True,
         )
         self.metrics: list[dict[str, Any]] = []
-        self.counters = self._restore()
+        self.counters = self._restore(has_metrics)
         self.resumed_at = self.counters.step
         self._saved_at, self._saved_step = time.monotonic(), self.counters.step
 
-    def _restore(self) -> Counters:
-        start = Counters(step=0, optimizer_steps=0, rollouts=0, cursor=0)
-        counters = restore_state(self._run.paths, self.policy, self.optimizer, self._mark)
+    def _restore(self, has_metrics: bool) -> Counters:
+        paths = self._run.paths
+        rows = METRICS.to_frame()
+        if has_metrics and paths.metrics.exists():
+            rows = read_table(paths.metrics, METRICS)
+        counters = restore_state(
+            paths,
+            self.policy,
+            self.optimizer,
+            mark=self._mark,
+            last_step=len(rows) if has_metrics else None,
+        )
         if counters is None:
-            return start
-        if self._run.paths.metrics.exists():
-            rows = read_table(self._run.paths.metrics, METRICS)
-            self.metrics = rows.filter(pl.col("step") <= counters.step).to_dicts()
+            return Counters(step=0, optimizer_steps=0, rollouts=0, cursor=0)
+        self.metrics = rows.filter(pl.col("step") <= counters.step).to_dicts()
         print(f"going on after step {counters.step}", flush=True)
         return counters
 

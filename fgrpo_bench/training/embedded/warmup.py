@@ -42,6 +42,7 @@ def warm_up(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
         betas=(train.beta1, train.beta2),
         weight_decay=warmup.weight_decay,
         grad_clip=train.grad_clip,
+        has_metrics=False,
     )
     for step in session.steps(warmup.steps):
         rng = np.random.default_rng([seed, 1, step])

@@ -1,0 +1,109 @@
+"""Command line: rebuild a sweep's report from its stored files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.report.build import FORMATS, render, write_report
+from fgrpo_bench.results import default_root, find_runs, load_results
+
+EXAMPLES = """\
+Which run: where a sweep was run with several experiments or versions, what you do not name is what
+`python -m sweeps run <sweep>` would take; where that was never run, you get the list of runs.
+
+examples:
+  python -m fgrpo_bench.report groupsize
+  python -m fgrpo_bench.report groupsize --experiment countdown-prompts --version v2
+  python -m fgrpo_bench.report groupsize --format csv > groupsize.csv
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0, or 1 with a line on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.report",
+        description="Rebuild table, words and figures of a sweep into its report folder, from the "
+        "stored files alone. A sweep in progress gives a report on what is done.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
+    parser.add_argument("--experiment", help="which experiment, e.g. countdown")
+    parser.add_argument("--version", help="which version, e.g. v1")
+    parser.add_argument(
+        "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="print this one to standard output and write nothing"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        paths = choose_run(
+            options.root, options.sweep, experiment=options.experiment, version=options.version
+        )
+        results = load_results(paths)
+        if options.format:
+            sys.stdout.write(render(results, options.format))
+            return 0
+        report = write_report(results)
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(report.text)
+    for file in report.files:
+        print(file)
+    return 0
+
+
+def choose_run(
+    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
+) -> RunPaths:
+    """The one run that was meant; what is None may be anything.
+
+    Several runs: the one with the experiment and version that conf/ gives the sweep by default.
+    Raises FileNotFoundError where there is no such run and ValueError where several may be meant,
+    both with a list.
+    """
+    runs = find_runs(root, sweep, experiment=experiment, version=version)
+    if len(runs) > 1:
+        usual = _usual(sweep)
+        wanted = (experiment or usual[0], version or usual[1])
+        runs = [run for run in runs if (run.experiment, run.version) == wanted] or runs
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        raise ValueError(
+            f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
+        )
+    others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
+    known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
+    named = " ".join(filter(None, [sweep, experiment, version]))
+    raise FileNotFoundError(
+        f"no run of {named} under {root}: run `python -m sweeps run {sweep}` first, or name "
+        f"another --root, --experiment or --version{known}"
+    )
+
+
+def _usual(sweep: str) -> tuple[str | None, str | None]:
+    """Experiment and version that the sweep has by default; None where conf/ cannot be read."""
+    from fgrpo_bench.config import compose
+
+    try:
+        config = compose([f"sweep={sweep}"])
+    except (ImportError, ValueError):  # no Hydra, or no conf/ beside an installed package
+        return None, None
+    return config["experiment"]["name"], config["version"]
+
+
+def _listed(runs: Sequence[RunPaths]) -> str:
+    return "\n".join(
+        f"  {run.sweep} --experiment {run.experiment} --version {run.version}" for run in runs
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Writing a report: the one place of the package that touches the report folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fgrpo_bench.files import write_text
+from fgrpo_bench.report import documents, tables
+from fgrpo_bench.report.comparisons import compare
+from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.results import SweepResults
+
+if TYPE_CHECKING:
+    from fgrpo_bench.report.figures import Picture
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was written, and what to print."""
+
+    text: str
+    """Words and table for a terminal."""
+    files: list[Path]
+    """report.md, table.tex, results.csv, then the figures."""
+
+
+FORMATS = ("md", "latex", "csv")
+
+
+def render(results: SweepResults, kind: str) -> str:
+    """One of FORMATS as text; nothing is written. The Markdown links figures it does not make."""
+    summary = summarise(results)
+    if kind == "csv":
+        return tables.csv(summary)
+    if kind == "latex":
+        return documents.latex(summary)
+    from fgrpo_bench.report.figures import pictures
+
+    return documents.markdown(summary, compare(summary), _named(pictures(summary)))
+
+
+def write_report(results: SweepResults) -> Report:
+    """Write tables, figures and the report into the sweep's report folder, each file whole.
+
+    Works on a sweep in progress too. The same stored files give the same bytes.
+    """
+    from fgrpo_bench.report.figures import pictures  # matplotlib is slow to import
+    from fgrpo_bench.report.style import save
+
+    folder = results.paths.report
+    summary = summarise(results)
+    comparisons = compare(summary)
+    drawn = list(pictures(summary))
+    texts = {
+        "report.md": documents.markdown(summary, comparisons, _named(drawn)),
+        "table.tex": documents.latex(summary),
+        "results.csv": tables.csv(summary),
+    }
+    figures = [file for picture in drawn for file in save(picture.draw, folder / picture.name)]
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return Report(
+        text=documents.terminal(summary, comparisons),
+        files=[*(folder / name for name in texts), *figures],
+    )
+
+
+def _named(pictures: Iterable[Picture]) -> list[tuple[str, str]]:
+    return [(f"{picture.name}.png", picture.caption) for picture in pictures]

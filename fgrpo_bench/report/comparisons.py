@@ -1,0 +1,183 @@
+"""Which cells are compared with which, and what the difference is.
+
+Four families, from the cells that exist: the focal weight against gamma = 0 at each N; group sizes
+at gamma = 0; focal weighting at its N against the base algorithm at the largest N; and every
+trained cell against the base models. Each pair is compared at the smallest and the largest k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+from fgrpo_bench.intervals import LEVEL, Estimate, estimate
+from fgrpo_bench.report.summary import Cell, Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two cells worth comparing; the difference is new minus old."""
+
+    group: str
+    """What the comparison belongs to, e.g. `GRPO N=8, focal weight against none`."""
+    name: str
+    """Which one of the group, e.g. `gamma=0.5`."""
+    new: Cell
+    old: Cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A difference in pass@k between two cells, paired over problems and seeds."""
+
+    pair: Pair
+    benchmark: str
+    k: int
+    seeds: tuple[int, ...]
+    """Seeds that both cells have; the same seed is the same base model."""
+    difference: Estimate
+    corrected: Estimate
+    """The same with the interval at level 1 - 0.05 / (number of comparisons): Bonferroni."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether the 95% interval excludes 0."""
+        return _excludes_zero(self.difference)
+
+    @property
+    def shown_corrected(self) -> bool:
+        """Whether the Bonferroni interval excludes 0."""
+        return _excludes_zero(self.corrected)
+
+    @property
+    def agreeing(self) -> int:
+        """Seeds whose own difference has the sign of the mean."""
+        mean = self.difference.mean or 0.0
+        return sum(one * mean > 0 for one in self.difference.by_seed)
+
+
+def compare(summary: Summary) -> list[Comparison]:
+    """Every comparison that the results allow, by benchmark, in a fixed order."""
+    found = []
+    for benchmark in summary.results.benchmarks:
+        done = [cell for cell in summary.cells if summary.scores[benchmark, cell].seeds]
+        last = {
+            cell: summary.scores[benchmark, cell].estimates[-1].mean
+            for cell in done
+            if not cell.is_base
+        }
+        known = {cell: mean for cell, mean in last.items() if mean is not None}
+        k = summary.ks[-1]
+        for pair in [*focal(done), *group_sizes(known, k), *largest(done), *base(done)]:
+            new, old = summary.scores[benchmark, pair.new], summary.scores[benchmark, pair.old]
+            seeds = tuple(seed for seed in new.seeds if seed in old.seeds)
+            if seeds:
+                a = new.values[[new.seeds.index(seed) for seed in seeds]]
+                b = old.values[[old.seeds.index(seed) for seed in seeds]]
+                found.append((benchmark, pair, seeds, a - b))
+    ends = sorted({0, len(summary.ks) - 1})
+    corrected = 1 - (1 - LEVEL) / max(1, len(found) * len(ends))
+    out = []
+    for benchmark, pair, seeds, values in found:
+        columns = values[:, :, ends]
+        for column, difference, wide in zip(
+            ends, estimate(columns), estimate(columns, level=corrected), strict=True
+        ):
+            if difference.mean is not None:
+                out.append(
+                    Comparison(
+                        pair=pair,
+                        benchmark=benchmark,
+                        k=summary.ks[column],
+                        seeds=seeds,
+                        difference=difference,
+                        corrected=wide,
+                    )
+                )
+    return out
+
+
+def focal(cells: Sequence[Cell]) -> Iterator[Pair]:
+    """gamma > 0 against gamma = 0, at each algorithm and N that have both."""
+    plain = {(cell.algorithm, cell.group_size): cell for cell in cells if cell.focal_gamma == 0}
+    for cell in cells:
+        old = plain.get((cell.algorithm, cell.group_size))
+        if cell.focal_gamma and old:
+            yield Pair(
+                group=f"{old.label}, focal weight against none",
+                name=f"gamma={cell.focal_gamma:g}",
+                new=cell,
+                old=old,
+            )
+
+
+def group_sizes(means: dict[Cell, float], k: int) -> Iterator[Pair]:
+    """Group sizes at gamma = 0, for each algorithm with several.
+
+    Neighbours; the smallest and the largest N; both of these against the N at which there are
+    focal cells, and against the trough: the N with the lowest mean, picked after the fact, which
+    flatters its differences, so its name says so.
+
+    means: pass@k of the trained cells at the largest k, which finds the trough.
+    """
+    for algorithm in dict.fromkeys(cell.algorithm for cell in means):
+        line = {
+            cell.group_size: cell
+            for cell in sorted(means, key=lambda cell: cell.group_size or 0)
+            if cell.algorithm == algorithm and cell.focal_gamma == 0
+        }
+        if len(line) < 2:
+            continue
+        sizes = list(line)
+        focal_sizes = {
+            cell.group_size
+            for cell in means
+            if cell.algorithm == algorithm and cell.focal_gamma and cell.group_size in line
+        }
+        trough = min(line, key=lambda size: means[line[size]])
+        declared = set(pairwise(sizes)) | {(sizes[0], sizes[-1])}
+        declared |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
+        declared |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
+        picked = {(sizes[0], trough), (trough, sizes[-1])} - declared
+        for low, high in product(sizes, sizes):
+            if (low, high) in declared | picked and low != high:
+                after = f" ({trough}: lowest pass@{k}, picked afterwards)"
+                yield Pair(
+                    group=f"{line[low].method} without focal weight, group size",
+                    name=f"N={low} to {high}" + (after if (low, high) in picked else ""),
+                    new=line[high],
+                    old=line[low],
+                )
+
+
+def largest(cells: Sequence[Cell]) -> Iterator[Pair]:
+    """Focal cells against the base algorithm at its largest N, where that is another N."""
+    tops: dict[str | None, Cell] = {}
+    for cell in cells:
+        top = tops.get(cell.algorithm)
+        if cell.focal_gamma == 0 and (
+            top is None or (cell.group_size or 0) > (top.group_size or 0)
+        ):
+            tops[cell.algorithm] = cell
+    for cell in cells:
+        old = tops.get(cell.algorithm)
+        if cell.focal_gamma and old and old.group_size != cell.group_size:
+            yield Pair(
+                group=f"{cell.method} against {old.label}",
+                name=f"N={cell.group_size} gamma={cell.focal_gamma:g}",
+                new=cell,
+                old=old,
+            )
+
+
+def base(cells: Sequence[Cell]) -> Iterator[Pair]:
+    """Every trained cell against the base models of its seeds."""
+    for old in [cell for cell in cells if cell.is_base]:
+        for new in [cell for cell in cells if not cell.is_base]:
+            yield Pair(group="Training against the base model", name=new.label, new=new, old=old)
+
+
+def _excludes_zero(difference: Estimate) -> bool:
+    low, high = difference.low, difference.high
+    return low is not None and high is not None and (low > 0 or high < 0)

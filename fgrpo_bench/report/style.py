@@ -1,0 +1,143 @@
+"""How figures look: one style, colours that colour-blind readers can tell apart, and saving.
+
+Figures are drawn on their own canvas, without pyplot and its global state, and the same data give
+the same bytes (no date, fixed ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fgrpo_bench.files import write_whole
+from fgrpo_bench.report.summary import Cell
+
+RC: Any = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#555555",
+    "axes.grid": True,
+    "axes.labelsize": 10,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "figure.dpi": 100,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.7,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "svg.hashsalt": "fgrpo-bench",
+    "xtick.color": "#555555",
+    "xtick.labelcolor": "black",
+    "ytick.color": "#555555",
+    "ytick.labelcolor": "black",
+}
+PLAIN = ("#6baed6", "#4292c6", "#2171b5", "#0d5299", "#08306b")
+"""Light to dark blue: gamma = 0, by rank of N."""
+FOCAL = ("#e6891e", "#c6480a", "#7f2704")
+"""Orange to brown: gamma > 0, by rank of gamma."""
+ALGORITHMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+"""Okabe and Ito's colours, by rank of the algorithm, where a line is an algorithm."""
+MARKERS = ("o", "s", "D", "^", "v")
+BASE = "#666666"
+WIDTH = 8.0
+"""Inches; the width of a README at 100 pixels an inch."""
+PNG_DPI = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How one cell is drawn wherever it appears."""
+
+    color: str
+    marker: str
+    linestyle: str
+
+
+def looks(cells: Sequence[Cell]) -> dict[Cell, Look]:
+    """Colour by gamma (and by N where gamma is 0), marker by N, base models grey and dashed."""
+    sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
+    gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
+    made = {}
+    for cell in cells:
+        if cell.group_size is None:
+            made[cell] = Look(color=BASE, marker="", linestyle="--")
+            continue
+        rank = sizes.index(cell.group_size)
+        if cell.focal_gamma:
+            color = _shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
+        else:
+            color = _shade(PLAIN, rank, len(sizes))
+        made[cell] = Look(color=color, marker=MARKERS[rank % len(MARKERS)], linestyle="-")
+    return made
+
+
+def _shade(colors: Sequence[str], rank: int, count: int) -> str:
+    """Spread ranks over the shades; a single one takes the middle."""
+    if count == 1:
+        return colors[len(colors) // 2]
+    return colors[round(rank * (len(colors) - 1) / (count - 1))]
+
+
+def label_ends(axes: Axes, labels: Sequence[tuple[float, str, str]], *, gap: float) -> None:
+    """Write labels to the right of the axes, moved apart vertically where they would overlap.
+
+    labels: (y in data, text, colour); gap: least distance between two, as a share of the height.
+    """
+    low, high = axes.get_ylim()
+    placed = sorted(((y - low) / (high - low), text, color) for y, text, color in labels)
+    heights = _apart([y for y, _, _ in placed], gap)
+    for height, (y, text, color) in zip(heights, placed, strict=True):
+        axes.plot(
+            [1.005, 1.035],
+            [y, height],
+            color=color,
+            lw=0.8,
+            transform=axes.transAxes,
+            clip_on=False,
+        )
+        axes.text(
+            1.045, height, text, color=color, fontsize=9, va="center", transform=axes.transAxes
+        )
+
+
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
+    """Rising heights at least `gap` apart and at most 1: clashing neighbours share their place."""
+    blocks: list[tuple[float, int]] = []  # centre and number of labels
+    for height in heights:
+        blocks.append((height, 1))
+        while len(blocks) > 1:
+            (below, n), (above, m) = blocks[-2:]
+            if above - below >= gap * (n + m) / 2:
+                break
+            blocks[-2:] = [((below * n + above * m) / (n + m), n + m)]
+    placed = [centre + gap * (i - (n - 1) / 2) for centre, n in blocks for i in range(n)]
+    room = [1 - gap * i for i in reversed(range(len(placed)))]
+    return [min(pair) for pair in zip(placed, room, strict=True)]
+
+
+def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
+    """Draw in this style and write SVG and PNG; path is without a suffix."""
+    out = []
+    with matplotlib.rc_context(RC):
+        figure = draw()
+        for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+            options: Any = {
+                "format": kind,
+                "metadata": metadata,
+                "dpi": PNG_DPI,
+                "bbox_inches": "tight",
+            }
+            out.append(path.with_name(f"{path.name}.{kind}"))
+            write_whole(out[-1], partial(figure.savefig, **options))
+    return out

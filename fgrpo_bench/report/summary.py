@@ -1,0 +1,205 @@
+"""What a sweep's files say, in memory: cells, their pass@k with intervals, and what is missing.
+
+The only module of the report that reads results; everything after it is computed from a Summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.intervals import Estimate, estimate
+from fgrpo_bench.results import PointResult, SweepResults
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One setting of the method over all seeds: a row of every table."""
+
+    method: str
+    """GRPO, F-GRPO, ...; Base for the base models."""
+    algorithm: str | None
+    """None for the base models, likewise group_size and focal_gamma."""
+    group_size: int | None
+    focal_gamma: float | None
+    step: int
+    """Rollout batches behind the evaluated checkpoints."""
+
+    @property
+    def is_base(self) -> bool:
+        """Whether these are the base models, before reinforcement learning."""
+        return self.algorithm is None
+
+    @property
+    def label(self) -> str:
+        """e.g. `GRPO N=8`, `F-GRPO N=8 gamma=0.5`, `Base`."""
+        if self.is_base:
+            return self.method
+        gamma = f" gamma={self.focal_gamma:g}" if self.focal_gamma else ""
+        return f"{self.method} N={self.group_size}{gamma}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """pass@k of one cell on one benchmark."""
+
+    seeds: tuple[int, ...]
+    """Training seeds that have results, rising."""
+    values: NDArray[np.float64] = field(repr=False)
+    """[seeds, problems, ks], fractions; nan where a problem has no estimate."""
+    estimates: tuple[Estimate, ...]
+    """Mean and interval for every k."""
+    n_samples: int | None
+    """Draws a problem (the fewest over the seeds); None without results."""
+    unscored: float
+    """Share of the draws that the grader could not judge; 0 without results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """What one run of a cell cost, as means over its finished runs; None where there is none."""
+
+    n_runs: int
+    rollouts: float | None
+    optimizer_steps: float | None
+    train_cpu_seconds: float | None
+    evaluate_cpu_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """A sweep as the report sees it."""
+
+    results: SweepResults
+    cells: tuple[Cell, ...]
+    """Base models first, then the cells in plan order."""
+    ks: tuple[int, ...]
+    scores: dict[tuple[str, Cell], Scores]
+    """By benchmark and cell; every pair is there, with no seeds where nothing is done."""
+    metrics: dict[Cell, tuple[pl.DataFrame, ...]]
+    """Training metrics of finished runs, one a seed."""
+    compute: dict[Cell, Compute]
+    graders: tuple[str, ...]
+    """Grader versions behind the results."""
+    missing: tuple[PointResult, ...]
+    """Planned points without results on some benchmark."""
+
+    @property
+    def train(self) -> dict[str, Any]:
+        """The declared training spec (fgrpo_bench.specs.TrainSpec as JSON)."""
+        spec = self.results.declaration["declaration"]["experiment"]["train"]
+        assert isinstance(spec, dict)
+        return spec
+
+    @property
+    def n_seeds(self) -> int:
+        """Most training seeds behind a result."""
+        return max((len(scores.seeds) for scores in self.scores.values()), default=0)
+
+
+def summarise(results: SweepResults) -> Summary:
+    """Read everything the report needs; a sweep in progress gives what is there so far."""
+    by_cell: dict[Cell, list[PointResult]] = {}
+    for point in results.points:
+        by_cell.setdefault(_cell(point), []).append(point)
+    ks = tuple(results.declaration["declaration"]["experiment"]["evaluation"]["ks"])
+    scores: dict[tuple[str, Cell], Scores] = {}
+    missing: dict[str, PointResult] = {}
+    for benchmark in results.benchmarks:
+        tables = {point.point_id: point.passk(benchmark) for point in results.points}
+        problems = _problems(tables.values())
+        for cell, points in by_cell.items():
+            done = [point for point in points if len(tables[point.point_id])]
+            missing |= {point.point_id: point for point in points if point not in done}
+            done.sort(key=lambda point: point.seed)
+            frames = [tables[point.point_id] for point in done]
+            scores[benchmark, cell] = _scores(done, frames, problems=problems, ks=ks)
+    trained = {
+        cell: [point for point in points if point.is_trained and point.algorithm is not None]
+        for cell, points in by_cell.items()
+    }
+    metrics = {cell: tuple(_metrics(point) for point in points) for cell, points in trained.items()}
+    return Summary(
+        results=results,
+        cells=tuple(by_cell),
+        ks=ks,
+        scores=scores,
+        metrics=metrics,
+        compute={cell: _compute(points, metrics[cell]) for cell, points in by_cell.items()},
+        graders=_graders(results.points),
+        missing=tuple(missing.values()),
+    )
+
+
+def _cell(point: PointResult) -> Cell:
+    return Cell(
+        method=point.method,
+        algorithm=point.algorithm,
+        group_size=point.group_size,
+        focal_gamma=point.focal_gamma,
+        step=point.step,
+    )
+
+
+def _problems(tables: Any) -> list[str]:
+    return sorted({problem for table in tables for problem in table["problem_id"].unique()})
+
+
+def _scores(
+    points: Sequence[PointResult],
+    tables: Sequence[pl.DataFrame],
+    *,
+    problems: list[str],
+    ks: tuple[int, ...],
+) -> Scores:
+    values = np.full((len(points), len(problems), len(ks)), np.nan)
+    drawn = scored = 0
+    sizes = []
+    for seed, (point, table) in enumerate(zip(points, tables, strict=True)):
+        wanted = table.filter(pl.col("k").is_in(ks))
+        row = np.searchsorted(problems, wanted["problem_id"].to_list())
+        column = np.searchsorted(ks, wanted["k"].to_numpy())
+        values[seed, row, column] = wanted["pass_at_k"].to_numpy()
+        sizes.append(int(read_json(point.evaluate.done)["target"]["n_samples"]))
+        judged = table.unique("problem_id")["n_scored"]
+        drawn += sizes[-1] * len(judged)
+        scored += int(judged.sum())
+    return Scores(
+        seeds=tuple(point.seed for point in points),
+        values=values,
+        estimates=tuple(estimate(values)),
+        n_samples=min(sizes, default=None),
+        unscored=1 - scored / drawn if drawn else 0.0,
+    )
+
+
+def _metrics(point: PointResult) -> pl.DataFrame:
+    return point.metrics().sort("step")
+
+
+def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame]) -> Compute:
+    trained = [read_json(point.train.done) for point in points if point.is_trained]
+    judged = [read_json(point.evaluate.done) for point in points if point.is_evaluated]
+    rows = [frame for frame in metrics if len(frame)]
+    return Compute(
+        n_runs=len(trained),
+        rollouts=_mean([frame["rollouts"][-1] for frame in rows]),
+        optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
+        train_cpu_seconds=_mean([marker["cpu_seconds"] for marker in trained]),
+        evaluate_cpu_seconds=_mean([marker["cpu_seconds"] for marker in judged]),
+    )
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def _graders(points: Sequence[PointResult]) -> tuple[str, ...]:
+    markers = [read_json(point.evaluate.done) for point in points if point.is_evaluated]
+    return tuple(sorted({name for m in markers for name in m["target"]["graders"].values()}))

@@ -1,0 +1,206 @@
+"""The words of the report: what was held equal, what is missing, what is shown and what is not.
+
+Plain text, rendered as it is in a terminal and escaped into Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fgrpo_bench.intervals import LEVEL, REPLICATES
+from fgrpo_bench.report.comparisons import Comparison
+from fgrpo_bench.report.summary import Summary
+
+LISTED = 8
+"""Longest list that is written out."""
+LISTED_AGAINST_BASE = 4
+"""The same against the base models, where the cells mostly agree."""
+
+
+def heading(summary: Summary) -> str:
+    """The first line: which sweep, and what every cell gets the same of."""
+    train = summary.train
+    if train["budget"] == "constant_rollouts":
+        equal = (
+            f"every cell gets {train['rollouts_per_step']} rollouts a step, so equal compute "
+            "(the paper holds prompts a step constant)"
+        )
+    else:
+        equal = (
+            f"every cell gets {train['prompts_per_step']} prompts a step, so a larger N costs more "
+            "(the paper's convention)"
+        )
+    paths = summary.results.paths
+    return f"{paths.sweep} on {paths.experiment} {paths.version}, {train['budget']}: {equal}"
+
+
+def budget(summary: Summary) -> str:
+    """The budget in numbers, and how it stands to the paper's."""
+    train = summary.train
+    sizes = sorted({cell.group_size for cell in summary.cells if cell.group_size is not None})
+    if train["budget"] == "constant_rollouts":
+        each = ", ".join(f"{train['rollouts_per_step'] // size} at N={size}" for size in sizes)
+        numbers = f"Prompts a step: {each}."
+        paper = (
+            "Under the paper's convention a larger N costs more, so its curves over N answer "
+            "another question than these."
+        )
+    else:
+        each = ", ".join(f"{train['prompts_per_step'] * size} at N={size}" for size in sizes)
+        numbers = f"Rollouts a step: {each}."
+        paper = (
+            "A cell with a larger N has more rollouts, so an effect of N is an effect of compute "
+            "too."
+        )
+    steps = f"{train['steps']} steps, {train['updates_per_batch']} updates a rollout batch."
+    return f"{numbers} {steps} {paper}" if len(sizes) > 1 else f"{numbers} {steps}"
+
+
+def incomplete(summary: Summary) -> str | None:
+    """What is missing; None where every planned point has its results."""
+    if not summary.missing:
+        return None
+    n = len(summary.results.points)
+    named = [
+        f"{point.point_id} ({'trained, not evaluated' if point.is_trained else 'not trained'})"
+        for point in summary.missing
+    ]
+    return (
+        f"INCOMPLETE: {n - len(named)} of {n} points have results. Missing: {_listing(named)}. "
+        "Everything below is about the points that are done."
+    )
+
+
+Line = tuple[str, str]
+"""What is shown or not, e.g. `pass@256: rise shown in 2 of 2`; and the effects."""
+
+
+def answer(summary: Summary, comparisons: Sequence[Comparison]) -> list[tuple[str, list[Line]]]:
+    """Sections of the answer: a heading and a line for each k and direction."""
+    sections: dict[str, dict[int, list[Comparison]]] = {}
+    several = len(summary.results.benchmarks) > 1
+    for one in comparisons:
+        title = f"{one.benchmark}: {one.pair.group}" if several else one.pair.group
+        sections.setdefault(title, {}).setdefault(one.k, []).append(one)
+    return [
+        (title, [line for k in sorted(by_k, reverse=True) for line in _directions(k, by_k[k])])
+        for title, by_k in sections.items()
+    ]
+
+
+def _directions(k: int, comparisons: Sequence[Comparison]) -> list[Line]:
+    mean = {id(one): one.difference.mean or 0.0 for one in comparisons}
+    rises = [one for one in comparisons if one.shown and mean[id(one)] > 0]
+    falls = [one for one in comparisons if one.shown and mean[id(one)] < 0]
+    rest = [one for one in comparisons if not one.shown]
+    lines = []
+    for words, group in (("rise shown", rises), ("fall shown", falls), ("not shown", rest)):
+        if group:
+            share = f" in {len(group)} of {len(comparisons)}" if len(comparisons) > 1 else ""
+            lines.append((f"pass@{k}: {words}{share}", _effects(group)))
+    return lines
+
+
+def _effects(comparisons: Sequence[Comparison]) -> str:
+    against_base = comparisons[0].pair.old.is_base
+    if len(comparisons) <= (LISTED_AGAINST_BASE if against_base else LISTED):
+        return "; ".join(f"{one.pair.name} ({difference(one)})" for one in comparisons)
+    means = sorted(one.difference.mean or 0.0 for one in comparisons)
+    return f"from {points(means[0])} to {points(means[-1])} (each in the table of differences)"
+
+
+def difference(one: Comparison) -> str:
+    """e.g. `+11.7 [+7.3, +16.4], 3 of 3 seeds`, in percentage points."""
+    mean, low, high = one.difference.mean, one.difference.low, one.difference.high
+    interval = "" if low is None else f" [{points(low)}, {points(high)}]"
+    return f"{points(mean)}{interval}, {one.agreeing} of {len(one.seeds)} seeds"
+
+
+def points(value: float | None) -> str:
+    """A difference in percentage points with its sign; a dash where there is none."""
+    return "-" if value is None else f"{100 * value:+.1f}"
+
+
+def word(one: Comparison) -> str:
+    """`shown` only where the 95% interval excludes 0; never more than the data can say."""
+    if not one.shown:
+        return "not shown"
+    word = "shown" if len(one.seeds) > 1 else "shown for one seed"
+    return f"{word}, also after Bonferroni" if one.shown_corrected else word
+
+
+def counted(comparisons: Sequence[Comparison]) -> str:
+    """How many comparisons were made, and what that does to the word `shown`."""
+    m = len(comparisons)
+    if m == 0:
+        return "No two cells can be compared yet."
+    kept = sum(one.shown_corrected for one in comparisons)
+    shown = sum(one.shown for one in comparisons)
+    return (
+        f'{m} comparisons were made, and the word "shown" is not corrected for that: even with '
+        "exact intervals about 1 in 20 would be shown where there is nothing. "
+        f"Shown: {shown}; also after Bonferroni over {m} (interval at level 1 - 0.05/{m}): {kept}."
+    )
+
+
+def seeds_caveat(summary: Summary) -> str:
+    """What the intervals can and cannot say with this number of seeds."""
+    n = summary.n_seeds
+    if n <= 1:
+        return (
+            "One training seed: the intervals are over problems only and say nothing about another "
+            "training run."
+        )
+    return (
+        f"The intervals resample problems and {n} training seeds. A bootstrap over {n} seeds holds "
+        f"{n - 1}/{n} of the variance that is due to seeds, so the interval is too narrow where "
+        "seeds differ most: read the differences of the single seeds beside it."
+    )
+
+
+def notes(summary: Summary, comparisons: Sequence[Comparison]) -> list[str]:
+    """How the numbers were made, one fact a line."""
+    declared = summary.results.declaration
+    evaluation = declared["declaration"]["experiment"]["evaluation"]
+    seeds = sorted({seed for scores in summary.scores.values() for seed in scores.seeds})
+    sizes = sorted({s.n_samples for s in summary.scores.values() if s.n_samples is not None})
+    unscored = max((scores.unscored for scores in summary.scores.values()), default=0.0)
+    state = " with uncommitted changes" if declared.get("git_dirty") else ""
+    versions = declared.get("versions", {}).items()
+    lines = [
+        "pass@k is the mean over problems of 1 - C(n - c, k) / C(n, k), with n draws of which c "
+        f"are correct (Chen et al. 2021); n = {_listing(list(map(str, sizes))) or 'unknown'}, "
+        f"temperature {evaluation['temperature']:g}, top-p {evaluation['top_p']:g}.",
+        f"Training seeds with results: {_listing(list(map(str, seeds))) or 'none'}. All cells of a "
+        "seed start from the same base model, so differences are paired over seeds and problems; "
+        '"by seed" lists them in rising order of the seeds that both cells have.',
+        f"Intervals are {LEVEL:.0%} percentile intervals of a bootstrap that resamples problems "
+        f"and seeds independently (Owen 2007), with {REPLICATES:,} replicates and a fixed seed. "
+        "For S seeds it holds (S - 1)/S of the variance due to seeds, and counts what is due to "
+        "neither seeds nor problems up to 3 times. Where nothing but seeds varies, the interval "
+        "of 3 seeds is their range, which holds the mean of a symmetric distribution 3 times "
+        "in 4.",
+        "An interval without width says that nothing varied in the data, not that the value is "
+        "certain. Not shown does not mean absent.",
+    ]
+    if comparisons:
+        tail = REPLICATES * (1 - LEVEL) / len(comparisons) / 2
+        lines.append(
+            f"A Bonferroni interval over {len(comparisons)} ends at about the {tail:.0f} outermost "
+            f"of the {REPLICATES:,} replicates: a rough guide."
+        )
+    return [
+        *lines,
+        f"Grader: {', '.join(summary.graders) or 'none yet'}. Largest share of draws that it could "
+        f"not judge in a cell: {unscored:.2%} (left out of n and c).",
+        f"Model: {summary.results.model}. Code: git commit {declared.get('git_commit')}{state}; "
+        f"{', '.join(f'{name} {number}' for name, number in versions)}.",
+        "CPU-seconds are those of a stage's last attempt; one that was stopped and continued "
+        "cost more.",
+    ]
+
+
+def _listing(names: Sequence[str]) -> str:
+    if len(names) <= LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:LISTED])} and {len(names) - LISTED} more"

@@ -1,0 +1,155 @@
+"""Rendering: golden files, and names that try to be markup."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from fgrpo_bench.report import documents, tables
+from fgrpo_bench.report.build import render
+from fgrpo_bench.report.comparisons import compare
+from fgrpo_bench.report.documents import (
+    escape_latex,
+    escape_markdown,
+    latex_table,
+    markdown_table,
+    plain,
+)
+from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.tables import CSV, Table
+from tests.support.report import constant, copy, forget, small_sweep
+
+
+def rounded(csv: str) -> str:
+    """Six decimals: the last digits of a mean may differ from processor to processor."""
+    return re.sub(r"\d+\.\d+", lambda found: f"{float(found.group()):.6g}", csv)
+
+
+def test_the_reports_of_a_finished_sweep_are_the_golden_ones(
+    finished, summary, comparisons, golden
+):
+    golden("report/report.md", render(finished, "md"))
+    golden("report/table.tex", render(finished, "latex"))
+    golden("report/results.csv", rounded(render(finished, "csv")))
+    golden("report/terminal.txt", documents.terminal(summary, comparisons))
+
+
+def test_the_report_of_one_seed_is_the_golden_one(tmp_path, golden):
+    smoke = summarise(small_sweep(tmp_path, "smoke"))
+    golden("report/one-seed.txt", documents.terminal(smoke, compare(smoke)))
+
+
+def test_the_report_of_a_sweep_in_progress_is_the_golden_one(finished, tmp_path, golden):
+    results = copy(finished, tmp_path)
+    done = [p.point_id for p in results.points if p.seed == 11 and p.group_size != 32]
+    summary = summarise(
+        forget(results, *(p.point_id for p in results.points if p.point_id not in done))
+    )
+    golden("report/in-progress.txt", documents.terminal(summary, compare(summary)))
+
+
+def test_the_csv_has_one_row_a_cell_and_k_with_full_digits(finished, summary):
+    frame = pl.read_csv(render(finished, "csv").encode(), schema=CSV)
+    assert frame.shape == (8 * 3, 16)
+    scores = summary.scores["countdown", summary.cells[-1]]
+    assert frame["pass_at_k"].to_list()[-3:] == [made.mean for made in scores.estimates]
+    assert frame["ci_high"].to_list()[-3:] == [made.high for made in scores.estimates]
+    base = frame.filter(pl.col("method") == "Base")
+    assert base["algorithm"].null_count() == base["group_size"].null_count() == 3
+    assert frame.filter(pl.col("k") == 8)["n_seeds"].to_list() == 8 * [3]
+
+
+def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
+    results = copy(finished, tmp_path)
+    results = forget(results, *(f"grpo-n4-g0-s{seed}" for seed in (11, 12, 13)))
+    frame = pl.read_csv(render(results, "csv").encode(), schema=CSV)
+    row = frame.row(by_predicate=(pl.col("group_size") == 4) & (pl.col("k") == 1), named=True)
+    assert [row[name] for name in ("pass_at_k", "ci_low", "n_samples")] == [None, None, None]
+    assert (row["n_seeds"], row["n_problems"]) == (0, 0)
+    main = tables.main_table(summarise(results), "countdown")
+    assert main.rows[2] == ("GRPO", "4", "0", "-", "-", "0")
+
+
+def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
+    rates = constant(Base=1.0, GRPO=0.0, F_GRPO=1.0)
+    results = small_sweep(tmp_path, success_rates=rates)
+    frame = pl.read_csv(render(results, "csv").encode(), schema=CSV)
+    for method, value in (("Base", 1.0), ("GRPO", 0.0), ("F-GRPO", 1.0)):
+        some = frame.filter(pl.col("method") == method)
+        for column in ("pass_at_k", "ci_low", "ci_high"):
+            assert set(some[column]) == {value}
+    assert "+100.0 [+100.0, +100.0]" in render(results, "md")
+
+
+def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
+    one = "experiment.evaluation.benchmarks.countdown.n_problems=1"
+    results = small_sweep(tmp_path, "groupsize", one)
+    frame = pl.read_csv(render(results, "csv").encode(), schema=CSV)
+    assert frame["ci_low"].null_count() == len(frame) and frame["pass_at_k"].null_count() == 0
+    summary = summarise(results)
+    assert not any(comparison.shown for comparison in compare(summary))
+    assert "[" not in "".join(tables.main_table(summary, "countdown").rows[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("a|b", "a\\|b"),
+        ("*bold* _em_ snake_case", "\\*bold\\* \\_em\\_ snake_case"),
+        ("<script>`x`", "\\<script>\\`x\\`"),
+        ("[a](http://b) [21.3, 30.8]", "[a\\](http://b) [21.3, 30.8]"),
+        ("# title", "\\# title"),
+        ("- item", "\\- item"),
+        ("-4.2", "-4.2"),
+        ("two\nlines\x1b[31m", "two lines [31m"),
+    ],
+)
+def test_markdown_markup_in_a_name_stays_text(text, escaped):
+    assert escape_markdown(text) == escaped
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("50% & $1 #2 a_b {c}", r"50\% \& \$1 \#2 a\_b \{c\}"),
+        (r"\input{x}", r"\textbackslash{}input\{x\}"),
+        ("~^<>|", r"\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}\textbar{}"),
+        ("[1] after a row end", "{[}1] after a row end"),
+        ("21.3 [1, 2]", "21.3 [1, 2]"),
+    ],
+)
+def test_latex_markup_in_a_name_stays_text(text, escaped):
+    assert escape_latex(text) == escaped
+
+
+def test_a_hostile_question_reaches_no_markup(summary, comparisons):
+    spec = summary.results.declaration["declaration"]
+    hostile = {**spec, "sweep": {**spec["sweep"], "question": "# <img src=x>\x1b]0;t\x07 | *a*"}}
+    changed = replace(
+        summary,
+        results=replace(
+            summary.results,
+            declaration={**summary.results.declaration, "declaration": hostile},
+        ),
+    )
+    made = documents.markdown(changed, comparisons, [])
+    assert "\n\\# \\<img src=x> ]0;t  \\| \\*a\\*\n" in made
+    assert "\x1b" not in documents.terminal(changed, comparisons)
+
+
+def test_tables_keep_their_columns_whatever_the_names():
+    table = Table(title="t", header=("a|b", "N"), rows=(("x & y", "-"), ("[z]", "1")))
+    assert markdown_table(table).splitlines() == [
+        *("| a\\|b | N |", "| :-- | --: |", "| x & y | - |", "| [z] | 1 |")
+    ]
+    made = latex_table(table, caption="c")
+    assert made.count(" & ") == 3 and r"x \& y & -- \\" in made and r"{[}z] & 1 \\" in made
+
+
+def test_terminal_text_is_never_wider_than_its_columns(summary, comparisons):
+    lines = documents.terminal(summary, comparisons).splitlines()
+    assert max(map(len, lines)) <= documents.COLUMNS
+    assert all(line == plain(line) for line in lines)

@@ -1,0 +1,97 @@
+"""The command line: which run is meant, what is printed and what is written."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.report.__main__ import choose_run, main
+from fgrpo_bench.report.build import render
+from tests.support.report import small_sweep
+
+
+def plan(root, experiment, version, sweep="groupsize"):
+    paths = RunPaths(root=root, sweep=sweep, experiment=experiment, version=version)
+    paths.folder.mkdir(parents=True)
+    paths.plan.write_text("{}")
+    return paths
+
+
+def test_the_only_run_is_meant(tmp_path):
+    only = plan(tmp_path, "some-experiment", "v7")
+    assert choose_run(tmp_path, "groupsize") == only
+
+
+def test_of_several_runs_the_sweeps_default_is_meant(tmp_path):
+    default = plan(tmp_path, "countdown", "v1")
+    other, later = plan(tmp_path, "countdown-prompts", "v1"), plan(tmp_path, "countdown", "v2")
+    assert choose_run(tmp_path, "groupsize") == default
+    assert choose_run(tmp_path, "groupsize", experiment="countdown-prompts") == other
+    assert choose_run(tmp_path, "groupsize", version="v2") == later
+
+
+def test_a_sweep_with_its_own_default_experiment_is_found_by_it(tmp_path):
+    plan(tmp_path, "countdown", "v1", sweep="smoke")
+    tiny = plan(tmp_path, "countdown-tiny", "v1", sweep="smoke")
+    assert choose_run(tmp_path, "smoke") == tiny
+
+
+def test_several_runs_without_the_default_are_listed(tmp_path):
+    plan(tmp_path, "countdown", "v2"), plan(tmp_path, "countdown", "v3")
+    with pytest.raises(ValueError, match=r"(?s)name one of.*--version v2.*--version v3"):
+        choose_run(tmp_path, "groupsize")
+
+
+def test_runs_of_a_sweep_that_conf_does_not_know_are_listed(tmp_path):
+    plan(tmp_path, "a", "v1", sweep="removed"), plan(tmp_path, "b", "v1", sweep="removed")
+    with pytest.raises(ValueError, match="removed --experiment b --version v1"):
+        choose_run(tmp_path, "removed")
+
+
+def test_no_run_names_the_remedy_and_lists_what_there_is(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no run at all"):
+        choose_run(tmp_path, "groupsize")
+    plan(tmp_path, "countdown", "v1")
+    with pytest.raises(FileNotFoundError, match=r"(?s)python -m sweeps run gamma.*groupsize --exp"):
+        choose_run(tmp_path, "gamma")
+
+
+def test_one_format_is_printed_and_nothing_is_written(finished, tmp_path, capsys):
+    shutil.copytree(finished.paths.root, tmp_path / "runs")
+    shutil.rmtree(tmp_path / "runs/groupsize/countdown/v1/report", ignore_errors=True)
+    for kind in ("csv", "latex", "md"):
+        assert main(["groupsize", "--root", str(tmp_path / "runs"), "--format", kind]) == 0
+        assert capsys.readouterr().out == render(finished, kind)
+    assert not (tmp_path / "runs/groupsize/countdown/v1/report").exists()
+
+
+def test_the_build_prints_the_table_and_the_files(tmp_path, capsys):
+    results = small_sweep(tmp_path, "smoke")
+    assert main(["smoke", "--root", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("smoke on countdown-tiny v1, constant_rollouts")
+    for file in results.paths.report.iterdir():
+        assert str(file) in out
+
+
+def test_faults_are_one_message_and_exit_code_1(tmp_path, capsys):
+    assert main(["groupsize", "--root", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("error: no run of groupsize under")
+
+
+def test_a_damaged_table_is_named_with_the_remedy(tmp_path, capsys):
+    results = small_sweep(tmp_path, "smoke")
+    path = results.points[0].evaluate.benchmark("countdown").passk
+    path.write_bytes(path.read_bytes()[:50])
+    assert main(["smoke", "--root", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert str(path) in error and "delete it and run the same command again" in error
+
+
+def test_help_shows_examples(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    assert "python -m fgrpo_bench.report groupsize --format csv" in capsys.readouterr().out

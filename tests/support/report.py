@@ -1,0 +1,53 @@
+"""Small sweeps for the report's tests, and ways to take results away again."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.tables import PASSK, read_table, write_table
+from tests.support.synthetic import SMALL, write_sweep
+
+ONE_SEED = "sweep.grid.seed=[11]"
+
+
+def small_sweep(root: Path, sweep: str = "groupsize", *overrides: str, **options) -> SweepResults:
+    """A finished synthetic sweep; further overrides on top of SMALL."""
+    return write_sweep(root, sweep, [*SMALL, *overrides], **options)
+
+
+def copy(results: SweepResults, root: Path) -> SweepResults:
+    """The same sweep under another root, to be changed."""
+    shutil.copytree(results.paths.folder, replace(results.paths, root=root).folder)
+    return load_results(replace(results.paths, root=root))
+
+
+def forget(results: SweepResults, *point_ids: str, training: bool = True) -> SweepResults:
+    """The sweep as if these points had not been evaluated, nor trained."""
+    for point in results.points:
+        if point.point_id in point_ids:
+            point.evaluate.done.unlink()
+            if training:
+                point.train.done.unlink()
+    return load_results(results.paths)
+
+
+def constant(**rates: float):
+    """Success rates that are the same for every problem, by method: Base, GRPO, F_GRPO."""
+
+    def success_rates(point: PointResult, rng: np.random.Generator, n_problems: int) -> np.ndarray:
+        return np.full(n_problems, rates[point.method.replace("-", "_")])
+
+    return success_rates
+
+
+def rewrite_passk(point: PointResult, change) -> None:
+    """Pass a point's pass@k table through a function."""
+    path = point.evaluate.benchmark("countdown").passk
+    frame: pl.DataFrame = change(read_table(path, PASSK))
+    write_table(path, frame, PASSK)

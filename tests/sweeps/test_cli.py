@@ -1,0 +1,309 @@
+"""The command line: what it prints, what it refuses, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.files import write_json, write_text
+from fgrpo_bench.paths import RunPaths
+from sweeps import ledger
+from sweeps.cli import main
+from sweeps.commands import REPOSITORY, stage_command, stage_environment
+from sweeps.freeze import freeze, run_paths
+from sweeps.plan import make_plan
+from tests.support.fake_sweep import fake_sweep
+from tests.support.faults import worker_pids
+
+Sweeps = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Sweeps:
+    """sweeps(command, sweep, ...) -> exit code, output, errors; the run root is tmp_path."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, f"run_root={tmp_path}"])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def frozen(root: Path, *overrides: str) -> RunPaths:
+    plan = make_plan(config.load("smoke", [f"run_root='{root}'", *overrides]))
+    paths = run_paths(plan.declaration)
+    freeze(paths, plan, nothing_to_run=False)
+    return paths
+
+
+def finish(paths: RunPaths, name: str, **measured: float) -> None:
+    spec = json.loads((paths.folder / name / "spec.json").read_text())
+    marker = {"fingerprint": spec["fingerprint"], "target": spec["target"]}
+    write_json(paths.folder / name / "DONE.json", marker | measured)
+
+
+@pytest.mark.parametrize("command", [[], ["plan"], ["run"], ["status"], ["cancel"], ["logs"]])
+def test_every_command_has_help_with_examples(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([*command, "--help"])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    assert "examples:\n  python -m sweeps" in said
+    assert all(f"python -m sweeps {name}" in said for name in command)
+
+
+def test_plan_shows_points_states_and_cost_and_writes_nothing(
+    sweeps: Sweeps, tmp_path: Path
+) -> None:
+    code, said, _ = sweeps("plan", "smoke")
+    lines = said.splitlines()
+    assert code == 0
+    assert lines[0] == "smoke: Does every part of the loop work on this machine?"
+    assert f"experiment=countdown-tiny  version=v1  profile=local  folder {tmp_path}" in lines[1]
+    assert lines[4].split()[:5] == ["base-s11", "Base", "-", "-", "11"]
+    mark = make_plan(config.load("smoke")).stages[2].fingerprint[:8]
+    row = ["grpo-n4-g1-s11", "F-GRPO", "4", "1", "11", mark, "to", "do", "to", "do", "to", "do"]
+    assert lines[6].split() == row
+    assert "2 points, 6 stages: 0 done, 1 warm-up, 2 trainings, 3 evaluations to run" in said
+    assert "nothing measured here yet" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_is_a_plan(sweeps: Sweeps, tmp_path: Path) -> None:
+    assert sweeps("run", "smoke", "--dry-run") == sweeps("plan", "smoke")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, tmp_path: Path) -> None:
+    before = json.loads(sweeps("plan", "smoke", "--json")[1])
+    paths = frozen(tmp_path)
+    finish(paths, "_warmup/s11", cpu_seconds=1000.0)
+    after = json.loads(sweeps("plan", "smoke", "--json")[1])
+    assert before["points"][0]["warmup"] == "waiting"
+    assert after["points"][0]["warmup"] == "done"
+    assert after["points"][2]["warmup"] == "done"
+    assert after["stages_to_run"] == {"warmup": 0, "train": 2, "evaluate": 3}
+    assert after["cost"]["measured_stages"] == 1
+    assert after["cost"]["cpu_seconds"] > 10 * before["cost"]["cpu_seconds"]
+    assert "scaled by 1 stage measured here" in sweeps("plan", "smoke")[1]
+
+
+def test_plan_of_other_settings_says_what_run_would_refuse(sweeps: Sweeps, tmp_path: Path) -> None:
+    frozen(tmp_path)
+    code, said, errors = sweeps("plan", "smoke", "experiment.train.learning_rate=0.5")
+    assert code == 2
+    assert "F-GRPO" in said
+    assert "0.5 asked for" in errors
+
+
+def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chosen = ["sweep.question='it\\'s \\\\ a \"test\": a, b?'", "profile.max_parallel=3"]
+    assert main(["plan", "groupsize", "--config", *chosen]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "experiment.train.eval_every=50" in lines
+    assert "profile.max_parallel=3" in lines
+    assert config.load("groupsize", lines) == config.load("groupsize", chosen)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nope"], "unknown sweep 'nope': valid ones are gamma, groupsize, smoke"),
+        (["smoke", "experiment=nope"], "unknown experiment 'nope': valid ones are countdown,"),
+        (["smoke", "profile=nope"], "unknown profile 'nope': valid ones are local"),
+        (["smoke", "experiment.train.stepz=3"], "experiment.train.stepz"),
+        (["smoke", "+experiment.train.stepz=3"], "stepz: unknown key; remove it"),
+        (["smoke", "experiment.train.steps=many"], "steps = 'many': input should be a valid int"),
+        (["smoke", "sweep.grid.group_size=[1]"], "group_size.0 = 1: input should be greater than"),
+        (["smoke", "sweep.grid.focal_gamma=[-1.0]"], "focal_gamma.0 = -1.0: input should be"),
+        (["smoke", "experiment.evaluation.n_samples=8"], "k=16 is larger than n_samples=8"),
+        (["smoke", "sweep.grid.seed=[]"], "has no points: its grid has an empty axis"),
+        (["gamma", "experiment.train.updates_per_batch=1"], "objectives are the same; set"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_bad_input_is_one_message_and_exit_code_2(
+    sweeps: Sweeps, tmp_path: Path, command: str, arguments: list[str], said: str
+) -> None:
+    code, out, errors = sweeps(command, *arguments)
+    assert code == 2
+    assert errors.startswith("error: ")
+    assert said in errors
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_root_that_cannot_be_written_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_text(tmp_path / "file", "in the way")
+    assert main(["run", "smoke", f"run_root={tmp_path}/file"]) == 2
+    said = capsys.readouterr().err
+    assert f"cannot write under the run root {tmp_path}/file" in said
+    assert "run_root=<folder>" in said
+
+
+def test_options_may_stand_before_overrides_and_nonsense_is_refused(
+    sweeps: Sweeps, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said, _ = sweeps("plan", "smoke", "--json", "version=v7")
+    assert (code, json.loads(said)["version"]) == (0, "v7")
+    with pytest.raises(SystemExit):
+        main(["plan", "smoke", "--fast"])
+    assert "unknown argument '--fast'" in capsys.readouterr().err
+
+
+def test_a_full_disk_stops_before_anything_starts(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root={tmp_path}"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    folder = tmp_path / "smoke/countdown-tiny/v1"
+    assert done.returncode == 2
+    assert f"cannot write {folder}/sweep.json" in done.stderr
+    assert "free some space" in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["driver.lock"]
+
+
+def test_a_disk_that_fills_up_under_a_driver_leaves_no_worker_behind(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, FAKE_STEPS="2000")
+    sweep.paths.folder.mkdir(parents=True)
+    sweep.paths.ledger.write_bytes(b"\n" * 100_000)
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({10**5}, {10**5}));"
+    program = (
+        f"{limit} import runpy; runpy.run_module('tests.support.fake_driver', None, '__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(sweep.declaration)],
+        cwd=REPOSITORY,
+        env=sweep.environment | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"cannot append to {sweep.paths.ledger}" in done.stderr
+    assert worker_pids(sweep.paths) == []
+
+
+def test_status_lists_the_runs_where_several_fit_and_those_there_where_none_does(
+    sweeps: Sweeps, tmp_path: Path
+) -> None:
+    frozen(tmp_path)
+    frozen(tmp_path, "version=v2")
+    code, _, errors = sweeps("status", "smoke")
+    assert code == 2
+    assert "  experiment=countdown-tiny version=v1\n" in errors
+    assert "  experiment=countdown-tiny version=v2\n" in errors
+    code, said, _ = sweeps("status", "smoke", "version=v2", "--json")
+    assert (code, json.loads(said)["version"]) == (0, "v2")
+    code, _, errors = sweeps("status", "groupsize")
+    assert code == 2
+    assert "no run of groupsize" in errors
+    assert "there are runs of smoke" in errors
+    code, _, errors = sweeps("status", "smoke", "profile=local")
+    assert code == 2
+    assert "'profile=local' says nothing here" in errors
+
+
+def test_logs_print_the_latest_attempt_of_the_stage_started_last(
+    sweeps: Sweeps, tmp_path: Path
+) -> None:
+    paths = frozen(tmp_path)
+    point = paths.point("grpo-n4-g0-s11")
+    for attempt in (1, 2):
+        write_text(point.log(attempt), "".join(f"{attempt}: line {n}\n" for n in range(100)))
+        event = ledger.Event(
+            event="start", stage="grpo-n4-g0-s11", attempt=attempt, pid=1, driver="d", time="t"
+        )
+        ledger.append(paths.ledger, event)
+    write_text(paths.warmup(11).log(1), "warming up\n")
+    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
+    assert code == 0
+    assert said == f"==> {point.log(2)}\n2: line 98\n2: line 99\n"
+    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "warmup")
+    assert said.endswith("warming up\n")
+    code, _, errors = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "evaluate")
+    assert code == 2
+    assert "was never started" in errors
+
+
+def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, tmp_path: Path) -> None:
+    frozen(tmp_path)
+    code, _, errors = sweeps("logs", "smoke", "grpo-n4-g2-s11")
+    assert code == 2
+    assert "unknown point 'grpo-n4-g2-s11'" in errors
+    assert "grpo-n4-g1-s11" in errors
+    code, _, errors = sweeps("logs", "smoke", "base-s11", "--stage", "train")
+    assert code == 2
+    assert "base-s11 has no stage 'train': it has warmup, evaluate" in errors
+
+
+def test_logs_follow_until_the_stage_is_no_longer_at_work(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path)
+    sweep.hold.touch()
+    driver = sweep.start()
+    while not (sweep.paths.ledger.exists() and ledger.read(sweep.paths.ledger)):
+        assert driver.poll() is None
+    with subprocess.Popen(
+        [sys.executable, "-m", "sweeps", "logs", "smoke", "base-s11", "--follow"],
+        cwd=REPOSITORY,
+        env=os.environ | {"FGRPO_RUN_ROOT": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == f"==> {sweep.paths.warmup(11).log(1)}\n"
+        sweep.hold.unlink()
+        followed = follower.stdout.read()
+        assert follower.wait(timeout=30) == 0
+    assert "step 8/8" in followed
+    assert "done in" in followed
+    driver.terminate()
+    assert driver.wait(timeout=30) in (0, 143)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m sweeps plan groupsize --config | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "version=v1\n"
+    assert done.stderr == ""
+
+
+def test_a_stage_is_a_command_that_anybody_may_run() -> None:
+    profile = config.load("smoke", ["profile.threads_per_worker=2"]).profile
+    folder = Path("/runs/s/e/v1/p")
+    options = ["/runs/s/e/v1/p", "--device", "cpu", "--threads", "2"]
+    python = [sys.executable, "-m"]
+    training = [*python, "fgrpo_bench.training", *options]
+    assert stage_command("warmup", folder, profile) == training
+    assert stage_command("train", folder, profile) == training
+    assert stage_command("evaluate", folder, profile) == [*python, "evaluators", "run", *options]
+
+
+def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
+    profile = config.load("smoke").profile
+    environment = stage_environment(profile, {"PYTHONPATH": "/else", "HOME": "/root"})
+    assert environment["PYTHONPATH"] == f"{REPOSITORY}{os.pathsep}/else"
+    assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
+    assert environment["HOME"] == "/root"
+    assert stage_environment(profile, {})["PYTHONPATH"] == str(REPOSITORY)

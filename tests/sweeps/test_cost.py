@@ -1,0 +1,88 @@
+"""Estimates, their calibration, and the schedule they set."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fgrpo_bench import config
+from sweeps import cost
+from sweeps.plan import Stage, make_plan
+from sweeps.schedule import in_order, ready, wall_seconds
+
+
+def stage(name: str, *needs: str, kind: str = "train") -> Stage:
+    return Stage(
+        name=name, kind=kind, fingerprint="", target={}, spec={}, needs=needs, point_id=name
+    )
+
+
+def seconds_by_kind(*overrides: str) -> dict[str, float]:
+    plan = make_plan(config.load("groupsize", overrides))
+    return {each.kind: cost.cpu_seconds(each) for each in plan.stages}
+
+
+def test_a_stage_costs_its_start_and_what_it_samples() -> None:
+    train, evaluation = "experiment.train", "experiment.evaluation"
+    seconds = seconds_by_kind(
+        f"{train}.warmup.steps=500",
+        f"{train}.warmup.batch_size=128",
+        f"{train}.steps=300",
+        f"{train}.rollouts_per_step=256",
+        f"{train}.eval_every=100",
+        f"{train}.eval_n_problems=55",
+        f"{train}.eval_n_samples=100",
+        f"{evaluation}.n_samples=1100",
+        f"{evaluation}.benchmarks.countdown.n_problems=100",
+    )
+    assert seconds["warmup"] == pytest.approx(3 + 500 * 0.06)
+    assert seconds["train"] == pytest.approx(3 + 300 * 0.083 + 3 * 0.5)
+    assert seconds["evaluate"] == pytest.approx(3 + 10)
+
+
+def test_constant_prompts_make_large_groups_dear() -> None:
+    plan = make_plan(config.load("groupsize", ["experiment=countdown-prompts"]))
+    seconds = {
+        each.point_id: cost.cpu_seconds(each) for each in plan.stages if each.kind == "train"
+    }
+    assert seconds["grpo-n32-g0-s11"] > 5 * seconds["grpo-n2-g0-s11"]
+
+
+def test_calibration_takes_the_median_so_that_an_interrupted_stage_does_not_count() -> None:
+    measured = [("train", 10.0, 20.0), ("train", 10.0, 21.0), ("train", 10.0, 0.5)]
+    factors = cost.calibration(measured)
+    assert factors == {"train": 2.0}
+    assert cost.scaled(5.0, "train", factors) == 10.0
+    assert cost.scaled(5.0, "evaluate", factors) == 10.0
+    assert cost.scaled(5.0, "evaluate", {}) == 5.0
+
+
+def test_warm_ups_go_first_and_then_the_longest() -> None:
+    stages = [stage("short"), stage("long"), stage("base", kind="warmup")]
+    assert list(in_order(stages, {"short": 1, "long": 9, "base": 2})) == ["base", "long", "short"]
+
+
+def test_only_stages_whose_needs_are_done_are_ready() -> None:
+    waiting = {each.name: each for each in (stage("a"), stage("b", "a"), stage("c", "a", "b"))}
+    assert [each.name for each in ready(waiting, set())] == ["a"]
+    assert [each.name for each in ready(waiting, {"a"})] == ["a", "b"]
+
+
+def test_wall_time_is_that_of_the_schedule() -> None:
+    stages = [stage("base", kind="warmup"), stage("a", "base"), stage("b", "base"), stage("c", "a")]
+    seconds = {"base": 10.0, "a": 5.0, "b": 7.0, "c": 1.0}
+    assert wall_seconds(stages, seconds, 1) == 23
+    assert wall_seconds(stages, seconds, 2) == 17
+    assert wall_seconds(stages[3:], seconds, 2) == 1, "a need that is not asked for is done"
+    assert wall_seconds([], {}, 2) == 0
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 5))
+def test_wall_time_lies_between_the_bounds_of_list_scheduling(
+    lengths: list[float], workers: int
+) -> None:
+    stages = [stage(str(number)) for number in range(len(lengths))]
+    wall = wall_seconds(stages, {str(i): each for i, each in enumerate(lengths)}, workers)
+    least = max(max(lengths), sum(lengths) / workers)
+    assert least - 1e-6 <= wall <= sum(lengths) / workers + max(lengths) + 1e-6

@@ -1,0 +1,44 @@
+"""What follows when every stage is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.tracking import sync
+from sweeps.finish import finish
+from tests.support.synthetic import write_sweep
+
+
+def test_a_finished_sweep_is_synced_and_reported_with_table_paths_and_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = write_sweep(tmp_path, "smoke").paths
+    monkeypatch.setattr(sync, "sync_run", lambda asked: f"synced {asked.sweep}")
+    said: list[str] = []
+    finish(paths, said.append)
+    printed = capsys.readouterr().out
+    assert said == ["syncing to MLflow", "synced smoke"]
+    assert "F-GRPO" in printed
+    assert str(paths.report / "results.csv") in printed
+    assert printed.endswith(f"MLflow: make mlflow-ui ARGS='--root {tmp_path}'\n")
+
+
+def test_a_server_that_is_down_costs_a_warning_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = write_sweep(tmp_path, "smoke").paths
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path))
+
+    def down(asked: object) -> None:
+        raise ConnectionError("nobody answers at http://127.0.0.1:9")
+
+    monkeypatch.setattr(sync, "sync_run", down)
+    said: list[str] = []
+    finish(paths, said.append)
+    assert "warning: MLflow was not synced" in said[-1]
+    assert "nobody answers" in said[-1]
+    assert "`make mlflow-ui` syncs again" in said[-1]
+    assert (paths.report / "report.md").exists()
+    assert "F-GRPO" in capsys.readouterr().out

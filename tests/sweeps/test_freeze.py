@@ -1,0 +1,142 @@
+"""What a run writes into its folder before it starts, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.files import read_json, write_json, write_text
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.results import load_results
+from sweeps.freeze import check_conflicts, check_writable, freeze, next_version, run_paths
+from sweeps.plan import Plan, make_plan
+
+NAME = "grpo-n4-g0-s11"
+
+
+def smoke(root: Path, *overrides: str) -> tuple[RunPaths, Plan]:
+    plan = make_plan(config.load("smoke", [f"run_root='{root}'", *overrides]))
+    return run_paths(plan.declaration), plan
+
+
+def frozen(root: Path, *overrides: str) -> tuple[RunPaths, Plan]:
+    paths, plan = smoke(root, *overrides)
+    check_conflicts(paths, plan)
+    freeze(paths, plan, nothing_to_run=False)
+    return paths, plan
+
+
+def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
+    paths, plan = frozen(tmp_path)
+    results = load_results(paths)
+    assert [point.point_id for point in results.points] == [
+        "base-s11",
+        "grpo-n4-g0-s11",
+        "grpo-n4-g1-s11",
+    ]
+    assert results.benchmarks == ["countdown"]
+    recorded = read_json(paths.sweep_json)
+    assert recorded.keys() == {"declaration", "git_commit", "git_dirty", "versions", "created"}
+    assert recorded["versions"]["polars"]
+    for stage in plan.stages:
+        assert read_json(paths.folder / stage.name / "spec.json") == stage.spec
+
+
+def test_freezing_twice_rewrites_nothing(tmp_path: Path) -> None:
+    paths, _ = frozen(tmp_path)
+    files = sorted(path for path in paths.folder.rglob("*.json"))
+    before = {path: path.stat().st_mtime_ns for path in files}
+    frozen(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in files} == before
+
+
+def test_results_that_stand_keep_the_commit_that_made_them(tmp_path: Path) -> None:
+    paths, plan = frozen(tmp_path)
+    older = read_json(paths.sweep_json) | {"git_commit": "0" * 40, "created": "then"}
+    write_json(paths.sweep_json, older)
+    freeze(paths, plan, nothing_to_run=True)
+    assert read_json(paths.sweep_json) == older
+    freeze(paths, plan, nothing_to_run=False)
+    assert read_json(paths.sweep_json)["git_commit"] != "0" * 40
+    assert read_json(paths.sweep_json)["created"] == "then"
+
+
+def test_more_draws_are_frozen_over_the_same_identity(tmp_path: Path) -> None:
+    frozen(tmp_path)
+    paths, plan = frozen(tmp_path, "experiment.evaluation.n_samples=64")
+    spec = read_json(paths.folder / plan.stages[-1].name / "spec.json")
+    assert spec["target"]["n_samples"] == spec["evaluation"]["n_samples"] == 64
+
+
+def test_other_settings_under_one_address_are_refused_field_by_field(tmp_path: Path) -> None:
+    frozen(tmp_path)
+    learning_rate = read_json(tmp_path / "smoke/countdown-tiny/v1" / NAME / "spec.json")[
+        "identity"
+    ]["train"]["learning_rate"]
+    paths, plan = smoke(
+        tmp_path,
+        "experiment.train.learning_rate=0.5",
+        "algorithms.grpo.clip_high=0.25",
+    )
+    before = {path: path.read_bytes() for path in paths.folder.rglob("*.json")}
+    with pytest.raises(ValueError, match="holds stages of other settings") as refused:
+        check_conflicts(paths, plan)
+    lines = str(refused.value).splitlines()
+    assert f"  algorithm.clip_high: 0.2 there, 0.25 asked for  ({NAME} and 1 more)" in lines
+    assert (
+        f"  train.learning_rate: {learning_rate} there, 0.5 asked for  ({NAME} and 1 more)" in lines
+    )
+    assert "version=v2, or restore the values" in lines[-1]
+    assert len(lines) == 4, "the warm-up is the same, the evaluations only follow the training"
+    assert {path: path.read_bytes() for path in paths.folder.rglob("*.json")} == before
+
+
+def test_a_version_of_its_own_stands_beside_the_old_one(tmp_path: Path) -> None:
+    frozen(tmp_path)
+    frozen(tmp_path, "experiment.train.learning_rate=0.5", "version=v2")
+    assert next_version(smoke(tmp_path)[0]) == "v3"
+    assert next_version(smoke(tmp_path, "version=pilot")[0]) == "pilot2"
+
+
+def test_a_larger_grid_goes_into_the_same_folder(tmp_path: Path) -> None:
+    frozen(tmp_path)
+    paths, _ = frozen(tmp_path, "sweep.grid.seed=[11,12]")
+    assert len(load_results(paths).points) == 2 + 4
+
+
+@pytest.mark.parametrize("content", ['{"train": {}}', "[]"])
+def test_a_folder_of_another_version_of_the_files_is_refused(tmp_path: Path, content: str) -> None:
+    paths, plan = frozen(tmp_path)
+    write_text(paths.point(NAME).spec, content)
+    with pytest.raises(ValueError, match="another version of this program wrote it") as refused:
+        check_conflicts(paths, plan)
+    assert NAME in str(refused.value)
+    assert "version=v2" in str(refused.value)
+
+
+def test_another_recipe_version_is_refused(tmp_path: Path) -> None:
+    paths, plan = frozen(tmp_path)
+    spec = read_json(paths.point(NAME).spec)
+    spec["identity"]["recipe_version"] = 0
+    write_json(paths.point(NAME).spec, spec | {"fingerprint": "0" * 64})
+    with pytest.raises(ValueError, match="recipe_version: 0 there, 1 asked for"):
+        check_conflicts(paths, plan)
+
+
+def test_a_spec_that_is_no_json_names_its_file(tmp_path: Path) -> None:
+    paths, plan = frozen(tmp_path)
+    write_text(paths.point(NAME).spec, '{"train"')
+    with pytest.raises(ValueError, match="holds no valid JSON") as refused:
+        check_conflicts(paths, plan)
+    assert str(paths.point(NAME).spec) in str(refused.value)
+
+
+def test_a_run_root_that_cannot_be_written_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    write_text(tmp_path / "file", "in the way")
+    for root in (tmp_path / "file", Path("/proc/runs")):
+        with pytest.raises(OSError, match="cannot write under the run root") as refused:
+            check_writable(smoke(root)[0])
+        assert str(root) in str(refused.value)
+        assert "run_root=<folder>" in str(refused.value)

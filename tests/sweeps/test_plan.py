@@ -1,0 +1,251 @@
+"""From a declaration to points, stages and fingerprints."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fgrpo_bench import config
+from fgrpo_bench.fingerprint import differences, fingerprint
+from fgrpo_bench.specs import Declaration, from_dict, to_dict
+from sweeps.plan import Plan, Stage, expand, make_plan, plan_record
+
+BASE = to_dict(config.load("smoke", ["run_root=runs"]))
+
+
+def planned(change: Callable[[dict[str, Any]], object] = lambda declared: None) -> Plan:
+    declared = copy.deepcopy(BASE)
+    change(declared)
+    return make_plan(config.validate(declared))
+
+
+def stage(plan: Plan, name: str) -> Stage:
+    (found,) = [each for each in plan.stages if each.name == name]
+    return found
+
+
+def leaves(value: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from leaves(each, *path, key)
+    else:
+        yield path
+
+
+def put(path: tuple[str, ...], value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(declared: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            declared = declared[key]
+        declared[path[-1]] = value
+
+    return change
+
+
+def at(path: tuple[str, ...]) -> Any:
+    value = BASE
+    for key in path:
+        value = value[key]
+    return value
+
+
+OTHERS = {"hidden_size": 192, "n_kv_heads": 1, "n_heads": 6, "n_digits": 2, "max_target": 50}
+
+
+def another(path: tuple[str, ...]) -> Any:
+    """Another valid value of a field."""
+    value = at(path)
+    if path[-1] in OTHERS:
+        return OTHERS[path[-1]]
+    return {int: lambda: value + 1, float: lambda: value * 0.5 or 0.1, str: lambda: f"{value}-2"}[
+        type(value)
+    ]()
+
+
+UNCHANGEABLE = {"engine", "budget", "rollouts_per_step", "prompts_per_step"}
+"""Fields of which this version has one valid value, or which change only together."""
+TRAIN_FIELDS = [
+    path
+    for path in leaves(BASE["experiment"]["train"], "experiment", "train")
+    if path[-1] not in UNCHANGEABLE and path[-2:] != ("task", "name")
+]
+
+
+def test_the_grid_is_a_product_and_cells_come_after_it() -> None:
+    points = expand(config.load("groupsize"))
+    assert len(points) == (5 + 2) * 3
+    assert points[0].point_id == "grpo-n2-g0-s11"
+    assert [point.point_id for point in points[-3:]] == [f"grpo-n8-g1-s{s}" for s in (11, 12, 13)]
+
+
+def test_a_cell_that_the_grid_holds_already_is_one_point() -> None:
+    cell = {"algorithm": "grpo", "group_size": 4, "focal_gamma": 1.0}
+    plan = planned(put(("sweep", "cells"), [cell, cell]))
+    assert [point.point_id for point in plan.points] == ["grpo-n4-g0-s11", "grpo-n4-g1-s11"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "left"),
+    [
+        ({"focal_gamma": 1.0}, ["grpo-n4-g0-s11", "grpo-n4-g0-s12"]),
+        ({"seed": 11}, ["grpo-n4-g0-s12", "grpo-n4-g1-s12"]),
+        ({"focal_gamma": 1.0, "seed": 11}, ["grpo-n4-g0-s11", "grpo-n4-g0-s12", "grpo-n4-g1-s12"]),
+        (
+            {"group_size": 2},
+            ["grpo-n4-g0-s11", "grpo-n4-g0-s12", "grpo-n4-g1-s11", "grpo-n4-g1-s12"],
+        ),
+    ],
+)
+def test_an_exclusion_leaves_out_what_matches_all_of_it(rule: dict, left: list[str]) -> None:
+    def change(declared: dict[str, Any]) -> None:
+        declared["sweep"]["grid"]["seed"] = [11, 12]
+        nothing = dict.fromkeys(("algorithm", "group_size", "focal_gamma", "seed"))
+        declared["sweep"]["exclude"] = [nothing | rule]
+
+    assert sorted(point.point_id for point in planned(change).points) == left
+
+
+def test_stages_come_after_what_they_need_and_points_of_a_seed_share_a_warm_up() -> None:
+    plan = make_plan(config.load("groupsize"))
+    seen: set[str] = set()
+    for each in plan.stages:
+        assert seen.issuperset(each.needs)
+        seen.add(each.name)
+    kinds = [each.kind for each in plan.stages]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "warmup": 3,
+        "train": 21,
+        "evaluate": 24,
+    }
+    of_seed = {each.needs for each in plan.stages if each.point_id.endswith("-s11")}
+    assert ("_warmup/s11",) in of_seed
+
+
+@pytest.mark.parametrize("path", TRAIN_FIELDS, ids=".".join)
+def test_every_field_of_the_training_spec_changes_the_fingerprint(path: tuple[str, ...]) -> None:
+    before, after = planned(), planned(put(path, another(path)))
+    name = "grpo-n4-g0-s11"
+    assert stage(before, name).fingerprint != stage(after, name).fingerprint
+    (found,) = differences(
+        stage(before, name).spec["identity"], stage(after, name).spec["identity"]
+    )
+    assert found == (".".join(path[1:]), at(path), another(path))
+    base = path[2] in ("warmup", "model", "task")
+    warmups = stage(before, "_warmup/s11").fingerprint, stage(after, "_warmup/s11").fingerprint
+    assert (warmups[0] != warmups[1]) == base, "only what makes the base model marks it"
+
+
+def test_points_of_two_sweeps_are_the_same_run_where_cell_and_seed_are_the_same() -> None:
+    stages = [*make_plan(config.load("gamma")).stages, *make_plan(config.load("groupsize")).stages]
+    trained = {(each.point_id, each.fingerprint) for each in stages if each.kind == "train"}
+    assert len(trained) == 4 * 3 * 3 + 7 * 3 - 3 * 3, (
+        "GRPO at N = 8 with gamma 0, 0.5, 1 is in both"
+    )
+    assert len({mark for _, mark in trained}) == len({name for name, _ in trained}) == len(trained)
+
+
+def test_a_clip_bound_changes_the_fingerprint() -> None:
+    before, after = planned(), planned(put(("algorithms", "grpo", "clip_high"), 0.28))
+    assert before.stages[1].fingerprint != after.stages[1].fingerprint
+    assert before.stages[0].fingerprint == after.stages[0].fingerprint
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in leaves(BASE["profile"], "profile") if path[-1] in ("threads_per_worker",)]
+    + [("run_root",), ("version",), ("sweep", "question")],
+    ids=".".join,
+)
+def test_where_and_how_wide_a_sweep_runs_is_no_identity(path: tuple[str, ...]) -> None:
+    before, after = planned(), planned(put(path, another(path)))
+    assert [s.fingerprint for s in before.stages] == [s.fingerprint for s in after.stages]
+
+
+def test_more_draws_are_a_target_and_other_sampling_is_another_evaluation() -> None:
+    evaluation = ("experiment", "evaluation")
+    more, hotter = (
+        planned(put((*evaluation, "n_samples"), 64)),
+        planned(put((*evaluation, "temperature"), 0.5)),
+    )
+    before = planned()
+    assert [s.name for s in more.stages] == [s.name for s in before.stages]
+    assert [s.fingerprint for s in more.stages] == [s.fingerprint for s in before.stages]
+    assert more.stages[-1].target["n_samples"] == 64
+    assert hotter.stages[-1].name != before.stages[-1].name
+    assert hotter.stages[1].fingerprint == before.stages[1].fingerprint
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), json_values), st.randoms(use_true_random=False))
+def test_the_order_of_keys_does_not_change_a_fingerprint(value: dict, random: Any) -> None:
+    keys = list(value)
+    random.shuffle(keys)
+    assert fingerprint({key: value[key] for key in keys}) == fingerprint(value)
+
+
+@given(json_values, json_values)
+def test_values_that_differ_have_other_fingerprints(one: Any, other: Any) -> None:
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert (fingerprint(one) == fingerprint(other)) == same
+
+
+def test_a_declaration_survives_json() -> None:
+    declaration = config.load("groupsize")
+    assert from_dict(Declaration, json.loads(json.dumps(to_dict(declaration)))) == declaration
+
+
+def test_the_plan_record_of_groupsize_is_as_agreed(golden: Callable[[str, str], None]) -> None:
+    record = plan_record(make_plan(config.load("groupsize", ["run_root=runs"])))
+    golden("plan-groupsize.json", json.dumps(record, indent=1) + "\n")
+
+
+@pytest.mark.parametrize("sweep", config.options("sweep"))
+@pytest.mark.parametrize("experiment", [None, *config.options("experiment")])
+@pytest.mark.parametrize("profile", config.options("profile"))
+def test_every_shipped_yaml_is_composed_loaded_and_planned(
+    sweep: str, experiment: str | None, profile: str
+) -> None:
+    chosen = [] if experiment is None else [f"experiment={experiment}"]
+    plan = make_plan(config.load(sweep, [*chosen, f"profile={profile}"]))
+    assert plan.declaration.sweep.name == sweep
+    assert plan.declaration.profile.name == profile
+    assert plan.declaration.experiment.name == (experiment or plan.declaration.experiment.name)
+
+
+@pytest.mark.parametrize("group", ["algorithm", "evaluation", "benchmark"])
+def test_every_other_yaml_is_named_by_its_file(group: str) -> None:
+    for name in config.options(group):
+        key = f"{group}@chosen"
+        composed = config.compose([f"+{key}={name}"])
+        assert composed["chosen"]["name"] == name
+
+
+def test_a_single_update_a_batch_refuses_several_algorithms() -> None:
+    with pytest.raises(ValueError, match="updates_per_batch to 2 or more") as refused:
+        make_plan(config.load("gamma", ["experiment.train.updates_per_batch=1"]))
+    assert "cispo, dapo, grpo" in str(refused.value)
+
+
+def test_a_rollout_budget_must_hold_whole_groups() -> None:
+    with pytest.raises(ValueError, match="rollouts_per_step=64 is no multiple of group_size=5"):
+        planned(put(("sweep", "grid", "group_size"), [5]))
+
+
+def test_a_step_must_have_a_prompt_for_every_update() -> None:
+    with pytest.raises(ValueError, match="every update needs a prompt"):
+        planned(put(("sweep", "grid", "group_size"), [64]))

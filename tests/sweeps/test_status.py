@@ -1,0 +1,186 @@
+"""Status from files alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.files import locked, write_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps import ledger, status
+from sweeps.commands import REPOSITORY
+from sweeps.freeze import run_paths
+from sweeps.ledger import Event
+from sweeps.plan import Plan, make_plan, plan_record
+
+TRAIN = "grpo-n4-g0-s11"
+
+
+def planned(root: Path, sweep: str = "smoke", *overrides: str) -> tuple[RunPaths, Plan]:
+    plan = make_plan(config.load(sweep, [f"run_root='{root}'", *overrides]))
+    paths = run_paths(plan.declaration)
+    write_json(paths.plan, plan_record(plan))
+    return paths, plan
+
+
+def finish(paths: RunPaths, plan: Plan, name: str) -> None:
+    (stage,) = [each for each in plan.stages if each.name == name]
+    marker = {"fingerprint": stage.fingerprint, "target": stage.target}
+    write_json(StagePaths(paths.folder / name).done, marker)
+
+
+def note(paths: RunPaths, kind: Any, driver: str = "gone", **more: Any) -> None:
+    event = {"stage": TRAIN, "attempt": 1, "pid": 1, "time": "t"} | more
+    ledger.append(paths.ledger, Event(event=kind, driver=driver, **event))
+
+
+def found(paths: RunPaths) -> status.StageStatus:
+    stages = status.read_stages(paths, json.loads(paths.plan.read_text())["stages"])
+    (train,) = [stage for stage in stages if stage.name == TRAIN]
+    return train
+
+
+PROGRESS = {"step": 120, "of": 300, "eta_seconds": 42.0, "reward": 0.3125, "pid": 1}
+
+
+def test_a_stage_that_nobody_started_waits(tmp_path: Path) -> None:
+    paths, _ = planned(tmp_path)
+    assert (found(paths).state, found(paths).attempts) == ("waiting", 0)
+
+
+def test_a_stage_whose_lock_is_held_runs_and_tells_its_progress(tmp_path: Path) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    write_json(paths.point(TRAIN).progress, PROGRESS)
+    with locked(paths.point(TRAIN).lock, wait=False, what="the stage"):
+        running = found(paths)
+    assert (running.state, running.attempts, running.step, running.of) == ("running", 1, 120, 300)
+    assert (running.reward, running.eta_seconds) == (0.3125, 42.0)
+
+
+def test_a_started_stage_that_nobody_holds_was_stopped_by_a_kill(tmp_path: Path) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    write_json(paths.point(TRAIN).progress, PROGRESS)
+    stopped = found(paths)
+    assert (stopped.state, stopped.step, stopped.eta_seconds) == ("stopped", 120, None)
+
+
+def test_what_an_earlier_driver_left_waits_for_the_one_at_work(tmp_path: Path) -> None:
+    paths, _ = planned(tmp_path)
+    with locked(paths.driver_lock, wait=False, what="the sweep"):
+        driver = ledger.driver_id(status.driver_of(paths) or {})
+        note(paths, "start")
+        assert found(paths).state == "waiting"
+        note(paths, "end", exit_code=1, outcome="failed", wall_seconds=1.0)
+        assert found(paths).state == "waiting"
+        note(paths, "start", driver=driver, attempt=2)
+        assert found(paths).state == "running", "its worker has just been started"
+        note(paths, "end", driver=driver, attempt=2, exit_code=1, outcome="failed")
+        assert found(paths).state == "failed"
+    assert found(paths).attempts == 2
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(1, "failed"), (75, "stopped"), (-9, "failed")])
+def test_an_attempt_that_ended_says_how(tmp_path: Path, code: int, outcome: Any) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    note(paths, "end", exit_code=code, outcome=outcome, wall_seconds=1.0)
+    assert found(paths).state == outcome
+
+
+def test_a_marker_says_done_whatever_the_ledger_says(tmp_path: Path) -> None:
+    paths, plan = planned(tmp_path)
+    note(paths, "start")
+    finish(paths, plan, TRAIN)
+    assert found(paths).state == "done"
+
+
+def test_a_marker_that_does_not_cover_the_plan_is_not_done(tmp_path: Path) -> None:
+    paths, plan = planned(tmp_path)
+    name = plan.stages[-1].name
+    finish(paths, plan, name)
+    assert status.report(paths)["stages"]["done"] == 1
+    planned(tmp_path, "smoke", "experiment.evaluation.n_samples=64")
+    assert status.report(paths)["stages"]["done"] == 0
+
+
+def test_a_ledger_line_cut_short_by_a_full_disk_hides_no_later_one(tmp_path: Path) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    with paths.ledger.open("a") as file:
+        file.write('{"event": "end", "stage": "grpo')
+    note(paths, "start", attempt=2)
+    assert [event.attempt for event in ledger.read(paths.ledger)] == [1, 2]
+
+
+def test_the_table_has_a_row_a_point_and_a_summary(tmp_path: Path) -> None:
+    paths, plan = planned(tmp_path)
+    finish(paths, plan, "_warmup/s11")
+    note(paths, "start")
+    write_json(paths.point(TRAIN).progress, PROGRESS)
+    with locked(paths.point(TRAIN).lock, wait=False, what="the stage"):
+        text = status.render(status.report(paths))
+    lines = text.splitlines()
+    assert lines[3].split() == ["point", "train", "evaluate", "step", "reward", "left", "attempts"]
+    assert lines[4].split() == ["base-s11", "done", "waiting", "0", "+", "0"]
+    row = ["grpo-n4-g0-s11", "running", "waiting", "120/300", "0.312", "42", "s", "1", "+", "0"]
+    assert lines[5].split() == row
+    assert "0 of 2 points done; stages: 1 done, 1 running, 4 waiting" in text
+    assert lines[-1] == "no driver is running"
+
+
+def thousand_points(root: Path) -> tuple[RunPaths, Plan]:
+    """A sweep of 1,001 points: some done, some running, the rest waiting."""
+    seeds = ",".join(map(str, range(143)))
+    paths, plan = planned(root, "groupsize", f"sweep.grid.seed=[{seeds}]")
+    lines = []
+    for number, stage in enumerate(plan.stages):
+        if number >= 1600:
+            break
+        folder = StagePaths(paths.folder / stage.name)
+        event = {"stage": stage.name, "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
+        lines.append({"event": "start"} | event)
+        folder.folder.mkdir(parents=True)
+        if number % 100:
+            marker = {"fingerprint": stage.fingerprint, "target": stage.target}
+            folder.done.write_text(json.dumps(marker))
+            lines.append({"event": "end", "exit_code": 0, "outcome": "done"} | event)
+        else:
+            folder.progress.write_text(json.dumps(PROGRESS))
+    paths.ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return paths, plan
+
+
+def test_status_of_a_thousand_points_imports_nothing_heavy(tmp_path: Path) -> None:
+    thousand_points(tmp_path)
+    program = (
+        "import sys, sweeps.cli; code = sweeps.cli.main(sys.argv[1:]); "
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "status", "groupsize", "--json", f"run_root={tmp_path}"],
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(done.stdout)
+    assert answer["points_total"] == 1001
+    assert answer["stages"] == {
+        "done": 1584,
+        "running": 0,
+        "waiting": 2 * 1001 + 2 * 143 - 1600,
+        "failed": 0,
+        "stopped": 16,
+    }
+    heavy = {"hydra", "omegaconf", "pydantic", "polars", "torch", "mlflow", "rich"}
+    assert heavy.isdisjoint(done.stderr.split())

@@ -1,0 +1,100 @@
+"""What a running sweep shows, on a terminal and in a log file."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sweeps.overview import Overview, Running
+from sweeps.text import counted, duration, table
+from sweeps.view import Lines, draw, shown, summary_words
+from tests.support.fake_sweep import fake_sweep
+
+SEEN = Overview(
+    points_done=5,
+    points_total=21,
+    stages_done=17,
+    stages_total=48,
+    failed=1,
+    eta_seconds=310.0,
+    running=(
+        Running(
+            title="train grpo-n8-g0.5-s11",
+            elapsed_seconds=21.0,
+            step=180,
+            of=300,
+            reward=0.3125,
+            eta_seconds=14.0,
+        ),
+        Running(
+            title="evaluate base-s12",
+            elapsed_seconds=1.0,
+            step=None,
+            of=None,
+            reward=None,
+            eta_seconds=None,
+        ),
+    ),
+)
+
+
+def test_a_summary_line_says_points_workers_and_time_left() -> None:
+    assert summary_words(SEEN) == (
+        "5 of 21 points done, 17 of 48 stages, 1 failed; "
+        "train grpo-n8-g0.5-s11 180/300 reward 0.312; evaluate base-s12; about 5 min 10 s left"
+    )
+
+
+def test_the_drawing_has_a_row_for_each_worker() -> None:
+    console = Console(file=io.StringIO(), width=100, record=True)
+    console.print(draw(SEEN))
+    head, names, first, second = console.export_text().splitlines()
+    assert head.split()[:4] == ["5/21", "points", "17/48", "stages"]
+    assert "1 failed" in head
+    assert names.split() == ["running", "step", "reward", "elapsed", "left"]
+    row = ["train", "grpo-n8-g0.5-s11", "180/300", "0.312", "21", "s", "14", "s"]
+    assert [word for word in first.split() if "━" not in word] == row
+    assert second.split() == ["evaluate", "base-s12", "1", "s"]
+
+
+def test_output_that_is_no_terminal_gets_lines() -> None:
+    out = io.StringIO()
+    with shown(out) as watcher:
+        watcher.say("hello")
+    assert isinstance(watcher, Lines)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  hello\n", out.getvalue())
+
+
+def test_a_run_says_each_start_and_end_in_order(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, "profile.max_parallel=1")
+    assert sweep.run() == 0
+    said = [line[21:] for line in sweep.log().splitlines()]
+    assert said[2] == "2 points, 6 stages: 0 done before, 6 to run, 1 worker at once"
+    assert said[3] == "start   warm-up base-s11"
+    assert said[4].startswith("done    warm-up base-s11  after ")
+    assert [line.split()[0] for line in said[3:15]] == ["start", "done"] * 6
+    assert sweep.log().endswith("finished\n")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (3600, "1 h 00 min"),
+        (10_020, "2 h 47 min"),
+    ],
+)
+def test_durations_read_well(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_tables_align_and_leave_no_space_at_the_end() -> None:
+    assert table(["a", "bb"], [["ccc", ""], ["d", "e"]]) == "a    bb\nccc\nd    e"
+    assert [counted(1, "point"), counted(0, "point")] == ["1 point", "0 points"]

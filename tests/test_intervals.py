@@ -1,0 +1,138 @@
+"""Intervals against exhaustive enumeration, closed forms and simulated coverage."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fgrpo_bench.intervals import bootstrap_means, estimate
+
+UNIT = st.floats(0, 1)
+DATA = st.tuples(st.integers(1, 3), st.integers(2, 5), st.integers(1, 2)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=UNIT)
+)
+
+
+def test_the_bootstrap_distribution_is_that_of_all_resamples_in_turn():
+    values = np.array([[0.0, 0.5, 1.0], [0.25, 0.25, 0.75]])
+    every = [
+        np.mean([[values[s, p] for p in problems] for s in seeds])
+        for seeds in product(range(2), repeat=2)
+        for problems in product(range(3), repeat=3)
+    ]
+    drawn = bootstrap_means(values[:, :, None])[:, 0]
+    assert set(np.round(drawn, 12)) == set(np.round(every, 12))
+    assert drawn.mean() == pytest.approx(np.mean(every), abs=0.005)
+    assert drawn.var() == pytest.approx(np.var(every), rel=0.05)
+    below = np.array([[np.mean(x <= at + 1e-9) for at in sorted(every)] for x in (every, drawn)])
+    assert np.abs(below[0] - below[1]).max() < 0.02
+    made = estimate(values[:, :, None], level=0.9)[0]
+    assert [made.low, made.high] == pytest.approx(np.quantile(drawn, [0.05, 0.95]))
+
+
+def test_one_seed_gives_the_binomial_variance_over_problems():
+    passed = np.repeat([1.0, 0.0], [30, 70])[None, :, None]
+    drawn = bootstrap_means(passed)[:, 0]
+    assert drawn.var() == pytest.approx(0.3 * 0.7 / 100, rel=0.05)
+
+
+def test_variance_due_to_seeds_is_understated_by_one_part_in_the_number_of_seeds():
+    by_seed = np.array([0.2, 0.3, 0.7])
+    values = np.repeat(by_seed[:, None, None], 40, axis=1)
+    unbiased = by_seed.var(ddof=1) / 3
+    assert bootstrap_means(values).var() == pytest.approx(unbiased * 2 / 3, rel=0.05)
+
+
+def test_three_seeds_without_other_variance_give_their_range():
+    values = np.repeat(np.array([0.2, 0.3, 0.7])[:, None, None], 40, axis=1)
+    made = estimate(values)[0]
+    assert (made.low, made.high) == (pytest.approx(0.2), pytest.approx(0.7))
+
+
+def test_that_range_covers_a_symmetric_mean_three_times_in_four():
+    seeds = np.random.default_rng(1).normal(size=(3, 1, 800))
+    made = estimate(np.repeat(seeds, 2, axis=1))
+    assert np.mean([one.low <= 0 <= one.high for one in made]) == pytest.approx(0.75, abs=0.04)
+
+
+def test_variance_due_to_neither_is_counted_up_to_three_times():
+    size = 30
+    noise = np.random.default_rng(2).normal(size=(size, size, 40))
+    ratio = bootstrap_means(noise, replicates=2000).var(axis=0).mean() * size**2
+    assert ratio == pytest.approx((2 - 1 / size) ** 2 - 1, rel=0.1)
+
+
+def test_intervals_cover_the_truth_with_many_seeds():
+    rng = np.random.default_rng(3)
+    n_seeds, n_problems, trials = 25, 40, 400
+    values = 0.5 + 0.1 * rng.normal(size=(n_seeds, 1, trials))
+    values = values + 0.2 * rng.normal(size=(1, n_problems, trials))
+    values = values + 0.1 * rng.normal(size=(n_seeds, n_problems, trials))
+    covered = [one.low <= 0.5 <= one.high for one in estimate(values)]
+    assert 0.90 <= np.mean(covered) <= 0.98
+
+
+def test_paired_differences_are_narrower_than_the_cells_where_problems_differ():
+    rng = np.random.default_rng(4)
+    difficulty = rng.random((1, 60, 1))
+    old = difficulty + 0.01 * rng.normal(size=(3, 60, 1))
+    new = old + 0.05 + 0.01 * rng.normal(size=(3, 60, 1))
+    paired, alone = estimate(new - old)[0], estimate(new)[0]
+    assert 0.04 < paired.low < paired.mean < paired.high < 0.06
+    assert paired.high - paired.low < (alone.high - alone.low) / 5
+
+
+@settings(max_examples=30, deadline=None)
+@given(DATA)
+def test_ends_stay_within_the_data_and_enclose_narrower_levels(values):
+    wide, narrow = estimate(values, level=0.99), estimate(values, level=0.8)
+    for column, (outer, inner) in enumerate(zip(wide, narrow, strict=True)):
+        data = values[:, :, column]
+        slack = 1e-12
+        assert data.min() - slack <= outer.low <= inner.low <= inner.high <= outer.high
+        assert outer.high <= data.max() + slack
+        assert outer.mean == pytest.approx(data.mean(), abs=1e-12)
+        assert outer.by_seed == pytest.approx(tuple(data.mean(axis=1)), abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_constant_column_has_no_width_and_its_exact_value(value):
+    made = estimate(np.full((3, 49, 1), value))[0]
+    assert (made.mean, made.low, made.high) == (value, value, value)
+
+
+def test_a_problem_counts_only_where_every_seed_has_a_value():
+    values = np.arange(12, dtype=float).reshape(2, 3, 2)
+    values[1, 0, 1] = np.nan
+    whole, part = estimate(values)
+    assert (whole.n_problems, part.n_problems) == (3, 2)
+    assert part.mean == values[:, 1:, 1].mean()
+    assert part == estimate(values[:, 1:, 1:])[0]
+    assert whole == estimate(values[:, :, :1])[0]
+
+
+def test_nothing_is_said_without_data():
+    no_value, no_seed = estimate(np.full((2, 3, 1), np.nan))[0], estimate(np.empty((0, 3, 1)))[0]
+    assert (no_value.mean, no_value.low, no_value.n_problems) == (None, None, 0)
+    assert no_value.n_seeds == 2
+    assert (no_seed.mean, no_seed.high, no_seed.n_seeds) == (None, None, 0)
+    assert estimate(np.empty((0, 0, 2)))[1].mean is None
+
+
+def test_one_problem_has_a_mean_but_no_interval():
+    made = estimate(np.array([[[0.25]], [[0.75]]]))[0]
+    assert (made.mean, made.low, made.high, made.by_seed) == (0.5, None, None, (0.25, 0.75))
+
+
+def test_the_same_shape_gives_the_same_resamples():
+    values = np.random.default_rng(5).random((3, 8, 1))
+    np.testing.assert_array_equal(bootstrap_means(values), bootstrap_means(values.copy()))
+    np.testing.assert_allclose(
+        bootstrap_means(2 * values + 1), 2 * bootstrap_means(values) + 1, rtol=1e-12
+    )
+    assert (bootstrap_means(values, seed=1) != bootstrap_means(values)).any()

@@ -1,0 +1,65 @@
+"""The whole loop with the real engine, through the command a user types."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths
+from sweeps.commands import REPOSITORY
+from tests.support.faults import check_ledger, contents, run_with_kills
+from tests.support.stages import TINY
+
+DEAD_SERVER = "http://127.0.0.1:9"
+RESULTS = (
+    "**/checkpoints/*/model.safetensors",
+    "**/draws.parquet",
+    "**/grades.*.parquet",
+    "**/passk.parquet",
+    "report/results.csv",
+    "report/table.tex",
+)
+
+
+def start(root: Path, log: Path) -> subprocess.Popen[bytes]:
+    """`python -m sweeps run smoke` with few steps, and a tracking server that is down."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{root}'", *TINY],
+            cwd=REPOSITORY,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "MLFLOW_TRACKING_URI": DEAD_SERVER},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def paths(root: Path) -> RunPaths:
+    return RunPaths(root=root, sweep="smoke", experiment="countdown-tiny", version="v1")
+
+
+def test_ten_kills_of_drivers_and_workers_end_with_the_same_bytes(tmp_path):
+    calm, hurt = tmp_path / "calm", tmp_path / "hurt"
+    assert start(calm, tmp_path / "calm.log").wait(timeout=120) == 0
+    log = (tmp_path / "calm.log").read_text()
+    assert "countdown: pass@k in percent with 95% intervals" in log
+    assert "warning: MLflow was not synced" in log and DEAD_SERVER in log
+
+    killed = run_with_kills(
+        lambda: start(hurt, tmp_path / "hurt.log"),
+        paths(hurt),
+        kills=10,
+        pause=(0.0, 1.5),
+        rng=random.Random(3),
+        patience=180,
+    )
+    assert len(killed) == 10 and set(killed) == {"driver", "worker"}
+    check_ledger(paths(hurt))
+    want = contents(paths(calm), *RESULTS)
+    assert len(want) > 15
+    assert contents(paths(hurt), *RESULTS) == want
+    made = [read_json(path)["draws_made"] for path in sorted(hurt.rglob("eval/**/DONE.json"))]
+    assert len(made) == 3
