@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fgrpo_bench.paths import find_runs
-from fgrpo_bench.tracking.desired import VIEW
+from fgrpo_bench.tracking.describe import VIEW
 from fgrpo_bench.tracking.store import Store, embedded_uri, find_store
 from fgrpo_bench.tracking.sync import SyncResult, sync_all
 

@@ -7,7 +7,6 @@ included. The same files always give the same state, so a second sync finds noth
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,13 +18,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.specs import SweepPoint, from_dict
-
-IDENTITY = ("sweep", "experiment", "version", "point_id", "fingerprint")
-"""Tags that together name one run; the run's MLflow name and id play no part."""
-
-VIEW = "overview"
-"""Name of the experiment's page view that shows the columns which answer the question."""
+from fgrpo_bench.tracking.describe import IDENTITY, experiment_tags, params, tags
 
 LARGEST = 1.7976931348623157e308
 """MLflow's stand-in for infinity."""
@@ -104,35 +97,10 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     Raises FileNotFoundError where the sweep was never run and ValueError for a damaged file.
     """
     results = load_results(paths)
-    question = results.declaration["declaration"]["sweep"]["question"]
     return ExperimentState(
         name=f"{paths.sweep}/{paths.experiment}",
-        tags={
-            "mlflow.note.content": f"{question}\n\nA view of the files in `{paths.sweep}/"
-            f"{paths.experiment}/` under the run root, where the report stands too.",
-            "mlflow.experimentKind": "custom_model_development",
-            f"mlflow.sharedViewState.{VIEW}": _view(results),
-        },
+        tags=experiment_tags(results),
         runs=tuple(run for point in results.points if (run := _run(results, point)) is not None),
-    )
-
-
-def _view(results: SweepResults) -> str:
-    """The runs page as MLflow's own Share button would store it: columns, widths and order."""
-    ks = results.declaration["declaration"]["experiment"]["evaluation"]["ks"]
-    params = [f"params.`{key}`" for key in ("method", "group_size", "focal_gamma", "seed")]
-    metrics = [
-        f"metrics.`{name}/pass_at_{k}`" for name in results.benchmarks for k in (ks[0], ks[-1])
-    ]
-    return json.dumps(
-        {
-            "selectedColumns": params + metrics,
-            "columnOrder": params + metrics,  # widths count only for columns that are listed here
-            "columnWidths": dict.fromkeys(params, 110) | dict.fromkeys(metrics, 180),
-            "runsHiddenMode": "SHOW_ALL",
-            "orderByKey": metrics[-1],
-            "orderByAsc": False,
-        }
     )
 
 
@@ -151,8 +119,8 @@ def _run(results: SweepResults, point: PointResult) -> RunState | None:
         name=point.point_id,
         start=start,
         end=end,
-        params=_params(results, point, train, evaluation),
-        tags=_tags(results, point, train, evaluation),
+        params=params(results, point, train, evaluation),
+        tags=tags(results, point, train, evaluation),
         points=tuple(sorted(points)),
         artifacts=_artifacts(point, judged),
     )
@@ -166,84 +134,6 @@ def _start(point: PointResult, curves: pl.DataFrame) -> int | None:
         return None
     marker = read_json(point.train.done)
     return int(marker["finished_ms"] - 1000 * marker["wall_seconds"])
-
-
-def _params(
-    results: SweepResults, point: PointResult, train: dict[str, Any], evaluation: dict[str, Any]
-) -> dict[str, str]:
-    """What runs are compared by; a base model has only what applies to it."""
-    judged = evaluation["evaluation"]
-    params: dict[str, Any] = {"model": results.model, "method": point.method}
-    if point.algorithm is None:
-        params |= {"seed": point.seed, "warmup_steps": train["train"]["warmup"]["steps"]}
-    else:
-        cell = from_dict(SweepPoint, train["point"])
-        params |= {
-            "algorithm": cell.algorithm.name,
-            "group_size": cell.group_size,
-            "focal_gamma": cell.focal_gamma,
-            "seed": cell.seed,
-            "steps": cell.train.steps,
-            "budget": cell.train.budget,
-            "prompts_per_step": cell.prompts_per_step,
-            "rollouts_per_step": cell.prompts_per_step * cell.group_size,
-            "updates_per_batch": cell.train.updates_per_batch,
-            "learning_rate": cell.train.learning_rate,
-            "train_temperature": cell.train.temperature,
-            "warmup_steps": cell.train.warmup.steps,
-        }
-    params |= {"n_samples": judged["n_samples"], "eval_temperature": judged["temperature"]}
-    for name, benchmark in judged["benchmarks"].items():
-        params[f"{name}_n_problems"] = benchmark["n_problems"]
-    return {key: str(value) for key, value in params.items()}
-
-
-def _tags(
-    results: SweepResults, point: PointResult, train: dict[str, Any], evaluation: dict[str, Any]
-) -> dict[str, str]:
-    paths, recorded = results.paths, results.declaration
-    tags = {
-        "sweep": paths.sweep,
-        "experiment": paths.experiment,
-        "version": paths.version,
-        "point_id": point.point_id,
-        "fingerprint": train["fingerprint"],
-        "evaluation_fingerprint": evaluation["fingerprint"],
-        "state": _state(point),
-        "method": point.method,
-        "mlflow.note.content": _note(results, point),
-        "mlflow.source.name": f"sweeps run {paths.sweep}",
-        "mlflow.source.type": "LOCAL",
-    }
-    if recorded["git_commit"] is not None:
-        commit = recorded["git_commit"]
-        tags |= {"git_commit": commit, "mlflow.source.git.commit": commit}
-        tags["git_dirty"] = str(recorded["git_dirty"]).lower()
-    return tags
-
-
-def _state(point: PointResult) -> str:
-    if point.is_evaluated:
-        return "evaluated"
-    return "trained" if point.is_trained else "training"
-
-
-def _note(results: SweepResults, point: PointResult) -> str:
-    """The run in words."""
-    if point.group_size is None:
-        what = f"The base model {results.model} of seed {point.seed}, before any RL."
-    else:
-        weight = f"focal_gamma = {point.focal_gamma:g}" if point.focal_gamma else "no focal weight"
-        what = (
-            f"{results.model} trained with {point.method}, group size N = {point.group_size}, "
-            f"{weight}, seed {point.seed}, for {point.step} steps."
-        )
-    benchmarks = ", ".join(f"`{name}/pass_at_k`" for name in results.benchmarks)
-    return (
-        f"{what}\n\n`train/...`: by training step. `eval/...`: small evaluations during training. "
-        f"{benchmarks}: the final evaluation, with k as the step. All pass@k are fractions, means "
-        "over problems."
-    )
 
 
 def _training(curves: pl.DataFrame) -> Iterator[MetricPoint]:

@@ -22,8 +22,8 @@ from typing import Any, Literal, TypeVar
 
 from fgrpo_bench.files import locked
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.tracking.describe import IDENTITY
 from fgrpo_bench.tracking.desired import (
-    IDENTITY,
     ExperimentState,
     MetricPoint,
     RunState,

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from fgrpo_bench.tracking.desired import IDENTITY
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.tracking.describe import IDENTITY
+from fgrpo_bench.tracking.store import embedded_uri
+from fgrpo_bench.tracking.sync import sync_run
 
 
 def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -39,6 +42,17 @@ def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
             "artifacts": artifacts(run.info.artifact_uri),
         }
     return held
+
+
+def held(results: SweepResults) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The contents of the embedded store."""
+    return contents(embedded_uri(results.paths))
+
+
+def counts(results: SweepResults) -> tuple[int, int, int, int]:
+    """Runs (created, updated, replaced, unchanged) by one sync."""
+    done = sync_run(results.paths)
+    return done.created, done.updated, done.replaced, done.unchanged
 
 
 def runs(uri: str) -> list[Any]:
