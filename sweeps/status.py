@@ -30,7 +30,7 @@ class StageStatus:
     state: State
     attempts: int
     step: int | None = None
-    """Progress of a running or stopped stage; None where it has told none, likewise below."""
+    """Progress as the stage last told it; None where it has told none, likewise below."""
     of: int | None = None
     reward: float | None = None
     eta_seconds: float | None = None
@@ -52,7 +52,7 @@ def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[S
     for record in records:
         stage = StagePaths(paths.folder / record["name"])
         state = _state(stage, record, last.get(record["name"]), driver)
-        progress = read_progress(stage) if state in ("running", "stopped") else {}
+        progress = read_progress(stage) if state != "waiting" else {}
         found.append(
             StageStatus(
                 name=record["name"],
@@ -134,7 +134,9 @@ def render(found: Mapping[str, Any]) -> str:
     rows = []
     for point in found["points"]:
         making, judging = _of_kind(point, "warmup", "train"), _of_kind(point, "evaluate")
-        active = next((s for s in (making, judging) if s["state"] in ("running", "stopped")), {})
+        active = next(
+            (s for s in (making, judging) if s["state"] in ("running", "stopped")), making
+        )
         reward, eta = active.get("reward"), active.get("eta_seconds")
         rows.append(
             [
