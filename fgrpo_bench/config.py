@@ -119,4 +119,5 @@ def _resolved(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     if "$ref" not in node:
         return node
     described = {key: value for key, value in node.items() if key != "$ref"}
-    return root["$defs"][node["$ref"].rsplit("/", 1)[1]] | described
+    target: dict[str, Any] = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return target | described
