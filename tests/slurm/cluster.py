@@ -1,0 +1,280 @@
+"""A private, disposable SLURM cluster on this machine, for tests and by hand.
+
+It is a real one: munged, MariaDB, slurmdbd, slurmctld and four slurmd nodes of 8 CPUs and 4 GPUs each,
+with the preemptible partitions `gpu` (default) and `eval` and the partition `high` that preempts both.
+All of it lives in one temporary folder, listens on 127.0.0.1 and is found through SLURM_CONF.
+
+In a test under tests/slurm, take the session's fixture; SLURM_CONF and PATH are set in os.environ, so
+that submitit and child processes find the cluster:
+
+    def test_a_job_survives_a_lost_node(cluster: Cluster) -> None:
+        job = cluster.sbatch("sleep 30", "--gres=gpu:1")
+        cluster.wait_for_state(job, "RUNNING")
+        cluster.node_down(cluster.node_of(job))
+        ...
+        with cluster.changed(max_array_size=11, preempt_signal=False):
+            ...
+
+After each test the fixture starts what is down and cancels what is queued, so a test starts from idle
+nodes and needs no cleaning up of its own.
+
+By hand, with a folder for the cluster (/tmp/slurm-by-hand if none is given):
+
+    python -m tests.slurm.cluster up     # says what to export
+    python -m tests.slurm.cluster shell  # a shell on a cluster that ends with it
+    python -m tests.slurm.cluster down
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from tests.slurm import bringup
+from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings
+from tests.slurm.install import SEARCH_PATH, require_programs
+from tests.slurm.processes import Daemon, job_processes, kill, wait_until
+
+
+def free_port_block() -> int:
+    """The first of N_PORTS free ports, below those that the system hands to outgoing connections."""
+    for _ in range(100):
+        first = random.randrange(10_000, 30_000)
+        sockets = [socket.socket() for _ in range(N_PORTS)]
+        try:
+            for port, each in enumerate(sockets, start=first):
+                each.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        finally:
+            for each in sockets:
+                each.close()
+        return first
+    raise RuntimeError(f"no {N_PORTS} free ports in a row between 10000 and 30000: free some")
+
+
+class Cluster:
+    """The cluster in one folder. `with Cluster() as cluster:` brings it up and takes it down."""
+
+    def __init__(self, folder: Path | None = None, *, dies_with_parent: bool = True) -> None:
+        """folder: None takes a new one in /tmp. dies_with_parent: daemons end if this process is killed."""
+        folder = folder or Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
+        self.settings = Settings(folder=folder, first_port=free_port_block())
+        self.dies_with_parent = dies_with_parent
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program needs to find this cluster: SLURM_CONF, and PATH with the daemons' folders."""
+        return {"SLURM_CONF": str(self.settings.slurm_conf), "PATH": SEARCH_PATH}
+
+    def __enter__(self) -> Cluster:
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    def up(self) -> None:
+        """Starts every daemon and returns when all nodes are idle."""
+        require_programs()
+        bringup.write_files(self.settings)
+        self._start("munged")
+        wait_until(self.settings.munge_socket.exists, what="munged's socket", within_s=20)
+        bringup.install_database(self.settings)
+        self._start("mariadbd")
+        bringup.make_accounts(self.settings)
+        self.start_slurmdbd()
+        self.run("sacctmgr", "--immediate", "add", "cluster", CLUSTER_NAME)
+        self.start_slurmctld()
+        for node in NODES:
+            self.start_slurmd(node)
+        self.wait_for_idle()
+
+    def down(self) -> None:
+        """Ends every process of the cluster, jobs included, and removes its folder."""
+        for name in ("slurmctld", *NODES):
+            self._daemon(name).stop(signal.SIGKILL)
+        while pids := job_processes(self.settings.slurm_conf):
+            kill(pids)
+        for name in ("slurmdbd", "mariadbd", "munged"):
+            self._daemon(name).stop(signal.SIGKILL)
+        shutil.rmtree(self.settings.folder, ignore_errors=True)
+
+    def _daemon(self, name: str) -> Daemon:
+        return Daemon(name, self.settings.folder, bringup.command(self.settings, name))
+
+    def _start(self, name: str) -> None:
+        environment = {**os.environ, **self.environment}
+        self._daemon(name).start(environment, dies_with_parent=self.dies_with_parent)
+
+    def reset(self) -> None:
+        """Starts what is down, takes every node back, cancels every job and waits for idle nodes."""
+        for name, start in (
+            ("slurmdbd", self.start_slurmdbd),
+            ("slurmctld", self.start_slurmctld),
+            *((node, partial(self.start_slurmd, node)) for node in NODES),
+        ):
+            if self._daemon(name).pid() is None:
+                start()
+        for node in NODES:
+            self.node_up(node)
+        self.run("scancel", f"--user={getpass.getuser()}")
+        self.wait_for_idle()
+
+    # What befalls a cluster
+
+    def start_slurmctld(self) -> None:
+        self._start("slurmctld")
+        wait_until(lambda: self.answers("scontrol", "ping"), what="slurmctld", within_s=30)
+
+    def stop_slurmctld(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._daemon("slurmctld").stop(number)
+
+    def restart_slurmctld(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.stop_slurmctld(number)
+        self.start_slurmctld()
+
+    def start_slurmdbd(self) -> None:
+        self._start("slurmdbd")
+        wait_until(
+            lambda: self.answers("sacctmgr", "show", "cluster"), what="slurmdbd", within_s=30
+        )
+
+    def stop_slurmdbd(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._daemon("slurmdbd").stop(number)
+
+    def start_slurmd(self, node: str) -> None:
+        self._start(node)
+
+    def kill_slurmd(self, node: str) -> None:
+        """Kills the node's daemon; jobs there run on, and SLURM misses the node after 10 s or more."""
+        self._daemon(node).stop(signal.SIGKILL)
+
+    def node_down(self, node: str) -> None:
+        """Declares the node down; SLURM kills its jobs as NODE_FAIL and requeues those that may be."""
+        self.scontrol("update", f"nodename={node}", "state=down", "reason=test")
+
+    def node_up(self, node: str) -> None:
+        """Takes the node back into service, if it has not come back by itself."""
+        if "DOWN" in self.run("sinfo", "-h", "-N", "-n", node, "-o", "%T").upper():
+            self.scontrol("update", f"nodename={node}", "state=resume")
+
+    @contextmanager
+    def changed(self, **changes: object) -> Iterator[None]:
+        """Runs the controller with other settings (max_array_size, preempt_signal, ...) for a while."""
+        before = self.settings
+        self._reconfigure(dataclasses.replace(before, **changes))  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            self._reconfigure(before)
+
+    def _reconfigure(self, settings: Settings) -> None:
+        self.settings = settings
+        bringup.write_files(settings)
+        self.restart_slurmctld()
+
+    # What a client asks
+
+    def run(self, *command: str) -> str:
+        """What the command prints; raises RuntimeError with its own words if it fails."""
+        done = subprocess.run(
+            command, env={**os.environ, **self.environment}, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(
+                f"{' '.join(command)} exited {done.returncode}: {done.stderr.strip()}"
+            )
+        return done.stdout.strip()
+
+    def answers(self, *command: str) -> bool:
+        try:
+            self.run(*command)
+        except RuntimeError:
+            return False
+        return True
+
+    def squeue(self, *arguments: str) -> str:
+        return self.run("squeue", "--noheader", *arguments)
+
+    def sacct(self, *arguments: str) -> str:
+        return self.run("sacct", "--noheader", "--parsable2", *arguments)
+
+    def scontrol(self, *arguments: str) -> str:
+        return self.run("scontrol", *arguments)
+
+    def sbatch(self, shell_command: str, *options: str) -> str:
+        """Submits the command and returns the job's id. Its output goes to /dev/null unless options say."""
+        quiet = ("--output=/dev/null", "--chdir=/tmp")
+        return self.run("sbatch", "--parsable", *quiet, *options, f"--wrap={shell_command}")
+
+    def state(self, job: str) -> str:
+        """The state in the controller's words, such as PENDING; a job it has forgotten is an error."""
+        return self.squeue("--states=all", f"--jobs={job}", "--format=%T")
+
+    def node_of(self, job: str) -> str:
+        return self.squeue(f"--jobs={job}", "--format=%N")
+
+    def wait_for_state(self, job: str, *states: str, within_s: float = 30) -> None:
+        what = f"job {job} to be {' or '.join(states)}"
+        wait_until(lambda: self.state(job) in states, what=what, within_s=within_s)
+
+    def wait_for_idle(self, within_s: float = 30) -> None:
+        """Waits until no job is left and every node is idle."""
+
+        def idle() -> bool:
+            nodes = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %T").splitlines()
+            return not self.squeue() and sorted(nodes) == [f"{node} idle" for node in NODES]
+
+        wait_until(idle, what="every node to be idle", within_s=within_s)
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case [("up" | "down" | "shell") as verb]:
+            folder = Path("/tmp/slurm-by-hand")
+        case [("up" | "down" | "shell") as verb, name]:
+            folder = Path(name).absolute()
+        case _:
+            print("usage: python -m tests.slurm.cluster up|down|shell [FOLDER]", file=sys.stderr)
+            return 2
+    if verb == "down":
+        Cluster(folder).down()
+        return 0
+    if folder.exists():
+        print(f"{folder} exists: take that cluster down, or name another folder", file=sys.stderr)
+        return 1
+    if verb == "shell":
+        with Cluster(folder) as cluster:
+            environment = {**os.environ, **cluster.environment}
+            return subprocess.call([os.environ.get("SHELL", "bash")], env=environment)
+    cluster = Cluster(folder, dies_with_parent=False)
+    cluster.__enter__()
+    print("\n".join(f"export {name}={value}" for name, value in cluster.environment.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
