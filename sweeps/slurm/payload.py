@@ -27,12 +27,9 @@ from fgrpo_bench.files import now, read_json, write_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.stage import EXIT_CONTINUE, is_done
 from sweeps.ledger import explain, outcome
+from sweeps.slurm.notes import IDLE_STOPS, UNREADY, claim, end, idle
 
 REQUEUE_SECONDS = 60.0
-IDLE_STOPS = 3
-"""A stage that stopped so often at the same step is not requeued again: it gets nowhere."""
-UNREADY = "unready"
-"""Outcome of an attempt that found its input incomplete and did not start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,52 +103,25 @@ class Payload(Checkpointable):
         return child.wait(), told
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report(Checkpointable):
+    """The last job of a sweep: writes the report on whatever is done; paths are absolute."""
+
+    command: tuple[str, ...]
+    cwd: str
+    environment: tuple[tuple[str, str], ...]
+
+    def __call__(self) -> str:
+        """Run the command; CalledProcessError where it failed."""
+        environment = dict(os.environ) | dict(self.environment)
+        subprocess.run(self.command, cwd=self.cwd, env=environment, check=True)
+        return "done"
+
+
 def is_marked(stage: StagePaths) -> bool:
     """Whether the marker covers what the stage's spec, as it stands now, asks for."""
     spec = read_json(stage.spec)
     return is_done(stage, fingerprint=spec["fingerprint"], target=spec["target"])
-
-
-def claim(stage: StagePaths) -> tuple[int, int]:
-    """The next attempt's number and its open log; two processes never get the same."""
-    stage.logs.mkdir(exist_ok=True)
-    number = 1
-    while True:
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            return number, os.open(stage.log(number), flags, 0o644)
-        except FileExistsError:
-            number += 1
-
-
-def end(stage: StagePaths, note: dict[str, Any], *, exit_code: int, how: str) -> None:
-    """Note how an attempt ended, and how far it had come."""
-    try:
-        step = read_json(stage.progress)["step"]
-    except (OSError, ValueError, KeyError, TypeError):
-        step = None
-    note |= {"exit_code": exit_code, "outcome": how, "step": step, "ended": now()}
-    write_json(stage.attempt(note["attempt"]), note)
-
-
-def attempts(stage: StagePaths) -> list[dict[str, Any]]:
-    """What jobs noted of their attempts, in order; keys as `Payload` and `end` write them."""
-    notes = []
-    for path in sorted(stage.logs.glob("attempt-*.json")):
-        try:
-            note = read_json(path)
-        except (OSError, ValueError):
-            continue
-        if isinstance(note, dict):
-            notes.append(note)
-    return notes
-
-
-def idle(stage: StagePaths, number: int) -> bool:
-    """Whether the last stops, this attempt's included, were all at one step."""
-    last = [note for note in attempts(stage) if note["attempt"] <= number][-IDLE_STOPS:]
-    stops = [note.get("step") for note in last if note.get("outcome") == "stopped"]
-    return len(stops) == IDLE_STOPS and len(set(stops)) == 1
 
 
 def job_id(environment: Mapping[str, str] = os.environ) -> str | None:

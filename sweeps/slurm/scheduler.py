@@ -84,10 +84,7 @@ def call(command: list[str]) -> str:
     is not on this machine.
     """
     if shutil.which(command[0]) is None:
-        raise ValueError(
-            f"no SLURM on this machine: there is no `{command[0]}` in PATH; log in to a machine "
-            "that submits to the cluster, or use profile=local"
-        )
+        raise ValueError(missing(command[0]))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_SECONDS)
     except subprocess.TimeoutExpired as error:
@@ -98,6 +95,16 @@ def call(command: list[str]) -> str:
     if done.returncode:
         raise ValueError(f"`{command[0]}` was refused by SLURM: {done.stderr.strip()}")
     return done.stdout
+
+
+def missing(program: str) -> str | None:
+    """What to say where one of SLURM's programs is not on this machine; None where it is."""
+    if shutil.which(program) is not None:
+        return None
+    return (
+        f"no SLURM on this machine: there is no `{program}` in PATH; log in to a machine that "
+        "submits to the cluster, or use profile=local"
+    )
 
 
 def squeue(names: Iterable[str], call: Call = call) -> dict[str, Job]:

@@ -27,8 +27,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
     Of a git checkout all tracked files and those that are neither tracked nor ignored; else the
     packages that jobs run. Raises ValueError where that is more than MAX_MEGABYTES.
     """
-    listed = _git(repository, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    files = _of_git(repository, listed) if listed else _of_packages(repository)
+    is_git, files = _listing(repository)
     size = sum((repository / name).stat().st_size for name in files) / 1e6
     if size > MAX_MEGABYTES:
         largest = max(files, key=lambda name: (repository / name).stat().st_size)
@@ -36,8 +35,8 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
             f"the code under {repository} is {size:.0f} MB, more than the {MAX_MEGABYTES} MB that "
             f"a sweep keeps of it; ignore what is no code in .gitignore, e.g. {largest}"
         )
-    digest = digest_of(repository, files)
-    target = folder / digest
+    target = code_folder(folder, repository)
+    digest = target.name
     if target.exists():
         return target
     aside = folder / f".{digest}.{os.getpid()}.tmp"
@@ -46,17 +45,22 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
         for name in files:
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(repository / name, aside / name)
-        _record(folder / digest, repository, listed is not None)
+        _record(target, repository, is_git)
         aside.rename(target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return target
 
 
-def digest_of(repository: Path, files: list[str]) -> str:
-    """16 hex digits of all names and contents."""
-    rows = (f"{sha256_file(repository / name)} {name}\n" for name in files)
-    return hashlib.sha256("".join(rows).encode()).hexdigest()[:16]
+def code_folder(folder: Path, repository: Path = REPOSITORY) -> Path:
+    """Where `freeze_code` puts the code as it is now: 16 hex digits of all names and contents."""
+    rows = (f"{sha256_file(repository / name)} {name}\n" for name in _listing(repository)[1])
+    return folder / hashlib.sha256("".join(rows).encode()).hexdigest()[:16]
+
+
+def _listing(repository: Path) -> tuple[bool, list[str]]:
+    listed = _git(repository, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return listed is not None, _of_git(repository, listed) if listed else _of_packages(repository)
 
 
 def _of_git(repository: Path, listed: str) -> list[str]:

@@ -17,7 +17,8 @@ from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.stage import run_stage
 from sweeps.commands import REPOSITORY
-from sweeps.slurm.payload import Payload, attempts, claim, idle
+from sweeps.slurm.notes import attempts, claim, idle
+from sweeps.slurm.payload import Payload
 
 SPEC = {"fingerprint": "ff", "target": {}}
 RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
