@@ -97,10 +97,16 @@ class Payload(Checkpointable):
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            preexec_fn=_deaf_to_warning,
         )
         if told:  # a signal between the handlers and the child
             child.send_signal(signal.SIGTERM)
         return child.wait(), told
+
+
+def _deaf_to_warning() -> None:
+    """SLURM sends USR2 to every process of a job, and it would end the stage on the spot."""
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from tests.support.fake_sweep import check_steps
 
 SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.2", "profile.time_minutes=5"]
 POINT = "grpo-n4-g1-s11"
-STEPS = 60
+STEPS = 30
 
 
 def start(root: Path, monkeypatch: pytest.MonkeyPatch, **settings: str) -> RunPaths:
@@ -117,7 +117,7 @@ def test_a_failing_point_is_not_tried_again_and_harms_no_other(
     assert len(attempts(StagePaths(paths.folder / POINT))) == 1
     states = {name: each.state for name, each in decision.standings.items()}
     assert sorted(states.values()) == ["again", "done", "done", "done", "done", "failed"]
-    assert [name for name, state in states.items() if state == "again"][0].startswith(POINT)
+    assert next(n for n, state in states.items() if state == "again").startswith(POINT)
 
 
 def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(

@@ -118,6 +118,17 @@ def test_either_signal_saves_and_only_the_warning_requeues(
     assert requeued(stage) == (["requeue 12_3"] if signum == signal.SIGUSR2 else [])
 
 
+def test_the_warning_goes_to_every_process_of_a_job_and_ends_none(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
+    wait_for_step(stage)
+    os.kill(read_json(stage.owner)["pid"], signal.SIGUSR2)
+    job.send_signal(signal.SIGUSR2)
+    job.communicate(timeout=30)
+    assert note(stage)["outcome"] == "stopped"
+
+
 def test_both_signals_requeue_nothing_because_slurm_is_at_it(
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
