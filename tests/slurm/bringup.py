@@ -1,4 +1,4 @@
-"""The files and commands that a private cluster starts from. The order of the start is in cluster.py."""
+"""The files and commands that a private cluster starts from; cluster.py has their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.slurm.processes import wait_until
 
 
 def write_files(settings: Settings) -> None:
-    """Writes the configuration, the munge key, the devices and the folders; repeating it is safe."""
+    """Writes the configuration, the munge key, the devices and the folders; may be repeated."""
     folder = settings.folder
     for name in ("etc", "run", "log", "dev", "munge", "state/slurmctld"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -36,9 +36,9 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def _devices(folder: Path) -> list[Path]:
-    """Twins of /dev/null that stand for GPUs, as SLURM takes only devices; none without the right."""
+    """Twins of /dev/null, as SLURM takes only devices for GPUs; none where that is forbidden."""
     devices = [folder / "dev" / f"gpu{i}" for i in range(GPUS_PER_NODE)]
-    null = os.stat("/dev/null")
+    null = Path("/dev/null").stat()
     for device in devices:
         try:
             if not device.exists():

@@ -67,6 +67,7 @@ class Settings:
 def slurm_conf(settings: Settings) -> str:
     host, user, folder = socket.gethostname().split(".")[0], getpass.getuser(), settings.folder
     user_signal = "SlurmctldParameters=preempt_send_user_signal" if settings.preempt_signal else ""
+    preemptible = "PreemptMode=REQUEUE GraceTime=5"
     nodes = "\n".join(
         f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={settings.node_port(node)} "
         f"CPUs={CPUS_PER_NODE} RealMemory={MEMORY_PER_NODE_MB} Gres=gpu:{GPUS_PER_NODE}"
@@ -124,14 +125,14 @@ AccountingStoragePass={settings.munge_socket}
 AccountingStorageTRES=gres/gpu
 
 {nodes}
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 PreemptMode=REQUEUE GraceTime=5
-PartitionName=eval Nodes=ALL MaxTime=01:00:00 PriorityTier=10 PreemptMode=REQUEUE GraceTime=5
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 {preemptible}
+PartitionName=eval Nodes=ALL MaxTime=01:00:00 PriorityTier=10 {preemptible}
 PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=100 PreemptMode=OFF
 """
 
 
 def gres_conf(devices: list[Path]) -> str:
-    """The GPUs of every node. Without devices they are counted, and CUDA_VISIBLE_DEVICES stays unset."""
+    """The GPUs of every node; without devices only their number, not CUDA_VISIBLE_DEVICES."""
     files = f"File={','.join(map(str, devices))}" if devices else f"Count={GPUS_PER_NODE}"
     return "".join(f"NodeName={node} Name=gpu {files}\n" for node in NODES)
 
