@@ -12,6 +12,7 @@ from tests.slurm.config import NODES
 from tests.slurm.processes import wait_until
 
 WHOLE_CLUSTER = ("--nodes=4", "--ntasks=4", "--cpus-per-task=8")
+ALL_OF_N1 = ("--nodelist=n1", "--gres=gpu:4")
 
 
 def restarts(cluster: Cluster, job: str) -> int:
@@ -62,29 +63,46 @@ def test_two_jobs_on_a_node_get_different_gpus(cluster: Cluster, tmp_path: Path)
     assert sorted(seen) == (["0,1", "2,3"] if with_devices else ["unset", "unset"])
 
 
-def test_preemption_signals_requeues_and_runs_again(cluster: Cluster, tmp_path: Path) -> None:
+def submit_preemptible(cluster: Cluster, output: Path, *, on_signal: str) -> str:
+    """A started job on all of n1's GPUs that runs the command when USR2 reaches its step."""
     # SLURM signals the step, not the batch shell. One that ended of itself would not be requeued.
-    step = "trap 'echo USR2' USR2; echo start; while :; do sleep 0.1; done"
-    low = cluster.sbatch(
+    step = f"trap 'echo USR2; {on_signal}' USR2; echo start; while :; do sleep 0.1; done"
+    job = cluster.sbatch(
         f'if [ "$SLURM_RESTART_COUNT" ]; then echo again; else srun bash -c "{step}"; fi',
-        "--partition=gpu",
         "--signal=USR2@1",
         "--open-mode=append",
-        f"--output={tmp_path}/out",
-        "--nodelist=n1",
-        "--gres=gpu:4",
+        f"--output={output}",
+        *ALL_OF_N1,
     )
     wait_until(
-        lambda: (tmp_path / "out").exists() and "start" in (tmp_path / "out").read_text(),
-        what="the first start",
-        within_s=20,
+        lambda: output.exists() and "start" in output.read_text(), what="its start", within_s=20
     )
-    high = cluster.sbatch("true", "--partition=high", "--nodelist=n1", "--gres=gpu:4")
+    return job
+
+
+def test_a_preempted_job_is_signalled_gives_way_and_runs_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    low = submit_preemptible(cluster, output, on_signal="scontrol requeue $SLURM_JOB_ID")
+    high = cluster.sbatch("true", "--partition=high", *ALL_OF_N1)
     cluster.wait_for_state(high, "COMPLETED")
-    cluster.wait_for_state(low, "COMPLETED", within_s=40)
-    words = (tmp_path / "out").read_text().split()
-    assert words[:2] == ["start", "USR2"]
-    assert words[-1] == "again"
+    assert cluster.state(low) == "PENDING"
+    cluster.wait_for_state(low, "COMPLETED")
+    words = output.read_text().split()
+    assert "USR2" in words
+    assert (words[0], words[-1]) == ("start", "again")
+
+
+@pytest.mark.slow  # SLURM looks only every 30 s whether a time of grace is over
+def test_a_preempted_job_that_does_nothing_is_requeued_by_slurm(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    low = submit_preemptible(cluster, tmp_path / "out", on_signal="true")
+    high = cluster.sbatch("true", "--partition=high", *ALL_OF_N1)
+    cluster.wait_for_state(high, "COMPLETED", within_s=60)
+    cluster.wait_for_state(low, "COMPLETED")
+    assert restarts(cluster, low) == 1
 
 
 def test_a_job_of_a_lost_node_runs_elsewhere(cluster: Cluster) -> None:
