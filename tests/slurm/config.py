@@ -38,7 +38,7 @@ class Settings:
     first_port: int
     max_array_size: int = 1001
     preempt_signal: bool = True
-    requeue_delay_s: int = 8
+    requeue_delay_s: int = 6
 
     @property
     def slurm_conf(self) -> Path:

@@ -155,7 +155,7 @@ def test_reset_mends_what_a_test_broke(cluster: Cluster) -> None:
     cluster.wait_for_state(job, "RUNNING")
     cluster.kill_slurmd("n2")
     cluster.node_down("n3")
-    cluster.stop_slurmctld()
+    cluster.stop_slurmdbd()
     cluster.reset()
     cluster.wait_for_idle(within_s=0)
 
