@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import subprocess
 from pathlib import Path
@@ -36,7 +35,10 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def _devices(folder: Path) -> list[Path]:
-    """Twins of /dev/null, as SLURM takes only devices for GPUs; none where that is forbidden."""
+    """Stand-ins for a node's GPUs: twins of /dev/null, or plain files where that is forbidden.
+
+    SLURM counts plain files, but sets CUDA_VISIBLE_DEVICES for devices only.
+    """
     devices = [folder / "dev" / f"gpu{i}" for i in range(GPUS_PER_NODE)]
     null = Path("/dev/null").stat()
     for device in devices:
@@ -44,7 +46,7 @@ def _devices(folder: Path) -> list[Path]:
             if not device.exists():
                 os.mknod(device, null.st_mode, null.st_rdev)
         except PermissionError:
-            return []
+            device.touch()
     return devices
 
 
@@ -60,7 +62,7 @@ def command(settings: Settings, name: str) -> list[str]:
             ]  # fmt: skip
         case "mariadbd":
             return [
-                "mariadbd", "--no-defaults", f"--user={getpass.getuser()}",
+                "mariadbd", "--no-defaults", f"--user={config.user_name()}",
                 f"--datadir={folder}/state/mariadb", f"--socket={settings.database_socket}",
                 f"--port={settings.database_port}", "--bind-address=127.0.0.1", "--skip-log-bin",
                 f"--pid-file={folder}/run/mariadbd.own-pid", "--innodb-lock-wait-timeout=900",
@@ -87,10 +89,10 @@ def install_database(settings: Settings) -> None:
     _run(
         "mariadb-install-db",
         "--no-defaults",
-        f"--user={getpass.getuser()}",
+        f"--user={config.user_name()}",
         f"--datadir={settings.folder}/state/mariadb",
         "--auth-root-authentication-method=socket",
-        f"--auth-root-socket-user={getpass.getuser()}",
+        f"--auth-root-socket-user={config.user_name()}",
         "--skip-test-db",
         *_SMALL_DATABASE,
     )
@@ -112,3 +114,10 @@ def _run(*arguments: str) -> None:
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{arguments[0]} failed:\n{done.stdout}{done.stderr}")
+
+
+def last_words(folder: Path) -> str:
+    """The last lines that each daemon printed."""
+    logs = sorted((folder / "log").glob("*.out"))
+    tails = [(log.name, log.read_text(errors="replace").splitlines()[-8:]) for log in logs]
+    return "\n".join(f"{name}:\n  " + "\n  ".join(lines) for name, lines in tails if lines)

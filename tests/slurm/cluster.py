@@ -29,7 +29,6 @@ By hand, with a folder for the cluster (/tmp/slurm-by-hand if none is given):
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import os
 import random
 import shutil
@@ -40,13 +39,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from tests.slurm import bringup
 from tests.slurm.client import Client
-from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings
+from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings, user_name
 from tests.slurm.install import SEARCH_PATH, require_programs
 from tests.slurm.processes import Daemon, job_processes, kill, wait_until
 
@@ -101,7 +99,8 @@ class Cluster(Client):
         """Starts every daemon and returns when all nodes are idle; if it fails, nothing is left."""
         try:
             self._start_everything()
-        except BaseException:
+        except BaseException as error:
+            error.add_note(bringup.last_words(self.settings.folder))
             self.down()
             raise
 
@@ -139,16 +138,15 @@ class Cluster(Client):
 
     def reset(self) -> None:
         """Starts what is down, takes nodes back, cancels every job and waits for idle nodes."""
-        for name, start in (
-            ("slurmdbd", self.start_slurmdbd),
-            ("slurmctld", self.start_slurmctld),
-            *((node, partial(self.start_slurmd, node)) for node in NODES),
-        ):
-            if self._daemon(name).pid() is None:
-                start()
+        if self._daemon("slurmdbd").pid() is None:
+            self.start_slurmdbd()
+        if self._daemon("slurmctld").pid() is None:
+            self.start_slurmctld()
         for node in NODES:
+            if self._daemon(node).pid() is None:
+                self.start_slurmd(node)
             self.node_up(node)
-        self.run("scancel", f"--user={getpass.getuser()}")
+        self.run("scancel", f"--user={user_name()}")
         self.wait_for_idle()
 
     # What befalls a cluster

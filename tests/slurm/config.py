@@ -7,7 +7,8 @@ killed as FAILED: the state OUT_OF_MEMORY needs cgroups.
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,8 +65,17 @@ class Settings:
         return self.first_port + 3 + NODES.index(node)
 
 
+def user_name() -> str:
+    """Who runs the cluster. The environment's USER may name somebody else."""
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def host_name() -> str:
+    return socket.gethostname().split(".")[0]
+
+
 def slurm_conf(settings: Settings) -> str:
-    host, user, folder = socket.gethostname().split(".")[0], getpass.getuser(), settings.folder
+    host, user, folder = host_name(), user_name(), settings.folder
     user_signal = "SlurmctldParameters=preempt_send_user_signal" if settings.preempt_signal else ""
     preemptible = "PreemptMode=REQUEUE GraceTime=5"
     nodes = "\n".join(
@@ -132,21 +142,20 @@ PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=100 PreemptMode=OFF
 
 
 def gres_conf(devices: list[Path]) -> str:
-    """The GPUs of every node; without devices only their number, not CUDA_VISIBLE_DEVICES."""
-    files = f"File={','.join(map(str, devices))}" if devices else f"Count={GPUS_PER_NODE}"
-    return "".join(f"NodeName={node} Name=gpu {files}\n" for node in NODES)
+    """Gives every node the same GPUs, which are these files."""
+    files = ",".join(map(str, devices))
+    return "".join(f"NodeName={node} Name=gpu File={files}\n" for node in NODES)
 
 
 def slurmdbd_conf(settings: Settings) -> str:
     # DbdHost must be the name of this host, and DbdAddr says where it listens.
-    user = getpass.getuser()
     return f"""\
 AuthType=auth/munge
 AuthInfo=socket={settings.munge_socket}
-DbdHost={socket.gethostname().split(".")[0]}
+DbdHost={host_name()}
 DbdAddr=127.0.0.1
 DbdPort={settings.slurmdbd_port}
-SlurmUser={user}
+SlurmUser={user_name()}
 LogFile={settings.folder}/log/slurmdbd.log
 PidFile={settings.folder}/run/slurmdbd.own-pid
 StorageType=accounting_storage/mysql
