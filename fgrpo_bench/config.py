@@ -72,46 +72,52 @@ def validate(config: dict[str, Any]) -> Declaration:
 
 
 def _explain(fault: ErrorDetails, config: dict[str, Any]) -> str:
-    where = ".".join(str(part) for part in fault["loc"]) or "configuration"
+    loc, node = _find(fault["loc"])
+    where = ".".join(map(str, loc)) or "configuration"
     if fault["type"] == "unexpected_keyword_argument":
-        valid = ", ".join(_keys_at(fault["loc"][:-1], config))
+        valid = ", ".join(sorted(_find(fault["loc"][:-1])[1].get("properties", config)))
         return f"  {where}: unknown key; remove it (valid here: {valid})"
     if fault["type"] == "value_error":
         return f"  {where}: {fault['ctx']['error']}"
-    meaning = _describe(fault["loc"])
+    if fault["type"] == "union_tag_invalid":
+        key = fault["ctx"]["discriminator"].strip("'")
+        found, valid = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
+        return f"  {where}.{key} = {found!r}: must be one of {valid}"
+    meaning = _describe(fault["loc"], node)
     rule = fault["msg"][0].lower() + fault["msg"][1:]
     hint = f" It is: {meaning}" if meaning else ""
     return f"  {where} = {fault['input']!r}: {rule}; set {where}=<value>.{hint}"
 
 
-def _keys_at(loc: tuple[int | str, ...], config: Any) -> list[str]:
-    """Valid keys beside an unknown one: what the schema lists there."""
-    node = _schema_at(loc)
-    return sorted(node.get("properties", {})) or sorted(config)
-
-
-def _describe(loc: tuple[int | str, ...]) -> str:
+def _describe(loc: tuple[int | str, ...], node: dict[str, Any]) -> str:
     """The docstring under the field that a location names; empty where there is none."""
-    for end in range(len(loc), 0, -1):
-        text = _schema_at(loc[:end]).get("description")
-        if isinstance(text, str) and isinstance(loc[end - 1], str):
-            return text
-    return ""
+    while loc and not (isinstance(loc[-1], str) and isinstance(node.get("description"), str)):
+        loc = loc[:-1]
+        node = _find(loc)[1]
+    return str(node["description"]) if loc else ""
 
 
-def _schema_at(loc: tuple[int | str, ...]) -> dict[str, Any]:
+def _find(loc: tuple[int | str, ...]) -> tuple[tuple[int | str, ...], dict[str, Any]]:
+    """A fault's place as a reader of the YAML knows it, and its schema; a fault in one of several
+    kinds of a thing, e.g. ("profile", "local", "device"), names the kind too."""
     root = TypeAdapter(Declaration).json_schema()
-    node: dict[str, Any] = root
+    node, keys = _resolved(root, root), list[int | str]()
     for part in loc:
-        if "$ref" in node:
-            node = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
+        if "discriminator" in node:
+            node = _resolved({"$ref": node["discriminator"]["mapping"][part]}, root)
+            continue
+        keys.append(part)
         if isinstance(part, int):
             node = node.get("items", {})
         else:
             node = node.get("properties", {}).get(part) or node.get("additionalProperties") or {}
-        if not isinstance(node, dict):
-            return {}
-    if "$ref" in node:
-        described = {key: value for key, value in node.items() if key != "$ref"}
-        node = root["$defs"][node["$ref"].rsplit("/", 1)[1]] | described
-    return node
+        node = _resolved(node, root) if isinstance(node, dict) else {}
+    return tuple(keys), node
+
+
+def _resolved(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in node:
+        return node
+    described = {key: value for key, value in node.items() if key != "$ref"}
+    target: dict[str, Any] = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return target | described

@@ -29,6 +29,11 @@ class StagePaths:
         return self.folder / "stage.lock"
 
     @property
+    def owner(self) -> Path:
+        """Token of the process that began the stage last; an older one that wakes up stops."""
+        return self.folder / "owner.json"
+
+    @property
     def progress(self) -> Path:
         """Where the stage stands, rewritten every few seconds."""
         return self.folder / "progress.json"
@@ -41,6 +46,10 @@ class StagePaths:
     def log(self, attempt: int) -> Path:
         """Output of one attempt, counted from 1."""
         return self.logs / f"attempt-{attempt:03d}.log"
+
+    def attempt(self, attempt: int) -> Path:
+        """What a cluster's job notes of an attempt: its job, node and end."""
+        return self.logs / f"attempt-{attempt:03d}.json"
 
     @property
     def metrics(self) -> Path:
@@ -105,9 +114,11 @@ class RunPaths:
 
     <root>/<sweep>/<experiment>/<version>/   sweep.json  plan.json  ledger.jsonl
                                              driver.lock  report/
+                                             on SLURM: submissions.jsonl  code/  slurm/
       _warmup/s<seed>/                       a stage; one for each training seed
       <point_id>/                            a stage: spec.json  metrics.parquet  checkpoints/
-                                             state/  progress.json  logs/  stage.lock  DONE.json
+                                             state/  progress.json  logs/  stage.lock
+                                             owner.json  DONE.json
       <stage>/eval/<evaluation>-<fp8>/step-00400/             a stage: spec.json ... DONE.json
       <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
                                              grades.<grader_version>.parquet  passk.parquet
@@ -138,6 +149,20 @@ class RunPaths:
     def ledger(self) -> Path:
         """One JSON line for each start and end of an attempt at a stage; append-only."""
         return self.folder / "ledger.jsonl"
+
+    @property
+    def submissions(self) -> Path:
+        """One JSON line for each thing said to SLURM; append-only."""
+        return self.folder / "submissions.jsonl"
+
+    @property
+    def code(self) -> Path:
+        """Folder of the frozen code that jobs run."""
+        return self.folder / "code"
+
+    def batch(self, name: str) -> Path:
+        """Folder of a batch of SLURM jobs: what was submitted and what it printed."""
+        return self.folder / "slurm" / name
 
     @property
     def driver_lock(self) -> Path:

@@ -3,7 +3,9 @@
 A stage reads `spec.json`, does nothing where its completion marker already covers that spec, and
 otherwise works and writes `DONE.json` last. Exit code 0 is done, 75 is stopped at a checkpoint and
 to be continued, anything else is failed. Only one process at a time works on a stage; a second one
-waits and then finds the marker.
+waits and then finds the marker. Where a lock cannot be trusted (some network file systems, nodes
+that were given up and come back), the process that began last owns the stage: an older one that
+wakes up finds another's token, stops and marks nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import socket
 import sys
 import time
 import traceback
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,7 @@ class StageRun:
 
     def __init__(self, paths: StagePaths, *, save_seconds: float = SAVE_SECONDS) -> None:
         self.paths = paths
+        self._token: str | None = None
         self.save_seconds = save_seconds
         self.stopping = False
         self._begun = time.monotonic()
@@ -49,6 +53,23 @@ class StageRun:
         print(f"signal {signal.Signals(signum).name}: stopping at the next save", flush=True)
         self.stopping = True
 
+    def own(self) -> None:
+        """Take the stage over from whoever began it before."""
+        self._token = uuid.uuid4().hex
+        facts = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
+        write_json(self.paths.owner, facts | {"since": now()})
+
+    def check_owned(self) -> None:
+        """RuntimeError where a newer process has begun this stage."""
+        if self._token is None:
+            return
+        owner = read_json(self.paths.owner)
+        if owner["token"] != self._token:
+            raise RuntimeError(
+                f"process {owner['pid']} on {owner['host']} began this stage at {owner['since']}, "
+                "after this one, and owns it: this one marks nothing"
+            )
+
     def progress(self, *, step: int, of: int, **numbers: float) -> None:
         """Say how far the work is; cheap enough to be called at every step."""
         clock = time.monotonic()
@@ -57,6 +78,7 @@ class StageRun:
         if clock - self._told < PROGRESS_SECONDS and step < of:
             return
         self._told = clock
+        self.check_owned()
         made = step - self._first_step
         eta = (clock - self._begun) / made * (of - step) if made else None
         state = {"step": step, "of": of, "eta_seconds": eta, "time": now(), "pid": os.getpid()}
@@ -113,6 +135,7 @@ def run_stage(
             if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
                 print("already done", flush=True)
                 return EXIT_DONE
+            run.own()
             facts = work(spec, run)
             marker = {
                 "fingerprint": spec["fingerprint"],
@@ -122,6 +145,7 @@ def run_stage(
                 "wall_seconds": round(time.time() - begun, 3),
                 "cpu_seconds": round(time.process_time() - cpu, 3),
             }
+            run.check_owned()
             write_json(paths.done, marker | facts)
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE

@@ -11,6 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fgrpo_bench.specs import Declaration
 
 EXIT_REFUSED = 2
 
@@ -100,7 +104,7 @@ examples:
     )
     run = add(
         "run",
-        "run a sweep, or go on with one, until all of it is done",
+        "run a sweep, or go on with one, until all of it is done; with profile=slurm submit it",
         f"{OVERRIDES}\n"
         "Ctrl-C lets the workers save and leaves everything to be continued by the same command.\n"
         "Exit codes: 0 all done, 1 a stage failed, 2 refused, 130 stopped by Ctrl-C.\n\n"
@@ -108,9 +112,14 @@ examples:
         "  python -m sweeps run smoke\n"
         "  python -m sweeps run groupsize profile.max_parallel=2\n"
         "  python -m sweeps run groupsize 'sweep.grid.seed=[11,12,13,14]'\n"
-        "  python -m sweeps run groupsize --dry-run\n",
+        "  python -m sweeps run groupsize --dry-run\n"
+        "  python -m sweeps run groupsize profile=slurm profile.partition=gpu\n",
     )
-    run.add_argument("--dry-run", action="store_true", help="the same as `plan`")
+    run.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="the same as `plan`, and with profile=slurm every sbatch file that would be sent",
+    )
     status = add(
         "status",
         "show where a sweep stands, from its files alone",
@@ -127,6 +136,31 @@ examples:
         "  python -m sweeps cancel groupsize\n"
         "  python -m sweeps cancel groupsize experiment=countdown\n",
     )
+    add(
+        "tick",
+        "bring a sweep on SLURM up to date once: submit again what was lost, sync MLflow",
+        f"{ADDRESS}\nIt keeps nothing in mind: run it by hand, from cron, or not at all.\n\n"
+        "examples:\n"
+        "  python -m sweeps tick groupsize\n",
+    )
+    follow = add(
+        "follow",
+        "watch a sweep on SLURM and bring it up to date until it is done",
+        f"{ADDRESS}\nCtrl-C stops the watching and no job.\n"
+        "Exit codes: 0 all done, 1 something was given up.\n\n"
+        "examples:\n"
+        "  python -m sweeps follow groupsize\n"
+        "  python -m sweeps follow groupsize --every 300\n",
+    )
+    follow.add_argument("--every", type=float, default=30.0, help="seconds (default 30)")
+    retry = add(
+        "retry",
+        "try again what was given up on SLURM",
+        f"{ADDRESS}\nexamples:\n"
+        "  python -m sweeps retry groupsize\n"
+        "  python -m sweeps retry groupsize --point grpo-n8-g0.5-s11\n",
+    )
+    retry.add_argument("--point", help="only this one, as `status` lists it")
     logs = add(
         "logs",
         "print the log of the latest attempt at a point",
@@ -168,28 +202,83 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.dry_run:
-        return _plan(arguments)
     from fgrpo_bench import config
+
+    declaration = config.load(arguments.sweep, arguments.overrides)
+    cluster = declaration.profile.dispatcher == "slurm"
+    if arguments.dry_run:
+        exit_code = _plan(arguments)
+        return _sbatch_files(declaration) if cluster else exit_code
+    if cluster:
+        from sweeps.slurm import drive as slurm
+
+        return slurm.run(declaration)
     from sweeps import drive
 
-    return drive.run(config.load(arguments.sweep, arguments.overrides))
+    return drive.run(declaration)
+
+
+def _sbatch_files(declaration: Declaration) -> int:
+    from sweeps.freeze import run_paths
+    from sweeps.plan import make_plan
+    from sweeps.slurm import drive
+
+    for text in drive.dry_run(make_plan(declaration), run_paths(declaration)):
+        print(f"\n{text}", end="")
+    return 0
 
 
 def _status(arguments: argparse.Namespace) -> int:
     from sweeps import address, status
 
-    found = status.report(address.find(arguments.sweep, arguments.overrides))
-    print(json.dumps(found, indent=1) if arguments.json else status.render(found))
+    paths = address.find(arguments.sweep, arguments.overrides)
+    if status.on_slurm(paths):
+        from sweeps.slurm import show
+
+        found = show.report(paths, warn=lambda text: print(text, file=sys.stderr))
+        said = show.render(found)
+    else:
+        found = status.report(paths)
+        said = status.render(found)
+    print(json.dumps(found, indent=1) if arguments.json else said)
     return 0
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
-    from sweeps import address, cancel
+    from sweeps import address, cancel, status
 
-    for line in cancel.cancel(address.find(arguments.sweep, arguments.overrides)):
+    paths = address.find(arguments.sweep, arguments.overrides)
+    if status.on_slurm(paths):
+        from sweeps.slurm import drive as slurm
+
+        return slurm.cancel(paths)
+    for line in cancel.cancel(paths):
         print(line, flush=True)
     return 0
+
+
+def _tick(arguments: argparse.Namespace) -> int:
+    from sweeps import address
+    from sweeps.slurm import drive
+
+    drive.update(address.find(arguments.sweep, arguments.overrides))
+    return 0
+
+
+def _follow(arguments: argparse.Namespace) -> int:
+    from sweeps import address
+    from sweeps.slurm import drive
+
+    paths = address.find(arguments.sweep, arguments.overrides)
+    return drive.follow(paths, seconds=arguments.every)
+
+
+def _retry(arguments: argparse.Namespace) -> int:
+    from sweeps import address
+    from sweeps.slurm import drive
+
+    paths = address.find(arguments.sweep, arguments.overrides)
+    return drive.retry(paths, arguments.point)
 
 
 def _logs(arguments: argparse.Namespace) -> int:
@@ -202,4 +291,13 @@ def _logs(arguments: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {"plan": _plan, "run": _run, "status": _status, "cancel": _cancel, "logs": _logs}
+COMMANDS = {
+    "plan": _plan,
+    "run": _run,
+    "status": _status,
+    "cancel": _cancel,
+    "logs": _logs,
+    "tick": _tick,
+    "follow": _follow,
+    "retry": _retry,
+}

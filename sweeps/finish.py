@@ -14,18 +14,7 @@ from fgrpo_bench.paths import RunPaths, default_root
 
 def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     """Sync, report, and say the table, the files and how to see more."""
-    say("syncing to MLflow")
-    here = paths.root == default_root().absolute()
-    show_mlflow = "make mlflow-ui" + ("" if here else f" ARGS='--root {paths.root}'")
-    try:
-        from fgrpo_bench.tracking.sync import sync_run
-
-        say(str(sync_run(paths)))
-    except Exception as error:  # whatever a server or its client may raise
-        say(
-            f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
-            f"safe in their files, and `{show_mlflow}` syncs again"
-        )
+    sync(paths, say)
     from fgrpo_bench.report.build import write_report
     from fgrpo_bench.results import load_results
 
@@ -33,7 +22,26 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     print(f"\n{written.text}\n", flush=True)
     for path in written.files:
         print(shown(path))
-    print(f"\nMLflow: {show_mlflow}", flush=True)
+    print(f"\nMLflow: {_show_mlflow(paths)}", flush=True)
+
+
+def sync(paths: RunPaths, say: Callable[[str], None]) -> None:
+    """Bring MLflow up to date with the files; a warning where it cannot be reached."""
+    say("syncing to MLflow")
+    try:
+        from fgrpo_bench.tracking.sync import sync_run
+
+        say(str(sync_run(paths)))
+    except Exception as error:  # whatever a server or its client may raise
+        say(
+            f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
+            f"safe in their files, and `{_show_mlflow(paths)}` syncs again"
+        )
+
+
+def _show_mlflow(paths: RunPaths) -> str:
+    here = paths.root == default_root().absolute()
+    return "make mlflow-ui" + ("" if here else f" ARGS='--root {paths.root}'")
 
 
 def shown(path: Path) -> str:

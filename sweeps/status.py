@@ -15,6 +15,7 @@ from fgrpo_bench.files import is_locked, lock_holder, read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.stage import is_done
 from sweeps import ledger
+from sweeps.slurm.notes import attempts
 from sweeps.text import counted, duration, table
 
 State = Literal["done", "running", "waiting", "failed", "stopped"]
@@ -34,6 +35,14 @@ class StageStatus:
     of: int | None = None
     reward: float | None = None
     eta_seconds: float | None = None
+
+
+def on_slurm(paths: RunPaths) -> bool:
+    """Whether the sweep was last run on SLURM."""
+    if not paths.submissions.exists():
+        return False
+    profile = read_json(paths.sweep_json)["declaration"]["profile"]
+    return bool(profile["dispatcher"] == "slurm")
 
 
 def driver_of(paths: RunPaths) -> dict[str, Any] | None:
@@ -75,7 +84,7 @@ def _state(
     if is_done(stage, fingerprint=record["fingerprint"], target=record["target"]):
         return "done"
     if last is None:
-        return "waiting"
+        return _noted(stage)
     of_this_driver = last.driver == driver
     if last.event == "start" and (of_this_driver or is_locked(stage.lock)):
         return "running"
@@ -84,6 +93,17 @@ def _state(
     if last.event == "start" or last.outcome == "stopped":
         return "stopped"
     return "failed" if last.outcome == "failed" else "waiting"
+
+
+def _noted(stage: StagePaths) -> State:
+    """By the word of the last job that had the stage, where one had."""
+    notes = attempts(stage)
+    if not notes:
+        return "waiting"
+    outcome: State | None = notes[-1].get("outcome")
+    if outcome is None:
+        return "running"
+    return outcome if outcome in get_args(State) else "waiting"
 
 
 def read_progress(stage: StagePaths) -> dict[str, Any]:

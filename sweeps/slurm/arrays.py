@@ -1,0 +1,107 @@
+"""Which stages go into which job array, and what each array waits for: pure functions.
+
+SLURM carries the order of a sweep, so that it goes on with no driver alive: an array whose element
+i needs element i of another waits element by element (aftercorr), an array whose stages all need
+one stage waits for that one (afterok).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeps.slurm.submissions import REPORT, Batch, Place
+
+KINDS = ("warmup", "train", "evaluate")
+Record = Mapping[str, Any]
+"""A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending:
+    """A batch to be sent and what it waits for."""
+
+    batch: Batch
+    relation: str | None = None
+    """aftercorr, afterok or afterany; None waits for nothing."""
+    after: tuple[Place, ...] = ()
+    share: int = 1
+    """Batches of its kind that are sent together and share the throttle."""
+
+    def dependency(self) -> str | None:
+        """sbatch --dependency; every batch waited for must have a job id."""
+        if self.relation is None:
+            return None
+        whole = self.relation != "afterok"
+        ids = [str(place.batch.job_id if whole else place.job_id) for place in self.after]
+        return ":".join([self.relation, *ids])
+
+
+def arrange(
+    stages: Sequence[Record],
+    *,
+    done: Collection[str],
+    places: Mapping[str, Place],
+    limit: int,
+    name: Callable[[str], str],
+    now: float,
+) -> list[Sending]:
+    """Batches of at most `limit` stages, in an order in which what is waited for comes first.
+
+    stages: those to be sent. places: where unfinished stages that they may need stand in the queue.
+    name: a new batch name for a kind. now: Unix time. A report after all evaluations ends the list.
+    """
+    places = dict(places)
+    sendings: list[Sending] = []
+    for kind in KINDS:
+        groups = list(_groups([s for s in stages if s["kind"] == kind], done, places, limit))
+        for names, relation, after in groups:
+            batch = Batch(name=name(kind), kind=kind, stages=tuple(names), begun=now)
+            sending = Sending(batch=batch, relation=relation, after=after, share=len(groups))
+            sendings.append(sending)
+            for index, stage in enumerate(names):
+                places[stage] = Place(batch=batch, index=index)
+    if any(sending.batch.kind == KINDS[-1] for sending in sendings):
+        last = {p.batch.name: p.batch for s, p in places.items() if s not in done}
+        report = Batch(name=name(REPORT), kind=REPORT, stages=(), begun=now)
+        after = tuple(Place(batch=b, index=0) for b in last.values() if b.kind == KINDS[-1])
+        sendings.append(Sending(batch=report, relation="afterany", after=after))
+    return sendings
+
+
+Group = tuple[list[str], str | None, tuple[Place, ...]]
+
+
+def _groups(
+    stages: Iterable[Record], done: Collection[str], places: Mapping[str, Place], limit: int
+) -> Iterator[Group]:
+    free: list[str] = []
+    waiting: dict[str, list[tuple[Place, str]]] = defaultdict(list)
+    for stage in stages:
+        missing = [need for need in stage["needs"] if need not in done]
+        if not missing:
+            free.append(stage["name"])
+        else:
+            (need,) = missing
+            waiting[places[need].batch.name].append((places[need], stage["name"]))
+    for chunk in _chunks(free, limit):
+        yield chunk, None, ()
+    for rows in waiting.values():
+        rows.sort(key=lambda row: row[0].index)
+        first = rows[0][0]
+        if first.batch.size > 1 and [row[0].index for row in rows] == list(range(first.batch.size)):
+            yield [name for _, name in rows], "aftercorr", (first,)
+            continue
+        by_index: dict[int, list[tuple[Place, str]]] = defaultdict(list)
+        for row in rows:
+            by_index[row[0].index].append(row)
+        for of_one in by_index.values():
+            for chunk in _chunks([name for _, name in of_one], limit):
+                yield chunk, "afterok", (of_one[0][0],)
+
+
+def _chunks(names: list[str], limit: int) -> Iterator[list[str]]:
+    for start in range(0, len(names), limit):
+        yield names[start : start + limit]

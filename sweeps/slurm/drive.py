@@ -1,0 +1,176 @@
+"""The commands on SLURM: `run` submits and returns, `follow` watches; retry, cancel, dry run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from fgrpo_bench.files import locked, read_json
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.specs import Declaration, SlurmProfile
+from sweeps import finish
+from sweeps.commands import StageCommand, stage_command
+from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
+from sweeps.plan import Plan, make_plan, plan_record
+from sweeps.slurm import scheduler, submissions
+from sweeps.slurm.arrays import arrange
+from sweeps.slurm.judge import Decision, decide
+from sweeps.slurm.scheduler import Call
+from sweeps.slurm.snapshot import code_folder, freeze_code
+from sweeps.slurm.submit import Sender
+from sweeps.slurm.tick import failed, in_hand, observe, tick
+from sweeps.text import counted
+
+SLURM_DEFAULT_ARRAY = 1001
+"""MaxArraySize where a site sets none; for a dry run where there is no SLURM to ask."""
+Say = Callable[[str], None]
+
+
+def said(text: str) -> None:
+    """To standard output, at once."""
+    print(text, flush=True)
+
+
+def run(
+    declaration: Declaration,
+    *,
+    say: Say = said,
+    call: Call = scheduler.call,
+    command: StageCommand = stage_command,
+) -> int:
+    """Freeze a sweep and its code, submit what is not done, and return; exit code 0.
+
+    What had been given up or cancelled is tried again. Raises as `sweeps.drive.run` and `tick` do.
+    """
+    absent = scheduler.missing("sbatch")
+    if absent is not None:
+        raise ValueError(absent)
+    plan, paths = make_plan(declaration), run_paths(declaration)
+    check_writable(paths)
+    with _driving(paths):
+        check_conflicts(paths, plan)
+        freeze(paths, plan, nothing_to_run=False)
+        code = freeze_code(paths.code)
+        submissions.append(paths.submissions, "allow", stages=None, code=str(code))
+    say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
+    say(f"folder {finish.shown(paths.folder)}")
+    say(f"code frozen in {finish.shown(code)}")
+    decision = tick(paths, say=say, call=call, command=command)
+    done = sum(each.state == "done" for each in decision.standings.values())
+    say(
+        f"{done} of {counted(len(decision.standings), 'stage')} done; the rest is SLURM's: "
+        f"`python -m sweeps status {paths.sweep}` shows it, `python -m sweeps follow "
+        f"{paths.sweep}` watches it and mends what breaks"
+    )
+    return 0
+
+
+def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> Decision:
+    """One tick, then what follows from it: MLflow after every change, the report at the end."""
+    decision = tick(paths, say=say, call=call)
+    done = sum(each.state == "done" for each in decision.standings.values())
+    if done > submissions.read(paths.submissions).synced:
+        if done == len(decision.standings):
+            finish.finish(paths, say)
+        else:
+            finish.sync(paths, say)
+        submissions.append(paths.submissions, "synced", done=done)
+    return decision
+
+
+def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = scheduler.call) -> int:
+    """Tick until nothing is left in SLURM's hands; 0 where all is done, else 1.
+
+    seconds: between ticks. Ending it stops no job.
+    """
+    before = ""
+    while True:
+        try:
+            decision = update(paths, say=say, call=call)
+        except BlockingIOError as error:
+            say(str(error))
+        else:
+            states = [each.state for each in decision.standings.values()]
+            now = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(sorted(states)))
+            if now != before:
+                say(now)
+            before = now
+            if not in_hand(decision):
+                for name, fate in failed(decision).items():
+                    say(f"{name}: {fate}")
+                return 0 if set(states) == {"done"} else 1
+        time.sleep(seconds)
+
+
+def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
+    """Try again what was given up, of one point or of all, with the code as it was frozen."""
+    records = read_json(paths.plan)["stages"]
+    known = sorted({record["point_id"] for record in records})
+    if point_id is not None and point_id not in known:
+        raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
+    of_point = [r for r in records if point_id in (None, r["point_id"])]
+    stages = list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]]))
+    with _driving(paths):
+        code = submissions.read(paths.submissions).code
+        submissions.append(paths.submissions, "allow", stages=stages, code=code)
+    tick(paths, say=say)
+    return 0
+
+
+def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> int:
+    """Cancel every job of the sweep; running stages save first. Nothing more is submitted until
+    `run` or `retry`."""
+    with _driving(paths):
+        submissions.append(paths.submissions, "hold")
+        history = submissions.read(paths.submissions)
+        queue = scheduler.squeue([b.name for b in history.batches.values() if not b.void], call)
+        active = [job for job in queue.values() if job.active]
+        scheduler.scancel({job.job_id.split("_")[0] for job in active}, call)
+    say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` goes on where they saved")
+    return 0
+
+
+def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list[str]:
+    """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
+
+    Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
+    numbered.
+    """
+    profile = plan.declaration.profile
+    assert isinstance(profile, SlurmProfile)
+    records = plan_record(plan)["stages"]
+    found = observe(paths, records, call, warn=said)
+    decision = decide(found.seen, now=time.time(), max_attempts=profile.max_attempts)
+    numbers: dict[str, int] = {}
+
+    def name(kind: str) -> str:
+        numbers[kind] = numbers.get(kind, 0) + 1
+        return f"{paths.sweep}-{kind}-{numbers[kind]}"
+
+    sendings = arrange(
+        decision.submit,
+        done={seen.record["name"] for seen in found.seen if seen.done},
+        places=found.history.latest,
+        limit=profile.max_array_size or _limit(call),
+        name=name,
+        now=time.time(),
+    )
+    by_name = {record["name"]: record for record in records}
+    code = code_folder(paths.code)
+    sender = Sender(paths=paths, profile=profile, code=code, records=by_name)
+    texts = []
+    for sending in sendings:
+        sending.batch.job_id = f"JOB-OF-{sending.batch.name}"
+        texts.append(sender.text(sending))
+    return texts
+
+
+def _limit(call: Call) -> int:
+    missing = scheduler.missing("scontrol")
+    return SLURM_DEFAULT_ARRAY if missing is not None else scheduler.max_array_size(call)
+
+
+def _driving(paths: RunPaths) -> AbstractContextManager[None]:
+    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
+    return locked(paths.driver_lock, wait=False, what=what)

@@ -1,0 +1,150 @@
+"""What became of each stage, and what to do about it: pure functions of what was observed.
+
+The truth comes in this order: the completion marker, squeue, sacct, what the job itself noted, the
+submissions. A stage is submitted again only where nothing of it can still run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sweeps.slurm.arrays import Record
+from sweeps.slurm.notes import UNREADY
+from sweeps.slurm.scheduler import FAILURES, NEVER, Job
+from sweeps.slurm.submissions import Place
+
+GRACE_SECONDS = 120.0
+"""How long after a job was sent, or ended in a way that SLURM may yet mend, its absence or end is
+not believed: queues, databases and file systems lag."""
+
+State = Literal["done", "active", "again", "failed", "new"]
+FATAL = ("failed", "never started", "impossible")
+"""Fates that another attempt would share: the stage's or the user's own fault."""
+FREE = ("cancelled before it began", "input incomplete")
+"""Fates that count as no attempt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """All that was observed of one stage."""
+
+    record: Record
+    done: bool
+    attempts: int
+    """Submissions since the stage was last allowed, those that never began left out."""
+    place: Place | None = None
+    """Where it was submitted last; None where it never was, or nothing of it will run."""
+    job: Job | None = None
+    """Its element as squeue, or else sacct, shows it; None where neither does."""
+    queued: bool = False
+    """Whether squeue shows it."""
+    note: Mapping[str, Any] | None = None
+    """What the element's last attempt noted; None where none began."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What became of a stage."""
+
+    state: State
+    """active: SLURM has it or may have. again: to be submitted."""
+    fate: str = ""
+    """How its last job ended, or why it waits, in words; empty where there is nothing to say."""
+    cancel: str | None = None
+    """Job id to cancel first."""
+
+
+def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
+    """now: Unix time."""
+    job, place = seen.job, seen.place
+    waits = job is not None and seen.queued and job.state == "PENDING"
+    if seen.done:
+        return Standing(state="done", cancel=job.job_id if job is not None and waits else None)
+    if place is None:
+        return Standing(state="new")
+    if place.job_id is None:
+        return Standing(state="active", fate="being submitted")
+    if job is not None and seen.queued and job.active:
+        if not (waits and job.reason in NEVER):
+            return Standing(state="active", fate=job.reason)
+        fate = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
+        return _after(fate, seen, max_attempts, cancel=job.job_id)
+    if job is None or job.active:
+        if now - place.batch.begun < GRACE_SECONDS:
+            return Standing(state="active", fate="SLURM does not show it yet")
+        return _after(_noted(seen.note) or "lost", seen, max_attempts)
+    fate = _fate(job, seen.note)
+    mends = fate in ("preempted", "node failure") or job.state == "COMPLETED"
+    if mends and job.ended is not None and now - job.ended < GRACE_SECONDS:
+        return Standing(state="active", fate=f"{fate}; SLURM may requeue it")
+    return _after(fate, seen, max_attempts)
+
+
+def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: str | None = None) -> Standing:
+    if seen.attempts <= 0:  # allowed again since, or it never began
+        return Standing(state="again", fate=fate, cancel=cancel)
+    if fate in FATAL:
+        return Standing(state="failed", fate=fate, cancel=cancel)
+    if seen.attempts - (fate in FREE) >= max_attempts:
+        return Standing(state="failed", fate=f"{fate}, after {seen.attempts} jobs", cancel=cancel)
+    return Standing(state="again", fate=fate, cancel=cancel)
+
+
+def _fate(job: Job, note: Mapping[str, Any] | None) -> str:
+    failure = FAILURES.get(job.state, "failed")
+    if failure == "cancelled":
+        return failure if note is not None else "cancelled before it began"
+    if failure != "failed":
+        return failure
+    return _noted(note) or ("never started" if note is None else "killed")
+
+
+def _noted(note: Mapping[str, Any] | None) -> str | None:
+    """The fate by the job's own word; None where it had none to say."""
+    if note is None or "outcome" not in note:
+        return None
+    if note["outcome"] == UNREADY:
+        return "input incomplete"
+    if note["outcome"] == "failed" and note["exit_code"] == -9:
+        return "killed"  # for want of memory where SLURM does not say so, or by hand
+    return "failed" if note["outcome"] == "done" else str(note["outcome"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What to do; empty lists where nothing is to be done."""
+
+    standings: Mapping[str, Standing]
+    cancel: tuple[str, ...]
+    """Job ids."""
+    submit: tuple[Record, ...]
+    """Stages whose needs are done, queued, or submitted with them."""
+    uncount: tuple[str, ...]
+    """Of these, stages whose last job was no attempt."""
+
+
+def decide(
+    observed: Iterable[Seen], *, now: float, max_attempts: int, held: bool = False
+) -> Decision:
+    """observed: in an order in which needs come first. held: nothing is submitted."""
+    standings: dict[str, Standing] = {}
+    submit: list[Record] = []
+    ready: set[str] = set()
+    for seen in observed:
+        name = seen.record["name"]
+        standing = judge(seen, now=now, max_attempts=max_attempts)
+        standings[name] = standing
+        if standing.state == "done" or (standing.state == "active" and seen.queued):
+            ready.add(name)
+        wanted = standing.state in ("new", "again") and not held
+        if wanted and ready.issuperset(seen.record["needs"]):
+            submit.append(seen.record)
+            ready.add(name)
+    return Decision(
+        standings=standings,
+        cancel=tuple(each.cancel for each in standings.values() if each.cancel is not None),
+        submit=tuple(submit),
+        uncount=tuple(r["name"] for r in submit if standings[r["name"]].fate in FREE),
+    )

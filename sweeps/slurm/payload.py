@@ -1,0 +1,145 @@
+"""What a job runs: the command of one stage as a child, and what the scheduler must be told after.
+
+It is pickled, so it holds strings only; all state is in the stage's folder. submitit passes over
+SIGTERM and answers USR2 itself, so both handlers are replaced while the child runs: either one
+tells the child to save and stop. A stage that stopped (exit code 75) is requeued here, once, unless
+SIGTERM says that SLURM is already ending the job, to requeue it or because it was cancelled.
+
+Each attempt claims the next number by making its log file, which only one process can, and notes
+its job and its end beside it; whoever reconciles later reads those, not the scheduler's word alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from submitit.helpers import Checkpointable
+
+from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stage import EXIT_CONTINUE, is_done
+from sweeps.ledger import explain, outcome
+from sweeps.slurm.notes import IDLE_STOPS, UNREADY, claim, end, idle
+
+REQUEUE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload(Checkpointable):
+    """One stage as a job; paths are absolute."""
+
+    folder: str
+    """The stage's folder."""
+    needs: tuple[str, ...]
+    """Folders of the stages that must be done first."""
+    command: tuple[str, ...]
+    cwd: str
+    environment: tuple[tuple[str, str], ...]
+    """What the stage needs beyond the job's own environment."""
+
+    def __call__(self) -> str:
+        """Run the stage; returns where its marker stands, ends the process where it stopped, raises
+        RuntimeError where it failed."""
+        stage = StagePaths(Path(self.folder))
+        if is_marked(stage):
+            return "already done"
+        number, log = claim(stage)
+        note: dict[str, Any] = {"attempt": number, "job_id": job_id(), "node": socket.gethostname()}
+        note |= {"restarts": restarts(), "begun": now()}
+        write_json(stage.attempt(number), note)
+        with os.fdopen(log, "wb") as output:
+            for need in self.needs:
+                if not is_marked(StagePaths(Path(need))):
+                    output.write(f"not started: {need} is not complete\n".encode())
+                    end(stage, note, exit_code=EXIT_CONTINUE, how=UNREADY)
+                    raise RuntimeError(f"{need} is not complete, so {self.folder} cannot start")
+            exit_code, told = self._run(output)
+        end(stage, note, exit_code=exit_code, how=outcome(exit_code, marked=is_marked(stage)))
+        if note["outcome"] == "done":
+            return "done"
+        said = f"{self.folder} {explain(exit_code)}; see {stage.log(number)}"
+        if note["outcome"] == "stopped":
+            if signal.SIGTERM in told:
+                print(f"{said}; SLURM is ending this job", flush=True)
+            elif idle(stage, number):
+                raise RuntimeError(f"{said}; it stopped {IDLE_STOPS} times at the same step")
+            else:
+                requeue()
+            sys.exit(EXIT_CONTINUE)
+        raise RuntimeError(said)
+
+    def _run(self, output: Any) -> tuple[int, set[int]]:
+        """The child's exit code, and the signals that came meanwhile."""
+        told: set[int] = set()
+        child: subprocess.Popen[bytes] | None = None
+
+        def tell(signum: int, _frame: object) -> None:
+            told.add(signum)
+            print(f"{signal.Signals(signum).name}: the stage is told to save", flush=True)
+            if child is not None:
+                child.send_signal(signal.SIGTERM)
+
+        for signum in (signal.SIGTERM, signal.SIGUSR2):
+            signal.signal(signum, tell)
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
+        child = subprocess.Popen(
+            self.command,
+            cwd=self.cwd,
+            env=dict(os.environ) | dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        if told:  # a signal between the handlers and the child
+            child.send_signal(signal.SIGTERM)
+        return child.wait(), told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Checkpointable):
+    """The last job of a sweep: writes the report on whatever is done; paths are absolute."""
+
+    command: tuple[str, ...]
+    cwd: str
+    environment: tuple[tuple[str, str], ...]
+
+    def __call__(self) -> str:
+        """Run the command; CalledProcessError where it failed."""
+        environment = dict(os.environ) | dict(self.environment)
+        subprocess.run(self.command, cwd=self.cwd, env=environment, check=True)
+        return "done"
+
+
+def is_marked(stage: StagePaths) -> bool:
+    """Whether the marker covers what the stage's spec, as it stands now, asks for."""
+    spec = read_json(stage.spec)
+    return is_done(stage, fingerprint=spec["fingerprint"], target=spec["target"])
+
+
+def job_id(environment: Mapping[str, str] = os.environ) -> str | None:
+    """This job's id as squeue shows it, e.g. `12_3`; None outside a job."""
+    array = environment.get("SLURM_ARRAY_JOB_ID")
+    if array is not None:
+        return f"{array}_{environment['SLURM_ARRAY_TASK_ID']}"
+    return environment.get("SLURM_JOB_ID")
+
+
+def restarts() -> int:
+    """How often SLURM has requeued this job."""
+    return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+
+
+def requeue(command: Sequence[str] = ("scontrol", "requeue")) -> None:
+    """Ask SLURM to run this job again; where it refuses, whoever reconciles submits it again."""
+    done = subprocess.run(
+        [*command, str(job_id())], capture_output=True, text=True, timeout=REQUEUE_SECONDS
+    )
+    print(f"requeue: exit code {done.returncode} {done.stderr.strip()}", flush=True)

@@ -1,0 +1,88 @@
+"""`status` on SLURM: the files' word on progress beside the scheduler's on jobs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths
+from sweeps import status
+from sweeps.slurm import scheduler
+from sweeps.slurm.judge import Seen, judge
+from sweeps.slurm.scheduler import Call
+from sweeps.slurm.tick import frozen_profile, observe
+from sweeps.text import counted, table
+
+
+def report(
+    paths: RunPaths, *, warn: Callable[[str], None], call: Call = scheduler.call
+) -> dict[str, Any]:
+    """What `sweeps.status.report` gives, with job_id, node, elapsed and reason at every stage and
+    its state by the scheduler's word; where SLURM cannot be asked, the files' word with a warning.
+    """
+    found = status.report(paths)
+    limit = frozen_profile(paths).max_attempts
+    records = read_json(paths.plan)["stages"]
+    try:
+        seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
+    except ValueError as error:
+        warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
+        seen = {}
+    for point in found["points"]:
+        for stage in point["stages"]:
+            one = seen.get(stage["name"])
+            stage |= _of_slurm(one, limit) if one is not None else {}
+    stages = [stage for point in found["points"] for stage in point["stages"]]
+    return found | {"stages": dict(Counter(stage["state"] for stage in stages))}
+
+
+def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
+    standing = judge(seen, now=time.time(), max_attempts=max_attempts)
+    job, place = seen.job, seen.place
+    state: str = standing.state
+    if state == "active":
+        state = job.state.lower() if job is not None and seen.queued else "pending"
+    return {
+        "state": {"new": "waiting", "again": "ended"}.get(state, state),
+        "attempts": seen.attempts,
+        "job_id": place.job_id if place is not None else None,
+        "node": (job.node if job is not None else "") or (seen.note or {}).get("node", ""),
+        "elapsed": job.elapsed if job is not None else "",
+        "reason": standing.fate,
+    }
+
+
+def render(found: Mapping[str, Any]) -> str:
+    """A row a stage that is at work, waits for a reason or failed; a count of the others."""
+    header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step", "reward"]
+    rows = [
+        [
+            point["point_id"],
+            stage["kind"],
+            stage["state"],
+            stage.get("job_id") or "",
+            stage.get("node") or "",
+            stage.get("elapsed") or "",
+            str(stage["attempts"] or ""),
+            f"{stage['step']}/{stage['of']}" if stage.get("of") else "",
+            "" if stage.get("reward") is None else f"{stage['reward']:.3f}",
+            stage.get("reason") or "",
+        ]
+        for point in found["points"]
+        for stage in point["stages"]
+    ]
+    counts = ", ".join(f"{count} {state}" for state, count in found["stages"].items())
+    return "\n".join(
+        [
+            f"{found['sweep']}  experiment={found['experiment']}  version={found['version']}",
+            f"{found['folder']}",
+            "",
+            table([*header, "why"], rows),
+            "",
+            f"{found['points_done']} of {counted(found['points_total'], 'point')} done; "
+            f"stages: {counts}",
+        ]
+    )

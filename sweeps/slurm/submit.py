@@ -1,0 +1,181 @@
+"""Sending batches through submitit, and showing what would be sent.
+
+Every batch is noted before it is sent and after. Where SLURM refuses one, those sent with it are
+taken back, so that a sweep is submitted whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from submitit import SlurmExecutor
+from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.specs import SlurmProfile
+from sweeps.commands import StageCommand, stage_command, stage_environment
+from sweeps.slurm import scheduler, submissions
+from sweeps.slurm.arrays import Record, Sending
+from sweeps.slurm.payload import Payload, Report
+from sweeps.slurm.submissions import REPORT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sender:
+    """What every batch of a sweep has in common."""
+
+    paths: RunPaths
+    profile: SlurmProfile
+    code: Path
+    """Folder of the frozen code."""
+    records: Mapping[str, Record]
+    """All stages by name."""
+    command: StageCommand = stage_command
+
+    def payloads(self, sending: Sending) -> list[Callable[[], str]]:
+        """What each element runs."""
+        variables = stage_environment(self.profile, {}) | {"PYTHONPATH": str(self.code)}
+        cwd, environment = str(self.code), tuple(sorted(variables.items()))
+        if sending.batch.kind == REPORT:
+            command = self._own(["", "-m", "sweeps.slurm.last", str(self.paths.folder)])
+            return [Report(command=command, cwd=cwd, environment=environment)]
+        payloads: list[Callable[[], str]] = []
+        for name in sending.batch.stages:
+            record = self.records[name]
+            folder = self.paths.folder / name
+            payloads.append(
+                Payload(
+                    folder=str(folder),
+                    needs=tuple(str(self.paths.folder / need) for need in record["needs"]),
+                    command=self._own(self.command(record["kind"], folder, self.profile)),
+                    cwd=cwd,
+                    environment=environment,
+                )
+            )
+        return payloads
+
+    def executor(self, sending: Sending) -> SlurmExecutor:
+        """submitit's executor with every parameter of the batch."""
+        profile, code = self.profile, shlex.quote(str(self.code))
+        executor = Executor(
+            folder=str(self.paths.batch(sending.batch.name)),
+            max_num_timeout=0,
+            python=shlex.quote(self._python()),
+        )
+        extra: dict[str, object] = {"requeue": True, "kill-on-invalid-dep": "yes"}
+        extra |= {key: value or True for key, value in profile.additional_parameters.items()}
+        executor.update_parameters(
+            **_given(
+                job_name=sending.batch.name,
+                partition=profile.partition,
+                account=profile.account,
+                qos=profile.qos,
+                constraint=profile.constraint,
+                exclude=profile.exclude,
+                nodes=profile.nodes,
+                ntasks_per_node=1,
+                gpus_per_node=None if sending.batch.kind == REPORT else profile.gpus_per_node,
+                cpus_per_task=profile.cpus_per_task,
+                mem=None if profile.mem_gb is None else f"{round(profile.mem_gb * 1024)}MB",
+                time=profile.time_minutes,
+                signal_delay_s=profile.signal_seconds,
+                dependency=sending.dependency(),
+                array_parallelism=max(1, profile.max_parallel // sending.share),
+                setup=[*profile.setup, f"cd {code} || exit 1", f"export PYTHONPATH={code}"],
+                srun_args=["--nodes=1", "--ntasks=1", f"--cpus-per-task={profile.cpus_per_task}"],
+                stderr_to_stdout=True,
+                additional_parameters=extra,
+            )
+        )
+        return executor
+
+    def text(self, sending: Sending) -> str:
+        """The sbatch file of a batch, to the letter."""
+        executor = self.executor(sending)
+        if sending.batch.size > 1:
+            executor.parameters["map_count"] = sending.batch.size
+        return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
+
+    def _python(self) -> str:
+        return self.profile.python or sys.executable
+
+    def _own(self, command: Sequence[str]) -> tuple[str, ...]:
+        return (self._python(), *command[1:])
+
+
+class Executor(SlurmExecutor):
+    """submitit's, which can also be asked for its file where there is no SLURM."""
+
+    @classmethod
+    def affinity(cls) -> int:
+        """Usable anywhere; whether SLURM is there shows when something is sent."""
+        return 2
+
+
+def _given(**parameters: object) -> dict[str, object]:
+    return {key: value for key, value in parameters.items() if value is not None}
+
+
+def batch_name(sweep: str, kind: str) -> str:
+    """A job name that no other batch ever had, e.g. smoke-train-1f0c66a2b9."""
+    return f"{sweep}-{kind}-{uuid.uuid4().hex[:10]}"
+
+
+def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> None:
+    """Submit batches in order.
+
+    Raises ValueError with SLURM's own words where it refuses one; those sent before it are then
+    cancelled. A dead driver leaves intents that `sweeps.slurm.tick` resolves.
+    """
+    ledger = sender.paths.submissions
+    sent: list[Sending] = []
+    for sending in sendings:
+        batch = sending.batch
+        submissions.append(
+            ledger,
+            "intent",
+            batch=batch.name,
+            kind=batch.kind,
+            stages=list(batch.stages),
+            time=batch.begun,
+        )
+        sent.append(sending)
+        try:
+            batch.job_id = _sbatch(sender, sending)
+        except ValueError as error:
+            _take_back(sender, sent, call)
+            raise ValueError(
+                f"SLURM refused the {batch.kind} jobs of this sweep, so nothing of it was left in "
+                f"the queue; it said: {error}"
+            ) from error
+        submissions.append(ledger, "submitted", batch=batch.name, job_id=batch.job_id)
+
+
+def _sbatch(sender: Sender, sending: Sending) -> str:
+    absent = scheduler.missing("sbatch")
+    if absent is not None:
+        raise ValueError(absent)
+    try:
+        jobs = sender.executor(sending).submit_array(sender.payloads(sending))
+    except (FailedJobError, FailedSubmissionError) as error:
+        raise ValueError(str(error).strip()) from error
+    return str(jobs[0].job_id).split("_")[0]
+
+
+def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) -> None:
+    """Also what an sbatch submitted that then said it had failed, found by its name."""
+    names = [sending.batch.name for sending in sent]
+    found = {job.job_id.split("_")[0] for job in scheduler.squeue(names, call).values()}
+    scheduler.scancel(found, call)
+    for name in names:
+        submissions.append(
+            sender.paths.submissions,
+            "void",
+            batch=name,
+            why="a batch of the same sweep was refused",
+        )

@@ -1,0 +1,126 @@
+"""What became of a stage and what to do, as a table of cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sweeps.slurm.judge import GRACE_SECONDS, Seen, Standing, decide, judge
+from sweeps.slurm.scheduler import Job
+from sweeps.slurm.submissions import Batch, Place
+
+NOW = 1_000_000.0
+OLD = NOW - 10 * GRACE_SECONDS
+
+
+def seen(
+    state: str | None = None,
+    *,
+    name: str = "p",
+    needs: tuple[str, ...] = (),
+    queued: bool = True,
+    done: bool = False,
+    attempts: int = 1,
+    reason: str = "",
+    ended: float | None = OLD,
+    begun: float = OLD,
+    note: dict[str, Any] | None = None,
+    sent: bool = True,
+    job_id: str | None = "12",
+) -> Seen:
+    batch = Batch(name="b", kind="train", stages=(name,), begun=begun, job_id=job_id)
+    job = None
+    if state is not None:
+        job = Job(job_id="12", name="b", state=state, reason=reason, ended=ended)
+    return Seen(
+        record={"name": name, "kind": "train", "needs": needs},
+        done=done,
+        attempts=attempts,
+        place=Place(batch=batch, index=0) if sent else None,
+        job=job,
+        queued=queued and job is not None,
+        note=note,
+    )
+
+
+FAILED = {"outcome": "failed", "exit_code": 1}
+STOPPED = {"outcome": "stopped", "exit_code": 75}
+CASES = [
+    ("the marker stands", seen(done=True), "done", "", None),
+    ("marked, but its job waits", seen("PENDING", done=True), "done", "", "12"),
+    ("marked, and its job ends", seen("COMPLETING", done=True), "done", "", None),
+    ("never sent", seen(sent=False, attempts=0), "new", "", None),
+    ("intent without a job", seen(job_id=None), "active", "being submitted", None),
+    ("it waits", seen("PENDING", reason="Priority"), "active", "Priority", None),
+    ("it is held by hand", seen("PENDING", reason="JobHeldUser"), "active", "JobHeldUser", None),
+    ("it runs", seen("RUNNING"), "active", "", None),
+    ("it is suspended", seen("SUSPENDED"), "active", "", None),
+    ("it is requeued", seen("REQUEUED"), "active", "", None),
+    ("its input failed", seen("PENDING", reason="DependencyNeverSatisfied"), "again", None, "12"),
+    ("no launch", seen("PENDING", reason="launch failed requeued held"), "again", None, "12"),
+    ("no node fits", seen("PENDING", reason="BadConstraints"), "failed", "impossible", "12"),
+    ("just sent", seen(begun=NOW - 5), "active", "SLURM does not show it yet", None),
+    ("gone", seen(), "again", "lost", None),
+    ("gone, but it said why", seen(note=FAILED), "failed", "failed", None),
+    ("running says only accounting", seen("RUNNING", queued=False), "again", "lost", None),
+    ("just preempted", seen("PREEMPTED", ended=NOW - 5), "active", None, None),
+    ("preempted for good", seen("PREEMPTED", queued=False), "again", "preempted", None),
+    ("its node just failed", seen("NODE_FAIL", ended=NOW - 5), "active", None, None),
+    ("its node failed", seen("NODE_FAIL"), "again", "node failure", None),
+    ("timed out", seen("TIMEOUT"), "again", "timed out", None),
+    ("out of memory", seen("OUT_OF_MEMORY", note=FAILED), "again", "out of memory", None),
+    ("out of memory thrice", seen("OUT_OF_MEMORY", attempts=3), "failed", None, None),
+    ("cancelled at work", seen("CANCELLED", note=STOPPED), "again", "cancelled", None),
+    ("cancelled in the queue", seen("CANCELLED", attempts=3), "again", None, None),
+    ("stopped, not requeued", seen("FAILED", note=STOPPED), "again", "stopped", None),
+    ("its input was missing", seen("FAILED", note={"outcome": "unready"}), "again", None, None),
+    ("its own fault", seen("FAILED", note=FAILED), "failed", "failed", None),
+    ("allowed since", seen("FAILED", note=FAILED, attempts=0), "again", "failed", None),
+    ("it never began", seen("FAILED"), "failed", "never started", None),
+    ("killed without a word", seen("FAILED", note={"attempt": 1}), "again", "killed", None),
+    ("killed", seen("FAILED", note=FAILED | {"exit_code": -9}), "again", "killed", None),
+    ("marker on its way", seen("COMPLETED", ended=NOW - 5, note=FAILED), "active", None, None),
+    ("no marker", seen("COMPLETED", note={"outcome": "done"}), "failed", "failed", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "one", "state", "fate", "cancel"), CASES, ids=lambda v: str(v)[:30]
+)
+def test_every_fate_has_one_consequence(
+    case: str, one: Seen, state: str, fate: str | None, cancel: str | None
+) -> None:
+    standing = judge(one, now=NOW, max_attempts=3)
+    assert (standing.state, standing.cancel) == (state, cancel), case
+    assert fate in (None, standing.fate)
+
+
+def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up() -> None:
+    need = seen(name="need", sent=False, attempts=0)
+    gone = seen("FAILED", name="gone", note=FAILED)
+    settling = seen(name="settling", begun=NOW - 5)
+    stages = [need, gone, settling]
+    stages += [
+        seen(name=f"after-{each.record['name']}", needs=(each.record["name"],), sent=False)
+        for each in (need, gone, settling)
+    ]
+    decision = decide(stages, now=NOW, max_attempts=3)
+    assert [record["name"] for record in decision.submit] == ["need", "after-need"]
+    held = decide(stages, now=NOW, max_attempts=3, held=True)
+    assert (held.submit, held.standings) == ((), decision.standings)
+
+
+def test_jobs_that_wait_in_vain_are_cancelled_before_others_are_sent() -> None:
+    train = seen("TIMEOUT", name="train")
+    waits = seen("PENDING", name="eval", needs=("train",), reason="DependencyNeverSatisfied")
+    decision = decide([train, waits], now=NOW, max_attempts=3)
+    assert decision.cancel == ("12",)
+    assert [record["name"] for record in decision.submit] == ["train", "eval"]
+
+
+def test_what_never_began_is_no_attempt() -> None:
+    one = seen("CANCELLED", name="a", attempts=2)
+    decision = decide([one], now=NOW, max_attempts=3)
+    assert decision.uncount == ("a",)
+    assert decision.standings["a"] == Standing(state="again", fate="cancelled before it began")

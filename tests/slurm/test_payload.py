@@ -1,0 +1,199 @@
+"""A job's payload as a process of its own: signals, exit codes, requeues and fencing."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stage import run_stage
+from sweeps.commands import REPOSITORY
+from sweeps.slurm.notes import attempts, claim, idle
+from sweeps.slurm.payload import Payload
+
+SPEC = {"fingerprint": "ff", "target": {}}
+RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> StagePaths:
+    paths = StagePaths(tmp_path / "point")
+    write_json(paths.spec, SPEC)
+    return paths
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> dict[str, str]:
+    """The environment of a job, with an scontrol that notes what it is told."""
+    program = tmp_path / "bin" / "scontrol"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/scontrol\n')
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    return {"PATH": path, "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3"}
+
+
+def start(
+    stage: StagePaths, command: list[str], slurm: dict[str, str], *needs: str, **settings: str
+) -> subprocess.Popen[str]:
+    payload = Payload(
+        folder=str(stage.folder),
+        needs=needs,
+        command=tuple(command),
+        cwd=str(REPOSITORY),
+        environment=tuple(settings.items()),
+    )
+    file = stage.folder.parent / "payload.pkl"
+    file.write_bytes(pickle.dumps(payload))
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(file)],
+        cwd=REPOSITORY,
+        env=os.environ | slurm,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def fake(stage: StagePaths) -> list[str]:
+    return [sys.executable, "-m", "tests.support.fake_stage", str(stage.folder)]
+
+
+def note(stage: StagePaths) -> dict[str, Any]:
+    return attempts(stage)[-1]
+
+
+def requeued(stage: StagePaths) -> list[str]:
+    told = stage.folder.parent / "scontrol"
+    return told.read_text().splitlines() if told.exists() else []
+
+
+def wait_for_step(stage: StagePaths) -> None:
+    deadline = time.monotonic() + 30
+    while not (stage.folder / "steps.jsonl").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_stage_is_run_with_its_log_and_noted(stage: StagePaths, slurm: dict[str, str]) -> None:
+    job = start(stage, fake(stage), slurm, FAKE_STEPS="3", FAKE_HOLD="/none")
+    out, errors = job.communicate(timeout=30)
+    assert (job.returncode, out) == (0, "done\n"), errors
+    assert "done in" in stage.log(1).read_text()
+    assert {"job_id": "12_3", "attempt": 1, "outcome": "done", "step": 3}.items() <= note(
+        stage
+    ).items()
+
+
+def test_where_the_marker_stands_nothing_is_started(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    write_json(stage.done, SPEC)
+    job = start(stage, ["/no/such/program"], slurm)
+    assert job.communicate(timeout=30)[0] == "already done\n"
+    assert job.returncode == 0
+    assert attempts(stage) == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGUSR2, signal.SIGTERM])
+def test_either_signal_saves_and_only_the_warning_requeues(
+    stage: StagePaths, slurm: dict[str, str], signum: signal.Signals
+) -> None:
+    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
+    wait_for_step(stage)
+    job.send_signal(signum)
+    job.communicate(timeout=30)
+    assert job.returncode == 75
+    assert note(stage)["outcome"] == "stopped"
+    assert (stage.folder / "saved.json").exists()
+    assert requeued(stage) == (["requeue 12_3"] if signum == signal.SIGUSR2 else [])
+
+
+def test_both_signals_requeue_nothing_because_slurm_is_at_it(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.3")
+    wait_for_step(stage)
+    job.send_signal(signal.SIGUSR2)
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=30)
+    assert job.returncode == 75
+    assert requeued(stage) == []
+
+
+def test_a_stage_that_stops_itself_at_one_step_for_ever_is_not_requeued_for_ever(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    for turn in range(1, 4):
+        job = start(stage, [sys.executable, "-c", "import sys; sys.exit(75)"], slurm)
+        _, errors = job.communicate(timeout=30)
+        assert job.returncode == (1 if turn == 3 else 75)
+    assert "stopped 3 times at the same step" in errors
+    assert idle(stage, 3)
+    assert requeued(stage) == ["requeue 12_3"] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("raise SystemExit(0)", "ended with 0 but left no completion marker"),
+        ("raise SystemExit(3)", "ended with exit code 3"),
+        ("import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL"),
+    ],
+)
+def test_every_other_end_is_a_failure(
+    stage: StagePaths, slurm: dict[str, str], code: str, words: str
+) -> None:
+    job = start(stage, [sys.executable, "-c", code], slurm)
+    _, errors = job.communicate(timeout=30)
+    assert job.returncode == 1
+    assert words in errors
+    assert note(stage)["outcome"] == "failed"
+    assert requeued(stage) == []
+
+
+def test_a_stage_whose_input_is_incomplete_is_not_started(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    need = StagePaths(stage.folder.parent / "need")
+    write_json(need.spec, SPEC)
+    job = start(stage, fake(stage), slurm, str(need.folder))
+    _, errors = job.communicate(timeout=30)
+    assert job.returncode == 1
+    assert "need is not complete" in errors
+    assert note(stage)["outcome"] == "unready"
+    assert not (stage.folder / "steps.jsonl").exists()
+
+
+def test_two_attempts_never_get_one_number(stage: StagePaths) -> None:
+    claimed = [claim(stage) for _ in range(3)]
+    assert [number for number, _ in claimed] == [1, 2, 3]
+    for _, handle in claimed:
+        os.close(handle)
+
+
+def test_an_older_attempt_that_wakes_up_marks_nothing(
+    stage: StagePaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(spec: object, run: object) -> dict[str, Any]:
+        write_json(stage.owner, {"token": "newer", "pid": 7, "host": "n2", "since": "noon"})
+        return {}
+
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        assert run_stage(stage, work) == 1
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), handlers, strict=True):
+            signal.signal(number, handler)
+    assert "process 7 on n2 began this stage at noon" in capsys.readouterr().err
+    assert not stage.done.exists()
+    assert read_json(stage.owner)["token"] == "newer"

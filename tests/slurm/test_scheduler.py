@@ -1,0 +1,113 @@
+"""What SLURM's programs print, as canned text, and what is asked of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from sweeps.slurm import scheduler
+from sweeps.slurm.scheduler import FAILURES, NEVER, elements, parse
+
+SQUEUE = """\
+41|smoke-train-1f|PENDING||0:00|N/A|DependencyNeverSatisfied
+42_0|smoke-train-2a|RUNNING|n[1-2]|1-02:03:04|2026-11-22T10:00:00|None
+42_1|smoke-train-2a|PENDING||0:00|N/A|launch failed requeued held
+42_2|smoke-train-2a|SUSPENDED|n3|0:10|N/A|None
+42_3|smoke-train-2a|COMPLETING|n3|0:10|2026-11-21T10:00:00|NonZeroExitCode
+42_4|smoke-train-2a|PREEMPTED|n3|0:10|2026-11-21T10:00:00|None
+43_[5-7%2]|smoke-train-2a|PENDING||0:00|N/A|ReqNodeNotAvail, UnavailableNodes:n[1|2]
+"""
+SACCT = """\
+42_0|smoke-train-2a|OUT_OF_MEMORY|n1|00:00:09|2026-11-21T10:00:00|None
+42_1|smoke-train-2a|NODE_FAIL|n1|00:00:09|2026-11-21T10:00:00|None
+42_2|smoke-train-2a|CANCELLED by 0|None assigned|00:00:00|2026-11-21T10:00:00|Dependency
+42_3|smoke-train-2a|TIMEOUT|n1|00:00:09|2026-11-21T10:00:00|None
+42_4|smoke-train-2a|REQUEUED|n1|00:00:09|Unknown|None
+42_[5-6,9%8]|smoke-train-2a|PENDING|None assigned|00:00:00|Unknown|None
+"""
+
+
+def test_squeue_tells_state_node_and_reason_of_every_element() -> None:
+    jobs = parse(SQUEUE)
+    assert list(jobs) == ["41", "42_0", "42_1", "42_2", "42_3", "42_4", "43_5", "43_6", "43_7"]
+    assert jobs["41"].reason in NEVER and jobs["42_1"].reason in NEVER
+    running = jobs["42_0"]
+    assert (running.state, running.node, running.elapsed) == ("RUNNING", "n[1-2]", "1-02:03:04")
+    assert (running.reason, running.ended) == ("", None)
+    assert [job_id for job_id, job in jobs.items() if not job.active] == ["42_4"]
+    assert jobs["42_4"].ended == datetime(2026, 11, 21, 10).timestamp()
+    assert jobs["43_7"].reason == "ReqNodeNotAvail, UnavailableNodes:n[1|2]"
+
+
+def test_sacct_tells_how_jobs_ended() -> None:
+    jobs = parse(SACCT)
+    ended = {job_id: FAILURES[job.state] for job_id, job in jobs.items() if not job.active}
+    assert ended == {
+        "42_0": "out of memory",
+        "42_1": "node failure",
+        "42_2": "cancelled",
+        "42_3": "timed out",
+    }
+    assert jobs["42_4"].active and jobs["42_9"].active
+    assert jobs["42_2"].node == ""
+
+
+@pytest.mark.parametrize(
+    ("row", "ids"),
+    [
+        ("7", ["7"]),
+        ("7_3", ["7_3"]),
+        ("7_[0-2]", ["7_0", "7_1", "7_2"]),
+        ("7_[0-4:2,9%3]", ["7_0", "7_2", "7_4", "7_9"]),
+    ],
+)
+def test_array_ranges_are_spelled_out(row: str, ids: list[str]) -> None:
+    assert list(elements(row)) == ids
+
+
+def test_all_names_are_asked_for_in_one_call_and_no_names_in_none() -> None:
+    asked: list[list[str]] = []
+
+    def call(command: list[str]) -> str:
+        asked.append(command)
+        return ""
+
+    assert scheduler.squeue(["b", "a"], call) == scheduler.squeue([], call) == {}
+    assert scheduler.sacct([], call) == scheduler.sacct(["a"], call) == {}
+    scheduler.scancel([], call)
+    assert [command[0] for command in asked] == ["squeue", "sacct"]
+    assert "--name=a,b" in asked[0]
+
+
+def test_the_site_names_its_largest_array() -> None:
+    said = "MailProg                = /bin/mail\nMaxArraySize            = 1001\nMaxJobCount = 5\n"
+    assert scheduler.max_array_size(lambda command: said) == 1001
+    with pytest.raises(ValueError, match=r"set profile\.max_array_size"):
+        scheduler.max_array_size(lambda command: "")
+
+
+def test_cancelling_what_is_gone_is_no_error_but_other_refusals_are() -> None:
+    def refused(words: str) -> scheduler.Call:
+        def call(command: list[str]) -> str:
+            raise ValueError(words)
+
+        return call
+
+    scheduler.scancel(["7"], refused("scancel: error: Kill job error on job id 7: Invalid job id"))
+    with pytest.raises(ValueError, match="Access/permission denied"):
+        scheduler.scancel(["7"], refused("scancel: error: Access/permission denied"))
+
+
+def test_errors_are_in_the_schedulers_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=r"no `squeue` in PATH; log in .* or use profile=local"):
+        scheduler.squeue(["a"])
+    program = tmp_path / "squeue"
+    program.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(ValueError, match="refused by SLURM: slurm_load_jobs error: Unable to con"):
+        scheduler.squeue(["a"])

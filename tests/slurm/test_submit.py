@@ -1,0 +1,73 @@
+"""What would be sent, to the letter, and what is said where nothing can be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench import config
+from sweeps.cli import main
+from sweeps.freeze import run_paths
+from sweeps.plan import make_plan
+from sweeps.slurm import drive
+from sweeps.slurm.snapshot import code_folder
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "sbatch.txt"
+CHOSEN = [
+    "profile=slurm",
+    "profile.partition=gpu",
+    "profile.account=lab",
+    "profile.qos=long",
+    "profile.constraint=a100",
+    "profile.exclude='n[1-2]'",
+    "profile.gpus_per_node=1",
+    "profile.device=cuda",
+    "profile.setup=[module load cuda]",
+    "profile.max_parallel=8",
+    "profile.max_array_size=100",
+    "+profile.additional_parameters.reservation=spring",
+    "sweep.grid.seed=[11,12]",
+]
+
+
+@pytest.fixture
+def no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.symlink_to("/usr/bin/git")
+    monkeypatch.setenv("PATH", str(git.parent))
+
+
+@pytest.mark.usefixtures("no_slurm")
+def test_a_dry_run_prints_the_files_and_writes_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    plan = make_plan(config.load("smoke", [f"run_root='{root}'", *CHOSEN]))
+    paths = run_paths(plan.declaration)
+    said = "\n".join(drive.dry_run(plan, paths))
+    said = said.replace(str(code_folder(paths.code)), "CODE").replace(str(root), "ROOT")
+    assert said.replace(sys.executable, "PYTHON") == GOLDEN.read_text()
+    assert not root.exists()
+
+
+@pytest.mark.usefixtures("no_slurm")
+def test_without_slurm_a_run_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "runs"
+    assert main(["run", "smoke", "profile=slurm", f"run_root={root}"]) == 2
+    assert "there is no `sbatch` in PATH; log in to a machine" in capsys.readouterr().err
+    assert not root.exists()
+
+
+def test_the_commands_for_slurm_refuse_a_sweep_of_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sweeps.freeze import freeze
+
+    plan = make_plan(config.load("smoke", [f"run_root='{tmp_path}'"]))
+    freeze(run_paths(plan.declaration), plan, nothing_to_run=False)
+    for command in ("tick", "follow", "retry"):
+        assert main([command, "smoke", f"run_root={tmp_path}"]) == 2
+        assert "was last run with profile=local" in capsys.readouterr().err

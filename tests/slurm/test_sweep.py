@@ -1,0 +1,180 @@
+"""A real small sweep on a real SLURM: whole, with faults, and with drivers that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps.cli import main
+from sweeps.commands import REPOSITORY
+from sweeps.freeze import run_paths
+from sweeps.slurm import drive, submissions, tick
+from sweeps.slurm.judge import Decision
+from sweeps.slurm.notes import attempts
+from tests.slurm.cluster import Cluster
+from tests.slurm.config import NODES
+from tests.support.stages import TINY
+
+SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.5", "profile.time_minutes=5"]
+
+
+@pytest.fixture(autouse=True)
+def controller(cluster: Cluster) -> Cluster:
+    return cluster
+
+
+def sweep(root: Path, *overrides: str) -> RunPaths:
+    """Submit the shipped `smoke` sweep, made small."""
+    declaration = config.load("smoke", [f"run_root='{root}'", *TINY, *SLURM, *overrides])
+    assert drive.run(declaration) == 0
+    return run_paths(declaration)
+
+
+def until(paths: RunPaths, ended: Callable[[Decision], bool], *, patience: float = 120) -> Decision:
+    """Tick until a condition holds."""
+    deadline = time.monotonic() + patience
+    while True:
+        decision = tick.tick(paths, say=print)
+        if ended(decision):
+            return decision
+        assert time.monotonic() < deadline, decision.standings
+        time.sleep(0.5)
+
+
+def all_done(decision: Decision) -> bool:
+    return {each.state for each in decision.standings.values()} == {"done"}
+
+
+def check_once(paths: RunPaths) -> None:
+    """Every stage was begun by one job, once."""
+    notes = {
+        stage["name"]: attempts(StagePaths(paths.folder / stage["name"]))
+        for stage in read_json(paths.plan)["stages"]
+    }
+    assert {name: len(of) for name, of in notes.items()} == dict.fromkeys(notes, 1), notes
+
+
+def test_a_sweep_runs_to_its_report_with_no_driver(tmp_path: Path) -> None:
+    paths = sweep(tmp_path)
+    deadline = time.monotonic() + 120
+    while not (paths.report / "report.md").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    decision = tick.tick(paths, say=print)
+    assert all_done(decision)
+    check_once(paths)
+
+
+def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Cluster) -> None:
+    """The checkout's own copy is edited into something that cannot run."""
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(checkout)], check=True)
+    root = tmp_path / "runs"
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
+    command = [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{root}'", *TINY, *SLURM]
+    subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": ""}, check=True)
+    (checkout / "fgrpo_bench" / "training" / "__main__.py").write_text("raise SystemExit(9)\n")
+    paths = run_paths(config.load("smoke", [f"run_root='{root}'", *TINY, *SLURM]))
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=resume")
+    until(paths, all_done)
+    check_once(paths)
+
+
+def test_an_array_larger_than_the_sites_limit_is_cut(tmp_path: Path, cluster: Cluster) -> None:
+    with cluster.changed(max_array_size=2):
+        paths = sweep(tmp_path, "sweep.grid.focal_gamma=[0.0,0.5,1.0]")
+        until(paths, all_done)
+    batches = submissions.read(paths.submissions).batches.values()
+    assert [b.size for b in batches if b.kind == "train"] == [2, 1]
+    check_once(paths)
+
+
+@pytest.mark.parametrize("kind", ["warmup", "train", "report"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_driver_killed_around_sbatch_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    append = submissions.append
+
+    def dying(path: Path, event: str, **facts: object) -> None:
+        if event == "submitted" and moment == "after" and f"-{kind}-" in str(facts["batch"]):
+            raise Killed
+        append(path, event, **facts)
+        if event == "intent" and moment == "before" and facts["kind"] == kind:
+            raise Killed
+
+    monkeypatch.setattr(submissions, "append", dying)
+    monkeypatch.setattr(tick, "ORPHAN_SECONDS", 3.0)
+    with pytest.raises(Killed):
+        sweep(tmp_path)
+    monkeypatch.setattr(submissions, "append", append)
+    paths = run_paths(config.load("smoke", [f"run_root='{tmp_path}'", *TINY, *SLURM]))
+    until(paths, all_done)
+    check_once(paths)
+    sent = [
+        n
+        for b in submissions.read(paths.submissions).batches.values()
+        if not b.void
+        for n in b.stages
+    ]
+    assert len(sent) == len(set(sent)) == 6
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["profile.partition=nope"], "invalid partition specified: nope"),
+        (["profile.mem_gb=9000"], "Memory specification can not be satisfied"),
+        (["profile.constraint=nope"], "Invalid feature specification"),
+    ],
+)
+def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
+    tmp_path: Path, cluster: Cluster, overrides: list[str], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        sweep(tmp_path, *overrides)
+    assert cluster.squeue() == ""
+
+
+def test_two_drivers_never_submit_twice(tmp_path: Path) -> None:
+    declaration = [f"run_root='{tmp_path}'", *TINY, *SLURM]
+    command = [sys.executable, "-m", "sweeps", "run", "smoke", *declaration]
+    drivers = [subprocess.Popen(command, cwd=REPOSITORY) for _ in range(2)]
+    codes = [driver.wait(timeout=60) for driver in drivers]
+    assert 0 in codes
+    paths = run_paths(config.load("smoke", declaration))
+    until(paths, all_done)
+    check_once(paths)
+
+
+def test_cancel_stops_all_and_retry_goes_on(
+    tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = sweep(tmp_path)
+    drive.cancel(paths)
+    deadline = time.monotonic() + 60
+    while cluster.squeue():
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+    assert tick.tick(paths, say=print).submit == ()
+    drive.retry(paths, None)
+    until(paths, all_done)
+    capsys.readouterr()
+    assert main(["status", "smoke", f"run_root={tmp_path}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["points_done"] == 2
