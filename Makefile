@@ -10,7 +10,7 @@ OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile
 TORCH := $(shell grep '^torch==' requirements/base.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev plan report mlflow-ui test check bench clean
+.PHONY: help setup setup-dev plan report mlflow-ui test test-slurm check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -46,8 +46,12 @@ report-%: setup
 mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
-test: setup-dev ## Run the tests
-	@$(PY) -m pytest $(ARGS)
+test: setup-dev ## Run the tests that need no SLURM
+	@$(PY) -m pytest -m "not slurm" $(ARGS)
+
+test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
+	@$(PY) -m tests.slurm.install
+	@$(PY) -m pytest tests/slurm -m "not slow" $(ARGS)
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import StageRun, run_stage
+from fgrpo_bench.stage import StageRun, add_stage_arguments, named_stage, run_stage
 
 EXAMPLES = """examples:
   python -m evaluators run runs/groupsize/countdown/v1/grpo-n8-g0-s11/eval/pass256-*/step-00300
@@ -33,13 +31,9 @@ def main(argv: list[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    run.add_argument("folder", type=Path, help="the stage's folder")
-    run.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
-    run.add_argument("--threads", type=int, default=1, help="threads of torch; default: 1")
+    add_stage_arguments(run)
     options = parser.parse_args(argv)
-    paths = StagePaths(options.folder)
-    if not paths.spec.exists():
-        parser.error(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
+    paths = named_stage(parser, options)
     return run_stage(paths, lambda spec, stage: _work(spec, stage, options))
 
 

@@ -10,6 +10,7 @@ wakes up finds another's token, stops and marks nothing.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.files import locked, now, read_json, write_json
@@ -154,3 +156,18 @@ def run_stage(
         traceback.print_exc()
         sys.stderr.flush()
         return EXIT_FAILED
+
+
+def add_stage_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every stage command takes: a folder, a device and a number of threads."""
+    parser.add_argument("folder", type=Path, help="the stage's folder")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch; default: 1")
+
+
+def named_stage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> StagePaths:
+    """The stage that the arguments name; ends with the parser's error where it has no spec."""
+    paths = StagePaths(options.folder)
+    if not paths.spec.exists():
+        parser.error(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
+    return paths

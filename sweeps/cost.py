@@ -12,13 +12,13 @@ from statistics import median
 
 from sweeps.plan import Kind, Stage
 
-START_SECONDS = 3.0
+START_SECONDS = 2.5
 """Start of a stage: interpreter, imports, loading a checkpoint."""
 ROLLOUT_SECONDS = 0.083 / 256
 """A rollout with its share of the updates; the group size hardly matters."""
 DEMONSTRATION_SECONDS = 0.06 / 128
 """A demonstration of the warm-up."""
-DRAW_SECONDS = 1 / 11_000
+DRAW_SECONDS = 1 / 60_000
 """A draw of an evaluation, sampled and graded."""
 
 

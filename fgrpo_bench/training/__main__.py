@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import SAVE_SECONDS, StageRun, run_stage
+from fgrpo_bench.stage import SAVE_SECONDS, StageRun, add_stage_arguments, named_stage, run_stage
 
 EXAMPLES = """examples:
   python -m fgrpo_bench.training runs/groupsize/countdown/v1/_warmup/s11
@@ -26,9 +24,7 @@ def main(argv: list[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folder", type=Path, help="the stage's folder")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch; default: 1")
+    add_stage_arguments(parser)
     parser.add_argument(
         "--save-seconds",
         type=float,
@@ -36,9 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         help=f"between saves of the whole state; default: {SAVE_SECONDS:g}",
     )
     options = parser.parse_args(argv)
-    paths = StagePaths(options.folder)
-    if not paths.spec.exists():
-        parser.error(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
+    paths = named_stage(parser, options)
     return run_stage(
         paths,
         lambda spec, run: _work(spec, run, options.device, options.threads),

@@ -8,6 +8,7 @@ import json
 import tempfile
 import time
 from dataclasses import replace
+from statistics import mean
 
 import datasets
 import transformers
@@ -99,7 +100,6 @@ def theirs(paths, point) -> list[float]:
 
 def main() -> None:
     paths, point = warmed_up()
-    mean = lambda values: sum(values) / len(values)  # noqa: E731
     one_update = replace(point, train=replace(point.train, updates_per_batch=1))
     shipped, own, trl = ours(paths, point), ours(paths, one_update), theirs(paths, point)
     print(

@@ -1,8 +1,7 @@
-"""The files and commands that a private cluster starts from. The order of the start is in cluster.py."""
+"""The files and commands that a private cluster starts from; cluster.py has their order."""
 
 from __future__ import annotations
 
-import getpass
 import os
 import subprocess
 from pathlib import Path
@@ -14,7 +13,7 @@ from tests.slurm.processes import wait_until
 
 
 def write_files(settings: Settings) -> None:
-    """Writes the configuration, the munge key, the devices and the folders; repeating it is safe."""
+    """Writes the configuration, the munge key, the devices and the folders; may be repeated."""
     folder = settings.folder
     for name in ("etc", "run", "log", "dev", "munge", "state/slurmctld"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -36,15 +35,18 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def _devices(folder: Path) -> list[Path]:
-    """Twins of /dev/null that stand for GPUs, as SLURM takes only devices; none without the right."""
+    """Stand-ins for a node's GPUs: twins of /dev/null, or plain files where that is forbidden.
+
+    SLURM counts plain files, but sets CUDA_VISIBLE_DEVICES for devices only.
+    """
     devices = [folder / "dev" / f"gpu{i}" for i in range(GPUS_PER_NODE)]
-    null = os.stat("/dev/null")
+    null = Path("/dev/null").stat()
     for device in devices:
         try:
             if not device.exists():
                 os.mknod(device, null.st_mode, null.st_rdev)
         except PermissionError:
-            return []
+            device.touch()
     return devices
 
 
@@ -60,7 +62,7 @@ def command(settings: Settings, name: str) -> list[str]:
             ]  # fmt: skip
         case "mariadbd":
             return [
-                "mariadbd", "--no-defaults", f"--user={getpass.getuser()}",
+                "mariadbd", "--no-defaults", f"--user={config.user_name()}",
                 f"--datadir={folder}/state/mariadb", f"--socket={settings.database_socket}",
                 f"--port={settings.database_port}", "--bind-address=127.0.0.1", "--skip-log-bin",
                 f"--pid-file={folder}/run/mariadbd.own-pid", "--innodb-lock-wait-timeout=900",
@@ -87,10 +89,10 @@ def install_database(settings: Settings) -> None:
     _run(
         "mariadb-install-db",
         "--no-defaults",
-        f"--user={getpass.getuser()}",
+        f"--user={config.user_name()}",
         f"--datadir={settings.folder}/state/mariadb",
         "--auth-root-authentication-method=socket",
-        f"--auth-root-socket-user={getpass.getuser()}",
+        f"--auth-root-socket-user={config.user_name()}",
         "--skip-test-db",
         *_SMALL_DATABASE,
     )
@@ -112,3 +114,10 @@ def _run(*arguments: str) -> None:
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{arguments[0]} failed:\n{done.stdout}{done.stderr}")
+
+
+def last_words(folder: Path) -> str:
+    """The last lines that each daemon printed."""
+    logs = sorted((folder / "log").glob("*.out"))
+    tails = [(log.name, log.read_text(errors="replace").splitlines()[-8:]) for log in logs]
+    return "\n".join(f"{name}:\n  " + "\n  ".join(lines) for name, lines in tails if lines)

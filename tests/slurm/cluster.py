@@ -1,11 +1,12 @@
 """A private, disposable SLURM cluster on this machine, for tests and by hand.
 
-It is a real one: munged, MariaDB, slurmdbd, slurmctld and four slurmd nodes of 8 CPUs and 4 GPUs each,
-with the preemptible partitions `gpu` (default) and `eval` and the partition `high` that preempts both.
-All of it lives in one temporary folder, listens on 127.0.0.1 and is found through SLURM_CONF.
+It is a real one: munged, MariaDB, slurmdbd, slurmctld and four slurmd nodes of 8 CPUs and 4 GPUs
+each, with the preemptible partitions `gpu` (default) and `eval` and the partition `high` that
+preempts both. All of it lives in one temporary folder, listens on 127.0.0.1 and is found through
+SLURM_CONF. config.py has its settings, client.py the commands that a test may give.
 
-In a test under tests/slurm, take the session's fixture; SLURM_CONF and PATH are set in os.environ, so
-that submitit and child processes find the cluster:
+In a test under tests/slurm, take the fixture; it sets SLURM_CONF and PATH in os.environ, so that
+submitit and child processes find the cluster:
 
     def test_a_job_survives_a_lost_node(cluster: Cluster) -> None:
         job = cluster.sbatch("sleep 30", "--gres=gpu:1")
@@ -15,8 +16,8 @@ that submitit and child processes find the cluster:
         with cluster.changed(max_array_size=11, preempt_signal=False):
             ...
 
-After each test the fixture starts what is down and cancels what is queued, so a test starts from idle
-nodes and needs no cleaning up of its own.
+After each test the fixture starts what is down and cancels what is queued, so that a test starts
+from idle nodes and needs no cleaning up of its own.
 
 By hand, with a folder for the cluster (/tmp/slurm-by-hand if none is given):
 
@@ -28,7 +29,6 @@ By hand, with a folder for the cluster (/tmp/slurm-by-hand if none is given):
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import os
 import random
 import shutil
@@ -39,18 +39,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from tests.slurm import bringup
-from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings
+from tests.slurm.client import Client
+from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings, user_name
 from tests.slurm.install import SEARCH_PATH, require_programs
 from tests.slurm.processes import Daemon, job_processes, kill, wait_until
 
 
 def free_port_block() -> int:
-    """The first of N_PORTS free ports, below those that the system hands to outgoing connections."""
+    """The first of N_PORTS free ports, below those that outgoing connections are given."""
     for _ in range(100):
         first = random.randrange(10_000, 30_000)
         sockets = [socket.socket() for _ in range(N_PORTS)]
@@ -66,26 +66,25 @@ def free_port_block() -> int:
     raise RuntimeError(f"no {N_PORTS} free ports in a row between 10000 and 30000: free some")
 
 
-class Cluster:
+class Cluster(Client):
     """The cluster in one folder. `with Cluster() as cluster:` brings it up and takes it down."""
 
     def __init__(self, folder: Path | None = None, *, dies_with_parent: bool = True) -> None:
-        """folder: None takes a new one in /tmp. dies_with_parent: daemons end if this process is killed."""
+        """folder: None takes a new one in /tmp.
+
+        dies_with_parent: whether the daemons end if this process is killed.
+        """
         folder = folder or Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
         self.settings = Settings(folder=folder, first_port=free_port_block())
         self.dies_with_parent = dies_with_parent
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program needs to find this cluster: SLURM_CONF, and PATH with the daemons' folders."""
+        """What a program needs to find this cluster: SLURM_CONF, and a PATH with the daemons."""
         return {"SLURM_CONF": str(self.settings.slurm_conf), "PATH": SEARCH_PATH}
 
     def __enter__(self) -> Cluster:
-        try:
-            self.up()
-        except BaseException:
-            self.down()
-            raise
+        self.up()
         return self
 
     def __exit__(
@@ -97,7 +96,15 @@ class Cluster:
         self.down()
 
     def up(self) -> None:
-        """Starts every daemon and returns when all nodes are idle."""
+        """Starts every daemon and returns when all nodes are idle; if it fails, nothing is left."""
+        try:
+            self._start_everything()
+        except BaseException as error:
+            error.add_note(bringup.last_words(self.settings.folder))
+            self.down()
+            raise
+
+    def _start_everything(self) -> None:
         require_programs()
         bringup.write_files(self.settings)
         self._start("munged")
@@ -130,17 +137,16 @@ class Cluster:
         self._daemon(name).start(environment, dies_with_parent=self.dies_with_parent)
 
     def reset(self) -> None:
-        """Starts what is down, takes every node back, cancels every job and waits for idle nodes."""
-        for name, start in (
-            ("slurmdbd", self.start_slurmdbd),
-            ("slurmctld", self.start_slurmctld),
-            *((node, partial(self.start_slurmd, node)) for node in NODES),
-        ):
-            if self._daemon(name).pid() is None:
-                start()
+        """Starts what is down, takes nodes back, cancels every job and waits for idle nodes."""
+        if self._daemon("slurmdbd").pid() is None:
+            self.start_slurmdbd()
+        if self._daemon("slurmctld").pid() is None:
+            self.start_slurmctld()
         for node in NODES:
+            if self._daemon(node).pid() is None:
+                self.start_slurmd(node)
             self.node_up(node)
-        self.run("scancel", f"--user={getpass.getuser()}")
+        self.run("scancel", f"--user={user_name()}")
         self.wait_for_idle()
 
     # What befalls a cluster
@@ -169,11 +175,11 @@ class Cluster:
         self._start(node)
 
     def kill_slurmd(self, node: str) -> None:
-        """Kills the node's daemon; jobs there run on, and SLURM misses the node after 10 s or more."""
+        """Kills the node's daemon; jobs there run on, and SLURM misses the node after some 10 s."""
         self._daemon(node).stop(signal.SIGKILL)
 
     def node_down(self, node: str) -> None:
-        """Declares the node down; SLURM kills its jobs as NODE_FAIL and requeues those that may be."""
+        """Declares the node down; SLURM ends its jobs as NODE_FAIL or requeues them."""
         self.scontrol("update", f"nodename={node}", "state=down", "reason=test")
 
     def node_up(self, node: str) -> None:
@@ -183,7 +189,7 @@ class Cluster:
 
     @contextmanager
     def changed(self, **changes: object) -> Iterator[None]:
-        """Runs the controller with other settings (max_array_size, preempt_signal, ...) for a while."""
+        """Restarts the controller with these settings, and with the former ones at the end."""
         before = self.settings
         self._reconfigure(dataclasses.replace(before, **changes))  # type: ignore[arg-type]
         try:
@@ -195,60 +201,6 @@ class Cluster:
         self.settings = settings
         bringup.write_files(settings)
         self.restart_slurmctld()
-
-    # What a client asks
-
-    def run(self, *command: str) -> str:
-        """What the command prints; raises RuntimeError with its own words if it fails."""
-        done = subprocess.run(
-            command, env={**os.environ, **self.environment}, capture_output=True, text=True
-        )
-        if done.returncode:
-            raise RuntimeError(
-                f"{' '.join(command)} exited {done.returncode}: {done.stderr.strip()}"
-            )
-        return done.stdout.strip()
-
-    def answers(self, *command: str) -> bool:
-        try:
-            self.run(*command)
-        except RuntimeError:
-            return False
-        return True
-
-    def squeue(self, *arguments: str) -> str:
-        return self.run("squeue", "--noheader", *arguments)
-
-    def sacct(self, *arguments: str) -> str:
-        return self.run("sacct", "--noheader", "--parsable2", *arguments)
-
-    def scontrol(self, *arguments: str) -> str:
-        return self.run("scontrol", *arguments)
-
-    def sbatch(self, shell_command: str, *options: str) -> str:
-        """Submits the command and returns the job's id. Its output goes to /dev/null unless options say."""
-        quiet = ("--output=/dev/null", "--chdir=/tmp")
-        return self.run("sbatch", "--parsable", *quiet, *options, f"--wrap={shell_command}")
-
-    def state(self, job: str) -> str:
-        """The state in the controller's words, such as PENDING; a job it has forgotten is an error."""
-        return self.squeue("--states=all", f"--jobs={job}", "--format=%T")
-
-    def node_of(self, job: str) -> str:
-        return self.squeue(f"--jobs={job}", "--format=%N")
-
-    def wait_for_state(self, job: str, *states: str, within_s: float = 30) -> None:
-        what = f"job {job} to be {' or '.join(states)}"
-        wait_until(lambda: self.state(job) in states, what=what, within_s=within_s)
-
-    def wait_for_idle(self, within_s: float = 30) -> None:
-        """Waits until no job is left and every node is idle."""
-
-        def idle() -> bool:
-            nodes = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %T").splitlines()
-            return not self.squeue() and sorted(nodes) == [f"{node} idle" for node in NODES]
-
-        wait_until(idle, what="every node to be idle", within_s=within_s)
 
 
 def main(arguments: list[str]) -> int:
@@ -271,7 +223,7 @@ def main(arguments: list[str]) -> int:
             environment = {**os.environ, **cluster.environment}
             return subprocess.call([os.environ.get("SHELL", "bash")], env=environment)
     cluster = Cluster(folder, dies_with_parent=False)
-    cluster.__enter__()
+    cluster.up()
     print("\n".join(f"export {name}={value}" for name, value in cluster.environment.items()))
     return 0
 

@@ -7,7 +7,8 @@ killed as FAILED: the state OUT_OF_MEMORY needs cgroups.
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class Settings:
     first_port: int
     max_array_size: int = 1001
     preempt_signal: bool = True
-    requeue_delay_s: int = 8
+    requeue_delay_s: int = 6
 
     @property
     def slurm_conf(self) -> Path:
@@ -64,9 +65,19 @@ class Settings:
         return self.first_port + 3 + NODES.index(node)
 
 
+def user_name() -> str:
+    """Who runs the cluster. The environment's USER may name somebody else."""
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def host_name() -> str:
+    return socket.gethostname().split(".")[0]
+
+
 def slurm_conf(settings: Settings) -> str:
-    host, user, folder = socket.gethostname().split(".")[0], getpass.getuser(), settings.folder
+    host, user, folder = host_name(), user_name(), settings.folder
     user_signal = "SlurmctldParameters=preempt_send_user_signal" if settings.preempt_signal else ""
+    preemptible = "PreemptMode=REQUEUE GraceTime=5"
     nodes = "\n".join(
         f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={settings.node_port(node)} "
         f"CPUs={CPUS_PER_NODE} RealMemory={MEMORY_PER_NODE_MB} Gres=gpu:{GPUS_PER_NODE}"
@@ -124,28 +135,27 @@ AccountingStoragePass={settings.munge_socket}
 AccountingStorageTRES=gres/gpu
 
 {nodes}
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 PreemptMode=REQUEUE GraceTime=5
-PartitionName=eval Nodes=ALL MaxTime=01:00:00 PriorityTier=10 PreemptMode=REQUEUE GraceTime=5
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 {preemptible}
+PartitionName=eval Nodes=ALL MaxTime=01:00:00 PriorityTier=10 {preemptible}
 PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=100 PreemptMode=OFF
 """
 
 
 def gres_conf(devices: list[Path]) -> str:
-    """The GPUs of every node. Without devices they are counted, and CUDA_VISIBLE_DEVICES stays unset."""
-    files = f"File={','.join(map(str, devices))}" if devices else f"Count={GPUS_PER_NODE}"
-    return "".join(f"NodeName={node} Name=gpu {files}\n" for node in NODES)
+    """Gives every node the same GPUs, which are these files."""
+    files = ",".join(map(str, devices))
+    return "".join(f"NodeName={node} Name=gpu File={files}\n" for node in NODES)
 
 
 def slurmdbd_conf(settings: Settings) -> str:
     # DbdHost must be the name of this host, and DbdAddr says where it listens.
-    user = getpass.getuser()
     return f"""\
 AuthType=auth/munge
 AuthInfo=socket={settings.munge_socket}
-DbdHost={socket.gethostname().split(".")[0]}
+DbdHost={host_name()}
 DbdAddr=127.0.0.1
 DbdPort={settings.slurmdbd_port}
-SlurmUser={user}
+SlurmUser={user_name()}
 LogFile={settings.folder}/log/slurmdbd.log
 PidFile={settings.folder}/run/slurmdbd.own-pid
 StorageType=accounting_storage/mysql

@@ -1,4 +1,4 @@
-"""The session's private SLURM cluster. Where SLURM is missing its tests fail; they are never skipped."""
+"""The session's private SLURM cluster. Where SLURM is missing its tests fail, never skip."""
 
 from __future__ import annotations
 

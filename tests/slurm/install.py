@@ -1,7 +1,7 @@
 """Installs the SLURM programs that the tests need: `python -m tests.slurm.install`.
 
-It installs only as root on a system with apt-get; elsewhere it names the packages and fails. No daemon
-is started and no configuration is written: the tests bring up their own cluster from these programs.
+It installs only as root on a system with apt-get; elsewhere it names the packages and fails. No
+daemon is started and no configuration written: the tests bring up a cluster of their own.
 """
 
 from __future__ import annotations

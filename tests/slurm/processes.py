@@ -1,8 +1,8 @@
-"""The private cluster's processes: started in the foreground, found again and stopped by process id.
+"""The private cluster's processes: started in the foreground, found and stopped by process id.
 
-A process id is kept in a file with the time at which the process started, so that another process that
-was given the same number later is never taken for it. A zombie counts as gone: its parent may be a
-container's first process, which reaps late.
+A process id is kept in a file with the time at which the process started, so that another process
+that was given the same number later is never taken for it. A zombie counts as gone: its parent may
+be a container's first process, which reaps late.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def wait_until(condition: Callable[[], bool], *, what: str, within_s: float) -> None:
-    """Returns once the condition holds; raises TimeoutError, saying what was awaited, if it does not."""
+    """Returns once the condition holds; raises TimeoutError, naming `what`, if it does not."""
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
@@ -58,7 +58,7 @@ def kill(pids: list[int], number: signal.Signals = signal.SIGKILL, *, within_s: 
 
 @dataclass(frozen=True)
 class Daemon:
-    """One program of the cluster. Its process id is in run/<name>.pid, its output in log/<name>.out."""
+    """A program of the cluster: its process id in run/<name>.pid, its output in log/<name>.out."""
 
     name: str
     folder: Path
@@ -100,7 +100,7 @@ class Daemon:
 
 
 def job_processes(slurm_conf: Path) -> list[int]:
-    """The processes of this cluster's jobs: slurmstepd, what SLURM started, and all their descendants."""
+    """The processes of this cluster's jobs: slurmstepd, its tasks, and their descendants."""
     ours, children = [], dict[int, list[int]]()
     marker = f"SLURM_CONF={slurm_conf}".encode()
     for folder in Path("/proc").glob("[0-9]*"):

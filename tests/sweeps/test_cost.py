@@ -31,14 +31,14 @@ def test_a_stage_costs_its_start_and_what_it_samples() -> None:
         f"{train}.steps=300",
         f"{train}.rollouts_per_step=256",
         f"{train}.eval_every=100",
-        f"{train}.eval_n_problems=55",
+        f"{train}.eval_n_problems=300",
         f"{train}.eval_n_samples=100",
-        f"{evaluation}.n_samples=1100",
+        f"{evaluation}.n_samples=6000",
         f"{evaluation}.benchmarks.countdown.n_problems=100",
     )
-    assert seconds["warmup"] == pytest.approx(3 + 500 * 0.06)
-    assert seconds["train"] == pytest.approx(3 + 300 * 0.083 + 3 * 0.5)
-    assert seconds["evaluate"] == pytest.approx(3 + 10)
+    assert seconds["warmup"] == pytest.approx(2.5 + 500 * 0.06)
+    assert seconds["train"] == pytest.approx(2.5 + 300 * 0.083 + 3 * 0.5)
+    assert seconds["evaluate"] == pytest.approx(2.5 + 10)
 
 
 def test_constant_prompts_make_large_groups_dear() -> None:
