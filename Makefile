@@ -10,7 +10,7 @@ OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile
 TORCH := $(shell grep '^torch==' requirements/base.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev plan report mlflow-ui test test-slurm check bench clean
+.PHONY: help setup setup-dev plan report mlflow-ui test test-slurm test-slow check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -52,6 +52,10 @@ test: setup-dev ## Run the tests that need no SLURM
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "not slow" $(ARGS)
+
+test-slow: setup-dev ## Run the slow tests, the SLURM fault matrix among them
+	@$(PY) -m tests.slurm.install
+	@$(PY) -m pytest -m slow $(ARGS)
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .

@@ -87,6 +87,7 @@ def cancel_by_hand(cluster: Cluster, job: str) -> None:
     subprocess.run(["scancel", job], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [requeue, warn, preempt, lose_node, cancel_by_hand])
 def test_a_job_that_is_interrupted_goes_on_from_its_save(
     tmp_path: Path,
@@ -107,6 +108,7 @@ def attempted(paths: RunPaths) -> list[StagePaths]:
     return [StagePaths(path.parent) for path in paths.folder.glob("**/steps.jsonl")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["FAKE_FAIL", "FAKE_SILENT"])
 def test_a_failing_point_is_not_tried_again_and_harms_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
@@ -120,6 +122,7 @@ def test_a_failing_point_is_not_tried_again_and_harms_no_other(
     assert next(n for n, state in states.items() if state == "again").startswith(POINT)
 
 
+@pytest.mark.slow
 def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_sweep_runs_to_its_report_with_no_driver(tmp_path: Path) -> None:
     check_once(paths)
 
 
+@pytest.mark.slow
 def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Cluster) -> None:
     """The checkout's own copy is edited into something that cannot run."""
     checkout = tmp_path / "checkout"
@@ -92,6 +93,7 @@ def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Clust
     check_once(paths)
 
 
+@pytest.mark.slow
 def test_an_array_larger_than_the_sites_limit_is_cut(tmp_path: Path, cluster: Cluster) -> None:
     with cluster.changed(max_array_size=2):
         paths = sweep(tmp_path, "sweep.grid.focal_gamma=[0.0,0.5,1.0]")
@@ -101,6 +103,7 @@ def test_an_array_larger_than_the_sites_limit_is_cut(tmp_path: Path, cluster: Cl
     check_once(paths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["warmup", "train", "report"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_driver_killed_around_sbatch_is_made_up_for(
@@ -162,6 +165,7 @@ def test_two_drivers_never_submit_twice(tmp_path: Path) -> None:
     check_once(paths)
 
 
+@pytest.mark.slow
 def test_cancel_stops_all_and_retry_goes_on(
     tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
