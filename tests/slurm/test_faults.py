@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
 from tests.support.fake_stage import fake_command
 from tests.support.fake_sweep import check_steps
+from tests.support.ticking import all_done, tick_until
+
+pytestmark = pytest.mark.usefixtures("cluster")
 
 SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.2", "profile.time_minutes=5"]
 POINT = "grpo-n4-g1-s11"
@@ -35,18 +39,7 @@ def start(root: Path, monkeypatch: pytest.MonkeyPatch, **settings: str) -> RunPa
     return run_paths(declaration)
 
 
-def until(paths: RunPaths, ended: Callable[[Decision], bool], *, patience: float = 150) -> Decision:
-    deadline = time.monotonic() + patience
-    while True:
-        decision = tick.tick(paths, say=print, command=fake_command)
-        if ended(decision):
-            return decision
-        assert time.monotonic() < deadline, decision.standings
-        time.sleep(0.5)
-
-
-def all_done(decision: Decision) -> bool:
-    return {each.state for each in decision.standings.values()} == {"done"}
+until = partial(tick_until, patience=150, command=fake_command)
 
 
 def at_rest(decision: Decision) -> bool:

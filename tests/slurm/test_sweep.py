@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,11 +19,11 @@ from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
-from sweeps.slurm.judge import Decision
 from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES
 from tests.support.stages import TINY
+from tests.support.ticking import all_done, tick_until
 
 SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.5", "profile.time_minutes=5"]
 
@@ -40,19 +40,7 @@ def sweep(root: Path, *overrides: str) -> RunPaths:
     return run_paths(declaration)
 
 
-def until(paths: RunPaths, ended: Callable[[Decision], bool], *, patience: float = 120) -> Decision:
-    """Tick until a condition holds."""
-    deadline = time.monotonic() + patience
-    while True:
-        decision = tick.tick(paths, say=print)
-        if ended(decision):
-            return decision
-        assert time.monotonic() < deadline, decision.standings
-        time.sleep(0.5)
-
-
-def all_done(decision: Decision) -> bool:
-    return {each.state for each in decision.standings.values()} == {"done"}
+until = partial(tick_until, patience=120)
 
 
 def check_once(paths: RunPaths) -> None:
