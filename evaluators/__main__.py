@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import Any
 
@@ -32,6 +33,7 @@ def main(argv: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_stage_arguments(run)
+    run.add_argument("--placement", help="profile.openrlhf as JSON; needed for sampler=vllm")
     options = parser.parse_args(argv)
     paths = named_stage(parser, options)
     return run_stage(paths, lambda spec, stage: _work(spec, stage, options))
@@ -41,6 +43,7 @@ def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> d
     import torch
 
     from evaluators.evaluate import evaluate
+    from fgrpo_bench.specs import Placement, from_dict
 
     if spec["kind"] != "evaluate":
         raise ValueError(
@@ -48,7 +51,9 @@ def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> d
             "and training are run by `python -m fgrpo_bench.training`"
         )
     torch.set_num_threads(options.threads)
-    return evaluate(spec, run, options.device)
+    given = options.placement
+    placement = None if given is None else from_dict(Placement, json.loads(given))
+    return evaluate(spec, run, device=options.device, placement=placement)
 
 
 if __name__ == "__main__":

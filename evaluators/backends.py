@@ -1,36 +1,46 @@
 """Sampling behind one signature: a checkpoint becomes a function from prompts and seeds to draws.
 
-Today there is one back end, the embedded engine's own sampler. Another one is another function that
-returns a Sampler; nothing else changes.
+A back end is a function that returns a Sampler and its engine fingerprint, and a line in
+`make_sampler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluators.records import Drawn, Sampler
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import EvalSpec
+from fgrpo_bench.specs import EvalSpec, Placement, TaskSpec, from_dict
+from fgrpo_bench.tasks import make_task
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """Draws of some problems; row p * n + j is draw j of problem p."""
+def make_sampler(
+    checkpoint: Path,
+    sha256: str,
+    evaluation: EvalSpec,
+    settings: dict[str, Any],
+    *,
+    device: str,
+    placement: Placement | None,
+) -> tuple[Sampler, dict[str, Any]]:
+    """The sampler that the evaluation names, over a checkpoint, and its engine fingerprint.
 
-    responses: list[str]
-    n_tokens: NDArray[np.int32]
-    """Sampled tokens, the end token included."""
-    finished: NDArray[np.bool_]
-    """Whether the model ended by itself (else it ran into the length limit)."""
+    settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
+    weights do not have the digest. placement: how vLLM uses the machine; the embedded engine needs
+    none.
+    """
+    if evaluation.sampler == "vllm":
+        from evaluators.vllm import vllm
 
-
-Sampler = Callable[[list[Problem], NDArray[np.int64]], Drawn]
-"""Problems and seeds [problems, draws] -> draws; each draw follows from its own seed."""
+        if placement is None:
+            raise ValueError("sampler=vllm needs --placement, as `python -m sweeps run` gives it")
+        return vllm(checkpoint, sha256, evaluation, settings, device=device, placement=placement)
+    length = make_task(from_dict(TaskSpec, settings["task"])).response_length + 1
+    return embedded(checkpoint, sha256, evaluation, length=length, device=device)
 
 
 def embedded(

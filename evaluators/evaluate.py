@@ -5,35 +5,42 @@ Each of the three leaves a file of its own, so that a new k or a new grader neve
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from evaluators.backends import Sampler, embedded
+from evaluators.backends import make_sampler
 from evaluators.grade import count, grade_draws, score
+from evaluators.records import Sampler
 from evaluators.sample import complete_draws
+from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, TaskSpec, from_dict
+from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, TaskSpec, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import GRADES, PASSK, read_table, write_table
 from fgrpo_bench.tasks import make_task
 
 
-def evaluate(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
+def evaluate(
+    spec: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+) -> dict[str, Any]:
     """Run an evaluation stage; returns facts for its completion marker."""
     evaluation = from_dict(EvalSpec, spec["evaluation"])
-    task_spec = from_dict(TaskSpec, spec["task"])
+    settings = spec["identity"]["sampling"]
     source = StagePaths((run.paths.folder / spec["source"]).resolve())
+    data = {name: (run.paths.folder / at).resolve() for name, at in spec["data"].items()}
     sha256 = read_json(source.done)["weights_sha256"]
-    length = make_task(task_spec).response_length + 1
 
     def sampler() -> Sampler:
         checkpoint = source.checkpoint(spec["step"])
-        draw, facts = embedded(checkpoint, sha256, evaluation, length=length, device=device)
+        draw, facts = make_sampler(
+            checkpoint, sha256, evaluation, settings, device=device, placement=placement
+        )
         engine.update(facts)
         return draw
 
@@ -41,7 +48,7 @@ def evaluate(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
-        problems = load_problems(task_spec, benchmark)
+        problems = load_problems(benchmark, settings["task"], data.get(name))
         manifest = check_manifest(paths, problems, sha256, spec["fingerprint"])
 
         def tell(done: int, of: int) -> None:
@@ -65,13 +72,23 @@ def evaluate(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]
     return {"step": spec["step"], "weights_sha256": sha256, "draws_made": made, "engine": engine}
 
 
-def load_problems(task: TaskSpec, benchmark: BenchmarkSpec) -> list[Problem]:
-    """The benchmark's problems; ValueError where the split holds fewer than asked for."""
-    made = make_task(task)
+def load_problems(
+    benchmark: BenchmarkSpec, task: dict[str, Any] | None, data: Path | None
+) -> list[Problem]:
+    """The first n_problems of the benchmark; ValueError where there are fewer.
+
+    task: of the experiment, for a benchmark of its held-out problems. data: the stage that fetched
+    the benchmark's dataset.
+    """
+    if data is not None:
+        assert benchmark.dataset is not None
+        return dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
+    spec = from_dict(TaskSpec, task)
+    made = make_task(spec)
     if benchmark.n_problems > made.n_heldout:
         raise ValueError(
             f"benchmark {benchmark.name} asks for n_problems={benchmark.n_problems}, but the "
-            f"held-out split of task {task.name} holds {made.n_heldout}: ask for fewer, or raise "
+            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or raise "
             "the task's heldout_fraction"
         )
     return [made.heldout_problem(i) for i in range(benchmark.n_problems)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from evaluators.backends import Drawn, Sampler
+from evaluators.records import Drawn, Sampler
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds

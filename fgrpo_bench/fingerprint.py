@@ -10,7 +10,19 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from fgrpo_bench.specs import EvalSpec, SweepPoint, TaskSpec, TrainSpec, to_dict
+from fgrpo_bench.specs import (
+    DatasetSpec,
+    EvalSpec,
+    LoopSpec,
+    ModelSpec,
+    OpenRLHFTrain,
+    PretrainedSpec,
+    SweepPoint,
+    TaskSpec,
+    TrainSpec,
+    WarmupSpec,
+    to_dict,
+)
 
 RECIPE_VERSION = 1
 """Raised when an objective, a task or the engine changes what the same spec computes."""
@@ -29,16 +41,30 @@ def fingerprint(identity: Any) -> str:
     return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
 
-def warmup_identity(train: TrainSpec, seed: int) -> dict[str, Any]:
-    """What defines a base model."""
+def warmup_identity(
+    train: LoopSpec, *, task: TaskSpec, model: ModelSpec, warmup: WarmupSpec, seed: int
+) -> dict[str, Any]:
+    """What defines a base model that is warmed up on a task."""
     return {
         "recipe_version": RECIPE_VERSION,
-        "engine": train.engine,
-        "task": to_dict(train.task),
-        "model": to_dict(train.model),
-        "warmup": to_dict(train.warmup),
+        "task": to_dict(task),
+        "model": to_dict(model),
+        "warmup": to_dict(warmup),
+        "beta1": train.beta1,
+        "beta2": train.beta2,
+        "grad_clip": train.grad_clip,
         "seed": seed,
     }
+
+
+def model_identity(model: PretrainedSpec) -> dict[str, Any]:
+    """What defines a published base model."""
+    return {"recipe_version": RECIPE_VERSION, "path": model.path, "revision": model.revision}
+
+
+def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
+    """What defines a dataset as it is used; the expected count is a remark."""
+    return {"recipe_version": RECIPE_VERSION, **to_dict(dataset)} | {"expected": None}
 
 
 def train_identity(point: SweepPoint) -> dict[str, Any]:
@@ -53,13 +79,21 @@ def train_identity(point: SweepPoint) -> dict[str, Any]:
     }
 
 
-def evaluation_identity(evaluation: EvalSpec, task: TaskSpec) -> dict[str, Any]:
+def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
     """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
+    published = train if isinstance(train, OpenRLHFTrain) else None
     return {
         "recipe_version": RECIPE_VERSION,
-        "task": to_dict(task),
+        "sampler": evaluation.sampler,
+        "task": None if train.task is None else to_dict(train.task),
+        "prompt": None if published is None else to_dict(published.prompt),
+        "prompt_tokens": None if published is None else published.prompt_tokens,
+        "response_tokens": None if published is None else published.response_tokens,
         "benchmarks": {
-            name: {"split": benchmark.split, "n_problems": benchmark.n_problems}
+            name: {
+                "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
+                "n_problems": benchmark.n_problems,
+            }
             for name, benchmark in evaluation.benchmarks.items()
         },
         "temperature": evaluation.temperature,

@@ -87,7 +87,8 @@ class SweepResults:
     @property
     def model(self) -> str:
         """Name of the trained model."""
-        return str(self.declaration["declaration"]["experiment"]["train"]["model"]["name"])
+        train = self.declaration["declaration"]["experiment"]["train"]
+        return str((train["model"] or train["pretrained"])["name"])
 
 
 def load_results(paths: RunPaths) -> SweepResults:

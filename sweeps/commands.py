@@ -6,37 +6,81 @@ does what is missing and says with its exit code how it ended (fgrpo_bench.stage
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from fgrpo_bench.specs import Profile
-from sweeps.plan import Kind
+from fgrpo_bench.specs import Placement, Profile, SlurmProfile, to_dict
+from sweeps.plan import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 """Where stage commands run, whatever folder the driver was started in."""
 
 PROGRAMS: dict[Kind, tuple[str, ...]] = {
+    "fetch": ("fgrpo_bench.data",),
     "warmup": ("fgrpo_bench.training",),
     "train": ("fgrpo_bench.training",),
     "evaluate": ("evaluators", "run"),
 }
+OPENRLHF_TRAINING = ("fgrpo_bench.training.openrlhf",)
 
 
 class StageCommand(Protocol):
     """What turns a stage into a command; tests put a fake program in its place."""
 
-    def __call__(self, kind: Kind, folder: Path, profile: Profile) -> list[str]:
+    def __call__(
+        self, kind: Kind, folder: Path, profile: Profile, environment: Environment
+    ) -> list[str]:
         """Arguments of the process; folder is absolute."""
 
 
-def stage_command(kind: Kind, folder: Path, profile: Profile) -> list[str]:
+def stage_command(
+    kind: Kind, folder: Path, profile: Profile, environment: Environment
+) -> list[str]:
     """e.g. [python, -m, fgrpo_bench.training, <folder>, --device, cpu, --threads, 1]."""
-    threads = str(profile.threads_per_worker)
-    options = ["--device", profile.device, "--threads", threads]
-    return [sys.executable, "-m", *PROGRAMS[kind], str(folder), *options]
+    python = interpreter(profile, environment)
+    if kind == "fetch":
+        return [python, "-m", *PROGRAMS[kind], str(folder)]
+    options = ["--device", profile.device, "--threads", str(profile.threads_per_worker)]
+    program = PROGRAMS[kind]
+    if environment == "openrlhf":
+        options += ["--placement", json.dumps(to_dict(profile.openrlhf))]
+        program = OPENRLHF_TRAINING if kind == "train" else program
+    return [python, "-m", *program, str(folder), *options]
+
+
+def interpreter(profile: Profile, environment: Environment) -> str:
+    """The Python that runs a stage, as its path where the stage runs."""
+    if environment == "openrlhf":
+        return profile.openrlhf.python or str(openrlhf_home(profile.device) / "bin" / "python")
+    if isinstance(profile, SlurmProfile) and profile.python is not None:
+        return profile.python
+    return sys.executable
+
+
+def openrlhf_home(device: str) -> Path:
+    """Where `make setup-openrlhf` and `make setup-openrlhf-cpu` install."""
+    return REPOSITORY / (".venv-openrlhf" if device == "cuda" else ".venv-openrlhf-cpu")
+
+
+def check_interpreters(profile: Profile, environments: Collection[Environment]) -> None:
+    """ValueError where an environment that stages of this plan need is not there.
+
+    An interpreter that the profile names is a path on the nodes, and is left to them.
+    """
+    placement: Placement = profile.openrlhf
+    if "openrlhf" not in environments or placement.python is not None:
+        return
+    python = Path(interpreter(profile, "openrlhf"))
+    if not python.exists():
+        target = "setup-openrlhf" + ("" if profile.device == "cuda" else "-cpu")
+        raise ValueError(
+            f"no OpenRLHF environment for device={profile.device}: there is no {python}; run "
+            f"`make {target}`, or name one with profile.openrlhf.python=<path on the nodes>"
+        )
 
 
 def stage_environment(profile: Profile, inherited: Mapping[str, str]) -> dict[str, str]:

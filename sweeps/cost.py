@@ -28,8 +28,10 @@ def cpu_seconds(stage: Stage) -> float:
 
 
 def _work_seconds(stage: Stage) -> float:
+    if stage.kind == "fetch":
+        return 0.0
     if stage.kind == "warmup":
-        warmup = stage.spec["train"]["warmup"]
+        warmup = stage.spec["identity"]["warmup"]
         return float(DEMONSTRATION_SECONDS * warmup["steps"] * warmup["batch_size"])
     if stage.kind == "evaluate":
         evaluation = stage.spec["evaluation"]

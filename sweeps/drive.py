@@ -14,7 +14,13 @@ from fgrpo_bench.files import lock_holder, locked
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import Declaration
 from sweeps import cost
-from sweeps.commands import StageCommand, stage_command, stage_environment, workers
+from sweeps.commands import (
+    StageCommand,
+    check_interpreters,
+    stage_command,
+    stage_environment,
+    workers,
+)
 from sweeps.finish import finish, shown
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.ledger import driver_id
@@ -41,6 +47,7 @@ def run(
     that cannot be written or holds other settings, another driver at work.
     """
     plan, paths = make_plan(declaration), run_paths(declaration)
+    check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
     check_writable(paths)
     what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
     with locked(paths.driver_lock, wait=False, what=what):
@@ -51,7 +58,9 @@ def run(
                 stages=plan.stages,
                 seconds={stage.name: cost.cpu_seconds(stage) for stage in plan.stages},
                 workers=workers(declaration.profile),
-                command=lambda stage, folder: command(stage.kind, folder, declaration.profile),
+                command=lambda stage, folder: command(
+                    stage.kind, folder, declaration.profile, stage.environment
+                ),
                 environment=stage_environment(declaration.profile, os.environ),
                 driver=driver_id(lock_holder(paths.driver_lock)),
                 watcher=seen,

@@ -13,7 +13,12 @@ from sweeps.pool import Pool
 from sweeps.schedule import wall_seconds
 from sweeps.status import read_progress
 
-NOUNS: dict[Kind, str] = {"warmup": "warm-up", "train": "train", "evaluate": "evaluate"}
+NOUNS: dict[Kind, str] = {
+    "fetch": "fetch",
+    "warmup": "warm-up",
+    "train": "train",
+    "evaluate": "evaluate",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,16 +13,27 @@ from itertools import product
 from typing import Any, Literal
 
 from fgrpo_bench.fingerprint import (
+    dataset_identity,
     evaluation_identity,
     fingerprint,
+    model_identity,
     train_identity,
     warmup_identity,
 )
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.specs import Cell, Declaration, SweepPoint, to_dict
+from fgrpo_bench.specs import (
+    Cell,
+    DatasetSpec,
+    Declaration,
+    OpenRLHFTrain,
+    PretrainedSpec,
+    SweepPoint,
+    to_dict,
+)
 from fgrpo_bench.tasks import check_task
 
-Kind = Literal["warmup", "train", "evaluate"]
+Kind = Literal["fetch", "warmup", "train", "evaluate"]
+Environment = Literal["base", "openrlhf"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +51,9 @@ class Stage:
     needs: tuple[str, ...]
     """Names of stages that must be done first."""
     point_id: str
-    """The point it serves; `base-s<seed>` for a warm-up."""
+    """The point it serves; `base-s<seed>` for a warm-up, its own name for what serves all."""
+    environment: Environment
+    """Which installation runs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,28 +145,82 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
                 f"updates_per_batch={train.updates_per_batch}: every update needs a prompt; raise "
                 "the budget or lower updates_per_batch"
             )
-    check_task(train.task)
-    for benchmark in declaration.experiment.evaluation.benchmarks.values():
+    if train.task is not None:
+        check_task(train.task)
+    if declaration.experiment.evaluation.sampler == "embedded" and train.model is None:
+        raise ValueError(
+            "evaluation.sampler=embedded with a published model: the embedded engine samples from "
+            "its own checkpoints only; set experiment.evaluation.sampler=vllm"
+        )
+    for point in points:
+        controls = (point.algorithm.entropy_coef, point.algorithm.kl_coef)
+        if train.engine == "embedded" and any(controls):
+            raise ValueError(
+                f"{point.point_id} has an entropy bonus or a KL penalty, which the embedded engine "
+                "does not have: exclude that algorithm, or choose an experiment of engine openrlhf"
+            )
+    for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         grader_version(benchmark.grader)
+        if benchmark.dataset is None and train.task is None:
+            raise ValueError(
+                f"benchmark {name} has no dataset and the experiment has no task whose held-out "
+                f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
+            )
 
 
 def _stages(points: tuple[SweepPoint, ...]) -> Iterator[Stage]:
-    first_of_seed = {point.seed: point for point in reversed(points)}
-    warmups = {seed: _warmup(point) for seed, point in sorted(first_of_seed.items())}
-    yield from warmups.values()
+    datasets = _datasets(points[0])
+    yield from datasets.values()
+    first_of_seed = {point.seed: point for point in sorted(points, key=_seed)[::-1]}
+    bases = {seed: base_stage(point) for seed, point in sorted(first_of_seed.items())}
+    yield from {stage.name: stage for stage in bases.values()}.values()
     trained = []
     for point in points:
-        stage = _train(point, warmups[point.seed])
+        stage = _train(point, bases[point.seed], datasets)
         trained.append((point, stage))
         yield stage
-    for seed, stage in warmups.items():
-        yield _evaluate(first_of_seed[seed], stage, step=0)
+    evaluated = {
+        base.name: _evaluate(first_of_seed[seed], base, datasets, step=0)
+        for seed, base in bases.items()
+    }
+    yield from evaluated.values()
     for point, stage in trained:
-        yield _evaluate(point, stage, step=point.train.steps)
+        yield _evaluate(point, stage, datasets, step=point.train.steps)
 
 
-def _warmup(point: SweepPoint) -> Stage:
-    identity = warmup_identity(point.train, point.seed)
+def _seed(point: SweepPoint) -> int:
+    return point.seed
+
+
+def _datasets(point: SweepPoint) -> dict[str, Stage]:
+    """The stages that fetch the datasets of training and evaluation, by the dataset's name."""
+    wanted: list[DatasetSpec] = [
+        benchmark.dataset
+        for benchmark in point.evaluation.benchmarks.values()
+        if benchmark.dataset is not None
+    ]
+    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
+        wanted.insert(0, point.train.dataset)
+    stages: dict[str, Stage] = {}
+    for dataset in wanted:
+        stage = _fetch(f"_data/{dataset.name}", dataset_identity(dataset), dataset=to_dict(dataset))
+        former = stages.setdefault(dataset.name, stage)
+        if former.fingerprint != stage.fingerprint:
+            raise ValueError(
+                f"two datasets are named {dataset.name!r} and differ: give each a name of its own"
+            )
+    return stages
+
+
+def base_stage(point: SweepPoint) -> Stage:
+    """What makes the base model of a point: a warm-up on its task, or a published model."""
+    train = point.train
+    if isinstance(train, OpenRLHFTrain) and train.pretrained is not None:
+        return _fetched_model(train.pretrained)
+    assert train.task is not None and train.model is not None and train.warmup is not None
+    identity = warmup_identity(
+        train, task=train.task, model=train.model, warmup=train.warmup, seed=point.seed
+    )
     mark = fingerprint(identity)
     return Stage(
         name=f"_warmup/s{point.seed}",
@@ -165,38 +232,62 @@ def _warmup(point: SweepPoint) -> Stage:
             "fingerprint": mark,
             "target": {},
             "identity": identity,
-            "train": to_dict(point.train),
-            "seed": point.seed,
         },
         needs=(),
         point_id=f"base-s{point.seed}",
+        environment="base",
     )
 
 
-def _train(point: SweepPoint, warmup: Stage) -> Stage:
+def _fetched_model(model: PretrainedSpec) -> Stage:
+    return _fetch(f"_base/{model.name}", model_identity(model), model=to_dict(model))
+
+
+def _fetch(name: str, identity: dict[str, Any], **what: Any) -> Stage:
+    mark = fingerprint(identity)
+    return Stage(
+        name=name,
+        kind="fetch",
+        fingerprint=mark,
+        target={},
+        spec={"kind": "fetch", "fingerprint": mark, "target": {}, "identity": identity} | what,
+        needs=(),
+        point_id=name,
+        environment="base",
+    )
+
+
+def _train(point: SweepPoint, base: Stage, datasets: dict[str, Stage]) -> Stage:
     identity = train_identity(point)
     mark = fingerprint(identity)
+    spec: dict[str, Any] = {
+        "kind": "train",
+        "fingerprint": mark,
+        "target": {},
+        "identity": identity,
+        "point": to_dict(point),
+        "base": os.path.relpath(base.name, point.point_id),
+    }
+    needs = [base.name]
+    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
+        data = datasets[point.train.dataset.name]
+        spec["data"] = os.path.relpath(data.name, point.point_id)
+        needs.append(data.name)
     return Stage(
         name=point.point_id,
         kind="train",
         fingerprint=mark,
         target={},
-        spec={
-            "kind": "train",
-            "fingerprint": mark,
-            "target": {},
-            "identity": identity,
-            "point": to_dict(point),
-            "base": os.path.relpath(warmup.name, point.point_id),
-        },
-        needs=(warmup.name,),
+        spec=spec,
+        needs=tuple(needs),
         point_id=point.point_id,
+        environment="openrlhf" if point.train.engine == "openrlhf" else "base",
     )
 
 
-def _evaluate(point: SweepPoint, source: Stage, *, step: int) -> Stage:
+def _evaluate(point: SweepPoint, source: Stage, datasets: dict[str, Stage], *, step: int) -> Stage:
     evaluation = point.evaluation
-    sampling = evaluation_identity(evaluation, point.train.task)
+    sampling = evaluation_identity(evaluation, point.train)
     identity = {"sampling": sampling, "source": source.fingerprint, "step": step}
     mark = fingerprint(identity)
     folder = f"{evaluation.name}-{fingerprint(sampling)[:8]}"
@@ -209,6 +300,11 @@ def _evaluate(point: SweepPoint, source: Stage, *, step: int) -> Stage:
             for name, benchmark in evaluation.benchmarks.items()
         },
     }
+    data = {
+        key: datasets[benchmark.dataset.name].name
+        for key, benchmark in evaluation.benchmarks.items()
+        if benchmark.dataset is not None
+    }
     return Stage(
         name=name,
         kind="evaluate",
@@ -220,19 +316,21 @@ def _evaluate(point: SweepPoint, source: Stage, *, step: int) -> Stage:
             "target": target,
             "identity": identity,
             "evaluation": to_dict(evaluation),
-            "task": to_dict(point.train.task),
+            "data": {key: os.path.relpath(of, name) for key, of in data.items()},
             "source": os.path.relpath(source.name, name),
             "step": step,
         },
-        needs=(source.name,),
+        needs=(source.name, *dict.fromkeys(data.values())),
         point_id=source.point_id,
+        environment="openrlhf" if evaluation.sampler == "vllm" else "base",
     )
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:
     """The content of plan.json: what a reader needs to find every result without the YAML."""
     declaration = plan.declaration
-    evaluated = {stage.point_id: stage for stage in plan.stages if stage.kind == "evaluate"}
+    evaluated = {stage.needs[0]: stage for stage in plan.stages if stage.kind == "evaluate"}
+    bases = {point.seed: base_stage(point).name for point in plan.points}
     cells: list[dict[str, Any]] = [
         {
             "point_id": f"base-s{seed}",
@@ -240,9 +338,9 @@ def plan_record(plan: Plan) -> dict[str, Any]:
             "group_size": None,
             "focal_gamma": None,
             "seed": seed,
-            "train": f"_warmup/s{seed}",
+            "train": base,
         }
-        for seed in sorted({point.seed for point in plan.points})
+        for seed, base in sorted(bases.items())
     ]
     cells += [
         {
@@ -256,7 +354,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         for point in plan.points
     ]
     for cell in cells:
-        stage = evaluated[cell["point_id"]]
+        stage = evaluated[cell["train"]]
         cell |= {"evaluate": stage.name, "step": stage.spec["step"]}
     return {
         "sweep": declaration.sweep.name,
@@ -268,6 +366,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
                 "name": stage.name,
                 "kind": stage.kind,
                 "point_id": stage.point_id,
+                "environment": stage.environment,
                 "fingerprint": stage.fingerprint,
                 "target": stage.target,
                 "needs": list(stage.needs),

@@ -10,9 +10,11 @@ from sweeps.plan import Stage
 
 
 def in_order(stages: Iterable[Stage], seconds: Mapping[str, float]) -> dict[str, Stage]:
-    """By name: warm-ups first, because everything waits for them, then the longest first, so that
+    """By name: what everything waits for first (fetched files, warm-ups), then the longest, so that
     no long one is left to run alone at the end."""
-    order = sorted(stages, key=lambda stage: (stage.kind != "warmup", -seconds[stage.name]))
+    order = sorted(
+        stages, key=lambda stage: (stage.kind not in ("fetch", "warmup"), -seconds[stage.name])
+    )
     return {stage.name: stage for stage in order}
 
 

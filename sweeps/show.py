@@ -19,19 +19,23 @@ from sweeps.schedule import wall_seconds
 from sweeps.status import read_stages
 from sweeps.text import counted, duration, table
 
-NOUNS: dict[Kind, str] = {"warmup": "warm-up", "train": "training", "evaluate": "evaluation"}
+NOUNS: dict[Kind, str] = {
+    "fetch": "fetch",
+    "warmup": "warm-up",
+    "train": "training",
+    "evaluate": "evaluation",
+}
 
 
 def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
     """The whole answer as JSON types; reads files and writes none. `render` puts it into words."""
     record = plan_record(plan)
     states = {stage.name: stage.state for stage in read_stages(paths, record["stages"])}
-    by_kind = {(stage.point_id, stage.kind): stage for stage in plan.stages}
+    stages = {stage.name: stage for stage in plan.stages}
     points = []
     for cell in record["points"]:
         base = cell["algorithm"] is None
-        making = by_kind[cell["point_id"], "warmup" if base else "train"]
-        judging = by_kind[cell["point_id"], "evaluate"]
+        making, judging = stages[cell["train"]], stages[cell["evaluate"]]
         method = "Base" if base else method_name(cell["algorithm"], cell["focal_gamma"])
         points.append(
             {key: cell[key] for key in ("point_id", "group_size", "focal_gamma", "seed")}
@@ -89,7 +93,7 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
             _or_dash(point["focal_gamma"]),
             str(point["seed"]),
             point["fingerprint"][:8],
-            *(_state(point[kind]) for kind in NOUNS),
+            *(_state(point[kind]) for kind in ("warmup", "train", "evaluate")),
         ]
         for point in found["points"]
     ]

@@ -123,10 +123,14 @@ def is_point_done(stages: Iterable[StageStatus]) -> bool:
 def report(paths: RunPaths) -> dict[str, Any]:
     """The whole answer as JSON types; `render` puts it into words."""
     plan = read_json(paths.plan)
-    by_point: dict[str, list[StageStatus]] = {cell["point_id"]: [] for cell in plan["points"]}
     stages = read_stages(paths, plan["stages"])
-    for stage in stages:
-        by_point[stage.point_id].append(stage)
+    by_name = {stage.name: stage for stage in stages}
+    by_point = {
+        cell["point_id"]: [by_name[cell["train"]], by_name[cell["evaluate"]]]
+        for cell in plan["points"]
+    }
+    of_points = {stage.name for own in by_point.values() for stage in own}
+    by_point |= {stage.name: [stage] for stage in stages if stage.name not in of_points}
     trained = [cell["point_id"] for cell in plan["points"] if cell["algorithm"] is not None]
     counts = Counter(stage.state for stage in stages)
     return {
@@ -153,20 +157,18 @@ def render(found: Mapping[str, Any]) -> str:
     """The answer as a table, a row a point, and a summary."""
     rows = []
     for point in found["points"]:
-        making, judging = _of_kind(point, "warmup", "train"), _of_kind(point, "evaluate")
-        active = next(
-            (s for s in (making, judging) if s["state"] in ("running", "stopped")), making
-        )
+        making, judging = point["stages"][0], point["stages"][-1]
+        active = next((s for s in point["stages"] if s["state"] in ("running", "stopped")), making)
         reward, eta = active.get("reward"), active.get("eta_seconds")
         rows.append(
             [
                 point["point_id"],
                 making["state"],
-                judging["state"],
+                judging["state"] if judging is not making else "",
                 f"{active['step']}/{active['of']}" if active.get("of") else "",
                 "" if reward is None else f"{reward:.3f}",
                 "" if eta is None else duration(eta),
-                f"{making['attempts']} + {judging['attempts']}",
+                " + ".join(str(stage["attempts"]) for stage in point["stages"]),
             ]
         )
     header = ["point", "train", "evaluate", "step", "reward", "left", "attempts"]
@@ -187,7 +189,3 @@ def render(found: Mapping[str, Any]) -> str:
             else "no driver is running",
         ]
     )
-
-
-def _of_kind(point: Mapping[str, Any], *kinds: str) -> dict[str, Any]:
-    return next(stage for stage in point["stages"] if stage["kind"] in kinds)

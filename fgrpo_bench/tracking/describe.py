@@ -53,7 +53,7 @@ def params(
     judged = evaluation["evaluation"]
     named: dict[str, Any] = {"model": results.model, "method": point.method}
     if point.algorithm is None:
-        named |= {"seed": point.seed, "warmup_steps": train["train"]["warmup"]["steps"]}
+        named |= {"seed": point.seed, **_warmup(train["identity"].get("warmup"))}
     else:
         cell = from_dict(SweepPoint, train["point"])
         named |= {
@@ -68,12 +68,16 @@ def params(
             "updates_per_batch": cell.train.updates_per_batch,
             "learning_rate": cell.train.learning_rate,
             "train_temperature": cell.train.temperature,
-            "warmup_steps": cell.train.warmup.steps,
+            **_warmup(train["identity"]["train"]["warmup"]),
         }
     named |= {"n_samples": judged["n_samples"], "eval_temperature": judged["temperature"]}
     for name, benchmark in judged["benchmarks"].items():
         named[f"{name}_n_problems"] = benchmark["n_problems"]
     return {key: str(value) for key, value in named.items()}
+
+
+def _warmup(warmup: dict[str, Any] | None) -> dict[str, int]:
+    return {} if warmup is None else {"warmup_steps": warmup["steps"]}
 
 
 def tags(

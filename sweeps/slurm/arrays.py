@@ -15,6 +15,7 @@ from typing import Any
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
 KINDS = ("warmup", "train", "evaluate")
+"""What jobs do; files are fetched before, where there is a network."""
 Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
 

@@ -7,7 +7,6 @@ taken back, so that a sweep is submitted whole or not at all.
 from __future__ import annotations
 
 import shlex
-import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import SlurmProfile
-from sweeps.commands import StageCommand, stage_command, stage_environment
+from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
 from sweeps.slurm import scheduler, submissions
 from sweeps.slurm.arrays import Record, Sending
 from sweeps.slurm.payload import Payload, Report
@@ -42,8 +41,8 @@ class Sender:
         variables = stage_environment(self.profile, {}) | {"PYTHONPATH": str(self.code)}
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
-            command = self._own(["", "-m", "sweeps.slurm.last", str(self.paths.folder)])
-            return [Report(command=command, cwd=cwd, environment=environment)]
+            last = (self._python(), "-m", "sweeps.slurm.last", str(self.paths.folder))
+            return [Report(command=last, cwd=cwd, environment=environment)]
         payloads: list[Callable[[], str]] = []
         for name in sending.batch.stages:
             record = self.records[name]
@@ -52,7 +51,9 @@ class Sender:
                 Payload(
                     folder=str(folder),
                     needs=tuple(str(self.paths.folder / need) for need in record["needs"]),
-                    command=self._own(self.command(record["kind"], folder, self.profile)),
+                    command=tuple(
+                        self.command(record["kind"], folder, self.profile, record["environment"])
+                    ),
                     cwd=cwd,
                     environment=environment,
                 )
@@ -102,10 +103,7 @@ class Sender:
         return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
 
     def _python(self) -> str:
-        return self.profile.python or sys.executable
-
-    def _own(self, command: Sequence[str]) -> tuple[str, ...]:
-        return (self._python(), *command[1:])
+        return interpreter(self.profile, "base")
 
 
 class Executor(SlurmExecutor):

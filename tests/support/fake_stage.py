@@ -27,7 +27,7 @@ from fgrpo_bench.stage import StageRun, Stopped, run_stage
 SAVE_EVERY = 4
 
 
-def fake_command(kind: str, folder: Path, profile: Profile) -> list[str]:
+def fake_command(kind: str, folder: Path, profile: Profile, environment: str) -> list[str]:
     """In place of sweeps.commands.stage_command."""
     return [sys.executable, "-m", "tests.support.fake_stage", str(folder)]
 

@@ -93,7 +93,7 @@ def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, tmp_p
     assert before["points"][0]["warmup"] == "waiting"
     assert after["points"][0]["warmup"] == "done"
     assert after["points"][2]["warmup"] == "done"
-    assert after["stages_to_run"] == {"warmup": 0, "train": 2, "evaluate": 3}
+    assert after["stages_to_run"] == {"fetch": 0, "warmup": 0, "train": 2, "evaluate": 3}
     assert after["cost"]["measured_stages"] == 1
     assert after["cost"]["cpu_seconds"] > 10 * before["cost"]["cpu_seconds"]
     assert "scaled by 1 stage measured here" in sweeps("plan", "smoke")[1]
@@ -302,9 +302,10 @@ def test_a_stage_is_a_command_that_anybody_may_run() -> None:
     options = ["/runs/s/e/v1/p", "--device", "cpu", "--threads", "2"]
     python = [sys.executable, "-m"]
     training = [*python, "fgrpo_bench.training", *options]
-    assert stage_command("warmup", folder, profile) == training
-    assert stage_command("train", folder, profile) == training
-    assert stage_command("evaluate", folder, profile) == [*python, "evaluators", "run", *options]
+    assert stage_command("warmup", folder, profile, "base") == training
+    assert stage_command("train", folder, profile, "base") == training
+    evaluation = [*python, "evaluators", "run", *options]
+    assert stage_command("evaluate", folder, profile, "base") == evaluation
 
 
 def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:

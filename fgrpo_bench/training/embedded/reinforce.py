@@ -21,7 +21,7 @@ from fgrpo_bench.graders import get_grader
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds, stream
-from fgrpo_bench.specs import SweepPoint, from_dict
+from fgrpo_bench.specs import EmbeddedTrain, SweepPoint, from_dict
 from fgrpo_bench.stage import StageRun
 from fgrpo_bench.tasks import Task, make_task
 from fgrpo_bench.training.advantages import (
@@ -72,7 +72,7 @@ class Learner:
     def __init__(self, point: SweepPoint, session: Session, tokenizer: Tokenizer) -> None:
         self.point, self.session, self.tokenizer = point, session, tokenizer
         self.policy: Policy = session.policy
-        self.task: Task = make_task(point.train.task)
+        self.task: Task = make_task(embedded_train(point).task)
         self.device = str(next(self.policy.parameters()).device)
 
     def problems(self, count: int) -> list[Problem]:
@@ -189,7 +189,7 @@ class Learner:
 
     def _learning_rate(self) -> float:
         train, update = self.point.train, self.session.counters.optimizer_steps + 1
-        return train.learning_rate * min(1.0, update / max(1, train.lr_warmup_updates))
+        return self.point.learning_rate * min(1.0, update / max(1, train.lr_warmup_updates))
 
     def evaluate(self, step: int) -> tuple[float, float]:
         """(pass@1, share of problems with any correct draw) on the first held-out problems."""
@@ -199,10 +199,17 @@ class Learner:
         return float(rewards.mean()), float(rewards.amax(1).mean())
 
 
+def embedded_train(point: SweepPoint) -> EmbeddedTrain:
+    """The training spec of a point of this engine; ValueError for one of another."""
+    if not isinstance(point.train, EmbeddedTrain):
+        raise ValueError(f"{point.point_id} has engine={point.train.engine}, not embedded")
+    return point.train
+
+
 def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
     """Run a training stage; returns facts for its completion marker."""
     point = from_dict(SweepPoint, spec["point"])
-    train = point.train
+    train = embedded_train(point)
     base = StagePaths((run.paths.folder / spec["base"]).resolve())
     digest = read_json(base.done)["weights_sha256"]
     policy, tokenizer = load_checkpoint(base.checkpoint(0), device, digest)
@@ -210,7 +217,7 @@ def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any
         policy,
         run=run,
         fingerprint=spec["fingerprint"],
-        learning_rate=train.learning_rate,
+        learning_rate=point.learning_rate,
         betas=(train.beta1, train.beta2),
         weight_decay=train.weight_decay,
         grad_clip=train.grad_clip,

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from fgrpo_bench.seeds import stream
-from fgrpo_bench.specs import TrainSpec, WarmupSpec, from_dict
+from fgrpo_bench.specs import ModelSpec, TaskSpec, WarmupSpec, from_dict
 from fgrpo_bench.stage import StageRun
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.training.embedded.checkpoint import save_checkpoint
@@ -29,19 +29,20 @@ FALL_FROM, FLOOR = 0.7, 0.05
 
 def warm_up(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
     """Run a warm-up stage; returns facts for its completion marker."""
-    train, seed = from_dict(TrainSpec, spec["train"]), int(spec["seed"])
-    task, warmup = make_task(train.task), train.warmup
+    identity = spec["identity"]
+    seed, task = int(identity["seed"]), make_task(from_dict(TaskSpec, identity["task"]))
+    warmup = from_dict(WarmupSpec, identity["warmup"])
     tokenizer = Tokenizer(task.vocabulary)
-    policy = Policy(train.model, tokenizer.size)
+    policy = Policy(from_dict(ModelSpec, identity["model"]), tokenizer.size)
     policy.initialise(torch.Generator().manual_seed(stream(seed, "weights") % 2**63))
     session = Session(
         policy.to(device),
         run=run,
         fingerprint=spec["fingerprint"],
         learning_rate=warmup.learning_rate,
-        betas=(train.beta1, train.beta2),
+        betas=(identity["beta1"], identity["beta2"]),
         weight_decay=warmup.weight_decay,
-        grad_clip=train.grad_clip,
+        grad_clip=identity["grad_clip"],
         has_metrics=False,
     )
     for step in session.steps(warmup.steps):

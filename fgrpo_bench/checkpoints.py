@@ -1,0 +1,26 @@
+"""What the stages agree on about Hugging Face checkpoint folders: the digest of their weights."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from fgrpo_bench.files import sha256_file
+
+
+def weights_sha256(folder: Path) -> str:
+    """Of the one weight file, or of the names and digests of several.
+
+    FileNotFoundError where the folder has no *.safetensors.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise FileNotFoundError(
+            f"{folder} holds no *.safetensors: it is no checkpoint; delete the DONE.json of its "
+            "stage and run the same command again to make it anew"
+        )
+    digests = [sha256_file(file) for file in files]
+    if len(files) == 1:
+        return digests[0]
+    rows = (f"{digest} {file.name}\n" for digest, file in zip(digests, files, strict=True))
+    return hashlib.sha256("".join(rows).encode()).hexdigest()

@@ -1,0 +1,33 @@
+"""What can be declared: frozen, strictly validated types, from a grid down to one point.
+
+YAML becomes these types in `fgrpo_bench.config`; the plan makes `SweepPoint`s of them; nothing
+downstream sees a raw dictionary.
+"""
+
+from fgrpo_bench.specs.base import from_dict as from_dict
+from fgrpo_bench.specs.base import to_dict as to_dict
+from fgrpo_bench.specs.dataset import DatasetSpec as DatasetSpec
+from fgrpo_bench.specs.evaluation import BenchmarkSpec as BenchmarkSpec
+from fgrpo_bench.specs.evaluation import EvalSpec as EvalSpec
+from fgrpo_bench.specs.openrlhf import OpenRLHFTrain as OpenRLHFTrain
+from fgrpo_bench.specs.openrlhf import Placement as Placement
+from fgrpo_bench.specs.openrlhf import PretrainedSpec as PretrainedSpec
+from fgrpo_bench.specs.openrlhf import PromptSpec as PromptSpec
+from fgrpo_bench.specs.profile import LocalProfile as LocalProfile
+from fgrpo_bench.specs.profile import Profile as Profile
+from fgrpo_bench.specs.profile import SlurmProfile as SlurmProfile
+from fgrpo_bench.specs.sweep import Cell as Cell
+from fgrpo_bench.specs.sweep import Declaration as Declaration
+from fgrpo_bench.specs.sweep import Exclusion as Exclusion
+from fgrpo_bench.specs.sweep import ExperimentSpec as ExperimentSpec
+from fgrpo_bench.specs.sweep import Grid as Grid
+from fgrpo_bench.specs.sweep import SweepPoint as SweepPoint
+from fgrpo_bench.specs.sweep import SweepSpec as SweepSpec
+from fgrpo_bench.specs.sweep import TrainSpec as TrainSpec
+from fgrpo_bench.specs.sweep import method_name as method_name
+from fgrpo_bench.specs.training import AlgorithmSpec as AlgorithmSpec
+from fgrpo_bench.specs.training import EmbeddedTrain as EmbeddedTrain
+from fgrpo_bench.specs.training import LoopSpec as LoopSpec
+from fgrpo_bench.specs.training import ModelSpec as ModelSpec
+from fgrpo_bench.specs.training import TaskSpec as TaskSpec
+from fgrpo_bench.specs.training import WarmupSpec as WarmupSpec

@@ -1,0 +1,68 @@
+"""How checkpoints are judged."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fgrpo_bench.specs.base import STRICT, Name, NonNegative, Positive, PositiveFloat
+from fgrpo_bench.specs.dataset import DatasetSpec
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class BenchmarkSpec:
+    """A set of problems with a grader."""
+
+    name: Name
+    """Name in paths, tables and metrics."""
+    dataset: DatasetSpec | None
+    """Where the problems come from; null is the held-out split of the experiment's own task."""
+    n_problems: Positive
+    """How many problems; the first n."""
+    grader: Name
+    """A key of fgrpo_bench.graders.GRADERS."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class EvalSpec:
+    """How checkpoints are judged: draws, sampling settings and the k of pass@k."""
+
+    name: Name
+    """Name in paths."""
+    sampler: Literal["embedded", "vllm"]
+    """What draws: the embedded engine (its own checkpoints only), or vLLM."""
+    benchmarks: dict[str, BenchmarkSpec]
+    """Benchmarks by name."""
+    n_samples: Positive
+    """n: draws a problem. A target: raising it later adds draws to those that exist."""
+    ks: tuple[Positive, ...]
+    """The k of pass@k; none above n_samples. n = k is a coin flip per problem: prefer n > k."""
+    temperature: PositiveFloat
+    """Sampling temperature."""
+    top_p: Annotated[float, Field(ge=1, le=1)]
+    """Nucleus sampling; 1.0 is off (the paper's setting and the only one the engine has)."""
+    dtype: Literal["float32", "bfloat16"]
+    """Number type of the weights while sampling."""
+    seed: NonNegative
+    """Base of every draw's own seed."""
+
+    def __post_init__(self) -> None:
+        if not self.benchmarks or not self.ks:
+            raise ValueError("benchmarks and ks must not be empty: name at least one of each")
+        if self.sampler == "embedded" and self.dtype != "float32":
+            raise ValueError(
+                f"sampler=embedded with dtype={self.dtype}: the embedded engine computes in "
+                "float32; set one or the other"
+            )
+        if list(self.ks) != sorted(set(self.ks)):
+            raise ValueError(f"ks={list(self.ks)}: must rise without repeats")
+        if self.ks[-1] > self.n_samples:
+            raise ValueError(
+                f"k={self.ks[-1]} is larger than n_samples={self.n_samples}: pass@k needs at "
+                "least k draws a problem; raise n_samples or drop that k"
+            )
+        for key, benchmark in self.benchmarks.items():
+            if key != benchmark.name:
+                raise ValueError(f"benchmarks.{key} is named {benchmark.name!r}: use one name")

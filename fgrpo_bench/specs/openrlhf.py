@@ -1,0 +1,145 @@
+"""A training run by OpenRLHF, and how it is laid out over GPUs (which is never identity)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fgrpo_bench.specs.base import (
+    STRICT,
+    Fraction,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveFloat,
+)
+from fgrpo_bench.specs.dataset import DatasetSpec
+from fgrpo_bench.specs.training import LoopSpec, ModelSpec, TaskSpec, WarmupSpec
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class PretrainedSpec:
+    """A published model, or one in a folder of yours."""
+
+    name: Name
+    """Name in tables."""
+    path: str
+    """Hugging Face id, e.g. Qwen/Qwen2.5-7B, or a folder that every node sees."""
+    revision: str | None
+    """Commit on the Hub; null takes the newest at the first fetch. Null for a folder."""
+    parameters: Positive
+    """Number of parameters, for the check that weights and optimizer fit the GPUs."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class PromptSpec:
+    """How a problem becomes what the model reads."""
+
+    chat_template: bool
+    """Whether the tokenizer's chat template is applied; false gives the problem as it is."""
+    system: str | None
+    """System message; null is none (some templates then put their own)."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class OpenRLHFTrain(LoopSpec):
+    """A training run by OpenRLHF: on a generated task with a base model of our own (task, model,
+    warmup), or on a dataset with a published model (dataset, pretrained)."""
+
+    engine: Literal["openrlhf"]
+    """Training engine."""
+    task: TaskSpec | None
+    """Generated task, else null."""
+    model: ModelSpec | None
+    """Architecture of a base model that is warmed up on the task, else null."""
+    warmup: WarmupSpec | None
+    """How that base model is made, else null."""
+    dataset: DatasetSpec | None
+    """Training problems of a dataset, else null."""
+    pretrained: PretrainedSpec | None
+    """Published model, else null."""
+    prompt: PromptSpec
+    """How a problem becomes what the model reads."""
+    epochs: Positive
+    """Passes over the prompts of the run, which are prompts a step * steps / epochs."""
+    prompt_tokens: Positive
+    """Longest prompt; longer ones are left out."""
+    response_tokens: Positive
+    """Longest response."""
+    overlong_buffer_tokens: Positive | None
+    """DAPO's soft penalty over the last tokens of the longest response; null is none."""
+    adam_eps: PositiveFloat
+    """AdamW epsilon."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        generated = {"task": self.task, "model": self.model, "warmup": self.warmup}
+        published = {"dataset": self.dataset, "pretrained": self.pretrained}
+        given = [name for name, value in (generated | published).items() if value is not None]
+        if given not in (list(generated), list(published)):
+            raise ValueError(
+                f"{', '.join(given) or 'nothing'} given: OpenRLHF trains either on a generated "
+                "task (task, model, warmup) or on a dataset (dataset, pretrained); give all of one "
+                "kind and null for the other"
+            )
+        if self.dataset is not None and self.eval_every:
+            raise ValueError(
+                f"eval_every={self.eval_every} with a dataset: evaluation during training draws on "
+                "a generated task's held-out problems; set eval_every=0, checkpoints are evaluated "
+                "after"
+            )
+        if self.steps % self.epochs:
+            raise ValueError(
+                f"steps={self.steps} is no multiple of epochs={self.epochs}: every epoch has the "
+                "same prompts; change one of them"
+            )
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class Placement:
+    """How OpenRLHF uses the machines of a profile. Changes speed and memory, never what is meant to
+    be computed."""
+
+    python: str | None
+    """Interpreter of the OpenRLHF environment, as its path on the nodes; null is the one that
+    `make setup-openrlhf` (with device: cpu, `make setup-openrlhf-cpu`) made in this checkout."""
+    allow_untested: bool
+    """Whether versions of OpenRLHF and Ray that were never tested may run."""
+    gpu_memory_gb: PositiveFloat | None
+    """Memory of one GPU, GiB, for the check that everything fits; null checks nothing."""
+    colocate: bool
+    """Whether policy and vLLM engines share the same GPUs and take turns (sleep mode)."""
+    actor_gpus_per_node: Positive
+    """GPUs of the policy on each node."""
+    vllm_engines: Positive
+    """vLLM engines over all nodes."""
+    vllm_tensor_parallel: Positive
+    """GPUs of one vLLM engine."""
+    vllm_gpu_memory: Fraction
+    """Share of a GPU's memory that an engine may take."""
+    vllm_enforce_eager: bool
+    """Whether vLLM runs without CUDA graphs: slower, starts sooner, needs less memory."""
+    zero_stage: Annotated[int, Field(ge=0, le=3)]
+    """DeepSpeed ZeRO: 2 shards optimizer and gradients, 3 the weights too."""
+    adam_offload: bool
+    """Whether the optimizer lives in the memory of the host."""
+    gradient_checkpointing: bool
+    """Whether activations are computed again in the backward pass."""
+    attention: Literal["flash_attention_2", "sdpa", "eager"]
+    """Attention of the policy."""
+    packing: bool
+    """Whether samples are packed without padding; needs flash attention."""
+    train_micro_batch: Positive
+    """Samples of a forward and backward pass on one GPU."""
+    rollout_micro_batch: Positive
+    """Samples of a forward pass on one GPU for the policy's log-probabilities."""
+    max_tokens_per_gpu: Positive | None
+    """Packs passes up to so many tokens instead of counting samples; null counts samples."""
+    state_every: Positive
+    """Steps between whole training states, from which a run continues after a crash."""
+    states_kept: Positive
+    """Whole training states that are kept."""
+    start_seconds: NonNegative
+    """How long Ray may take to see all nodes before the job fails with what is missing."""

@@ -1,0 +1,96 @@
+"""Where and how wide to run. Never identity: no result depends on it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fgrpo_bench.specs.base import STRICT, Name, Positive, PositiveFloat
+from fgrpo_bench.specs.openrlhf import Placement
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class LocalProfile:
+    """Worker processes on this machine. Never identity: no result depends on it."""
+
+    name: Name
+    """Name in commands."""
+    dispatcher: Literal["local"]
+    """local: a bounded pool of worker processes on this machine."""
+    max_parallel: Positive | None
+    """Workers at once; null is one a processor this process may use."""
+    threads_per_worker: Positive
+    """Threads of a worker; results are bit-identical only for equal thread counts."""
+    device: Literal["cpu", "cuda"]
+    """Where a worker computes."""
+    openrlhf: Placement
+    """How a run of OpenRLHF uses this machine."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class SlurmProfile:
+    """Jobs of a SLURM cluster, one a stage. Never identity: no result depends on it."""
+
+    name: Name
+    """Name in commands."""
+    dispatcher: Literal["slurm"]
+    """slurm: job arrays, submitted and left alone."""
+    partition: str | None
+    """sbatch --partition; null is the site's default, likewise below."""
+    account: str | None
+    """sbatch --account."""
+    qos: str | None
+    """sbatch --qos."""
+    constraint: str | None
+    """sbatch --constraint: features a node must have."""
+    exclude: str | None
+    """sbatch --exclude: nodes to avoid, e.g. node[3-5]."""
+    nodes: Positive
+    """Nodes of a stage."""
+    gpus_per_node: Positive | None
+    """GPUs of a stage on each node; null asks for none."""
+    cpus_per_task: Positive
+    """Processors of a stage."""
+    mem_gb: PositiveFloat | None
+    """Memory of a stage on each node, GiB."""
+    time_minutes: Positive
+    """Time limit of one job; a stage that needs longer saves, is requeued and goes on."""
+    signal_seconds: Positive
+    """How long before the time limit a stage is told to save."""
+    additional_parameters: dict[str, str]
+    """Further sbatch options by long name without dashes, e.g. {reservation: spring}."""
+    setup: tuple[str, ...]
+    """Shell lines before the stage, e.g. `module load cuda`."""
+    python: str | None
+    """Interpreter of the jobs, as its path on the nodes; null is the one that submits."""
+    max_parallel: Positive
+    """Stages of one kind at once: the throttle of the job arrays."""
+    max_array_size: Positive | None
+    """Most elements of one array; null asks the site for its MaxArraySize."""
+    max_attempts: Positive
+    """Submissions of a stage before it is given up; a fault of the stage itself ends it at once."""
+    threads_per_worker: Positive
+    """Threads of a stage; results are bit-identical only for equal thread counts."""
+    device: Literal["cpu", "cuda"]
+    """Where a stage computes."""
+    openrlhf: Placement
+    """How a run of OpenRLHF uses the nodes of its job."""
+
+    def __post_init__(self) -> None:
+        if self.signal_seconds >= self.time_minutes * 60:
+            raise ValueError(
+                f"signal_seconds={self.signal_seconds} is not less than the time limit of "
+                f"{self.time_minutes * 60} s: a stage could do nothing before it is told to save; "
+                "lower it, or raise time_minutes"
+            )
+        if self.device == "cuda" and self.gpus_per_node is None:
+            raise ValueError(
+                "device='cuda' with gpus_per_node=null: the jobs would see no GPU; set "
+                "profile.gpus_per_node=1, or profile.device=cpu"
+            )
+
+
+Profile = Annotated[LocalProfile | SlurmProfile, Field(discriminator="dispatcher")]
+"""Where and how wide to run."""

@@ -1,0 +1,146 @@
+"""A question as a grid, the whole declaration, and one point of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fgrpo_bench.focal import low_lr_multiplier
+from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, NonNegative
+from fgrpo_bench.specs.evaluation import EvalSpec
+from fgrpo_bench.specs.openrlhf import OpenRLHFTrain
+from fgrpo_bench.specs.profile import Profile
+from fgrpo_bench.specs.training import AlgorithmSpec, EmbeddedTrain
+
+TrainSpec = Annotated[EmbeddedTrain | OpenRLHFTrain, Field(discriminator="engine")]
+"""A training run, by its engine."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class ExperimentSpec:
+    """What is trained and how it is judged; part of every run's address."""
+
+    name: Name
+    """Name in paths, tables and MLflow."""
+    train: TrainSpec
+    """The training run."""
+    evaluation: EvalSpec
+    """The evaluation of its last checkpoint."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class Cell:
+    """One setting of the method, over all seeds of the grid."""
+
+    algorithm: Name
+    """A file of conf/algorithm."""
+    group_size: GroupSize
+    """N: rollouts a prompt in training, at least 2 (an advantage needs a group)."""
+    focal_gamma: Gamma
+    """gamma >= 0; 0 is the base algorithm."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class Exclusion:
+    """Leaves out the points that match every value given; null matches anything."""
+
+    algorithm: Name | None = None
+    """Algorithm to leave out."""
+    group_size: GroupSize | None = None
+    """Group size to leave out."""
+    focal_gamma: Gamma | None = None
+    """Gamma to leave out."""
+    seed: NonNegative | None = None
+    """Training seed to leave out."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class Grid:
+    """The axes of a sweep; their product is run, then the explicit cells."""
+
+    algorithm: tuple[Name, ...]
+    """Base algorithms."""
+    group_size: tuple[GroupSize, ...]
+    """Group sizes N."""
+    focal_gamma: tuple[Gamma, ...]
+    """Focal exponents."""
+    seed: tuple[NonNegative, ...]
+    """Training seeds; each has its own warm-up, shared by all cells."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class SweepSpec:
+    """A question as a grid."""
+
+    name: Name
+    """Name in commands and paths."""
+    question: str
+    """The question in words, printed above the answer."""
+    grid: Grid
+    """Axes whose product is run."""
+    cells: tuple[Cell, ...]
+    """Further cells beside the product."""
+    exclude: tuple[Exclusion, ...]
+    """Points to leave out."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class Declaration:
+    """A whole composed configuration: what `python -m sweeps` was asked to run."""
+
+    sweep: SweepSpec
+    experiment: ExperimentSpec
+    profile: Profile
+    algorithms: dict[str, AlgorithmSpec]
+    """All algorithms by name; the grid picks from them."""
+    version: Name
+    """Part of the address: a new version starts beside the old one."""
+    run_root: str
+    """Folder of all runs."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class SweepPoint:
+    """One training run: a cell with a seed, complete in itself."""
+
+    sweep: Name
+    experiment: Name
+    version: Name
+    algorithm: AlgorithmSpec
+    group_size: GroupSize
+    focal_gamma: Gamma
+    seed: NonNegative
+    train: TrainSpec
+    evaluation: EvalSpec
+
+    @property
+    def point_id(self) -> str:
+        """Readable name within the sweep, e.g. `grpo-n8-g0.5-s11`."""
+        gamma = str(self.focal_gamma).removesuffix(".0")
+        return f"{self.algorithm.name}-n{self.group_size}-g{gamma}-s{self.seed}"
+
+    @property
+    def method(self) -> str:
+        """Name in tables: GRPO, or F-GRPO where focal_gamma > 0."""
+        return method_name(self.algorithm.name, self.focal_gamma)
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate after the warm-up updates, scaled where the algorithm asks for it."""
+        scale = self.algorithm.low_lr_gamma
+        return self.train.learning_rate * (1.0 if scale is None else low_lr_multiplier(scale))
+
+    @property
+    def prompts_per_step(self) -> int:
+        """Prompts of a rollout batch under the point's budget convention."""
+        if self.train.prompts_per_step is not None:
+            return self.train.prompts_per_step
+        assert self.train.rollouts_per_step is not None
+        return self.train.rollouts_per_step // self.group_size
+
+
+def method_name(algorithm: str, focal_gamma: float) -> str:
+    """`GRPO`, or `F-GRPO` where focal_gamma > 0."""
+    return ("F-" if focal_gamma > 0 else "") + algorithm.upper()

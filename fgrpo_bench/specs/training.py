@@ -1,0 +1,167 @@
+"""What is trained by the embedded engine, and the base algorithms of both engines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fgrpo_bench.specs.base import (
+    STRICT,
+    Fraction,
+    Gamma,
+    Name,
+    NonNegative,
+    NonNegativeFloat,
+    Positive,
+    PositiveFloat,
+)
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class TaskSpec:
+    """A generated task: what a problem is, and how its problems are split."""
+
+    name: Name
+    """A key of fgrpo_bench.tasks.TASKS."""
+    seed: NonNegative
+    """Seed of the generator and of the split into training and held-out problems."""
+    n_digits: Annotated[int, Field(ge=2, le=5)]
+    """Digits a problem offers, each to be used once."""
+    max_target: Annotated[int, Field(ge=1, le=99)]
+    """Largest target value; targets run from 1."""
+    heldout_fraction: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the problems that training never sees."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class ModelSpec:
+    """A small transformer of the Qwen2 architecture, trained from scratch."""
+
+    name: Name
+    """Name in tables."""
+    hidden_size: Positive
+    """Width of the residual stream."""
+    n_layers: Positive
+    """Number of decoder layers."""
+    n_heads: Positive
+    """Attention heads; hidden_size / n_heads should be 32 or more (vLLM on CPU refuses 24)."""
+    n_kv_heads: Positive
+    """Key/value heads (grouped-query attention); divides n_heads."""
+    intermediate_size: Positive
+    """Width of the gated MLP."""
+    rope_theta: PositiveFloat
+    """Base of the rotary position embedding."""
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % (2 * self.n_heads) or self.n_heads % self.n_kv_heads:
+            raise ValueError(
+                f"hidden_size={self.hidden_size}, n_heads={self.n_heads}, "
+                f"n_kv_heads={self.n_kv_heads}: hidden_size must be a multiple of 2 * n_heads and "
+                "n_heads of n_kv_heads; choose e.g. 96, 3, 3"
+            )
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class WarmupSpec:
+    """Supervised warm-up on demonstrations: the base model of one training seed."""
+
+    steps: Positive
+    """Optimizer steps."""
+    batch_size: Positive
+    """Demonstrations a step."""
+    learning_rate: PositiveFloat
+    """Peak learning rate of AdamW."""
+    weight_decay: NonNegativeFloat
+    """AdamW weight decay."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class AlgorithmSpec:
+    """A base algorithm: its surrogate objective and clip bounds (paper, section 5)."""
+
+    name: Name
+    """Name in grids and tables."""
+    objective: Literal["clip", "cispo"]
+    """clip: min(r A, clip(r) A). cispo: sg(clip(r)) A log pi."""
+    clip_low: NonNegativeFloat
+    """The ratio is clipped at 1 - clip_low from below."""
+    clip_high: NonNegativeFloat
+    """The ratio is clipped at 1 + clip_high from above."""
+    loss_aggregation: Literal["token_mean", "sequence_mean"]
+    """token_mean: all tokens of the batch weigh the same (the paper's choice)."""
+    dynamic_sampling: bool
+    """DAPO: draw further prompts until the batch holds active groups only."""
+    low_lr_gamma: Gamma | None
+    """Control of the scale: the learning rate times the mean focal weight of this gamma
+    (fgrpo_bench.focal.low_lr_multiplier); null leaves it as it is."""
+    entropy_coef: NonNegativeFloat
+    """Weight of an entropy bonus; 0 is none."""
+    kl_coef: NonNegativeFloat
+    """Weight of the KL divergence from the base model in the loss (k3 estimate); 0 is none."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class LoopSpec:
+    """The reinforcement learning that both engines do, apart from its cell (algorithm, N, gamma,
+    seed)."""
+
+    budget: Literal["constant_rollouts", "constant_prompts"]
+    """What every cell of a group-size grid shares: rollouts a step, or prompts a step."""
+    rollouts_per_step: Positive | None
+    """Rollouts a step under constant_rollouts, else null."""
+    prompts_per_step: Positive | None
+    """Prompts a step under constant_prompts (the paper's convention: 256), else null."""
+    steps: Positive
+    """Rollout batches."""
+    updates_per_batch: Positive
+    """Optimizer steps a rollout batch (the paper's value: 4)."""
+    learning_rate: PositiveFloat
+    """AdamW learning rate, constant after the warm-up updates."""
+    lr_warmup_updates: NonNegative
+    """Optimizer steps of linear learning-rate warm-up."""
+    beta1: Fraction
+    """AdamW beta 1."""
+    beta2: Fraction
+    """AdamW beta 2."""
+    weight_decay: NonNegativeFloat
+    """AdamW weight decay."""
+    grad_clip: PositiveFloat
+    """Largest global gradient norm."""
+    temperature: PositiveFloat
+    """Sampling temperature of the rollouts."""
+    save_every: Positive
+    """Steps between Hugging Face checkpoints; the last step always has one."""
+    eval_every: NonNegative
+    """Steps between evaluations during training; 0 is never."""
+    eval_n_problems: Positive
+    """Held-out problems of an evaluation during training."""
+    eval_n_samples: Positive
+    """Draws a problem of an evaluation during training."""
+
+    def __post_init__(self) -> None:
+        wanted = {"constant_rollouts": "rollouts_per_step", "constant_prompts": "prompts_per_step"}
+        for budget, field in wanted.items():
+            given = getattr(self, field) is not None
+            if given != (budget == self.budget):
+                state = "is missing" if not given else f"= {getattr(self, field)} is set"
+                raise ValueError(
+                    f"budget={self.budget} but {field} {state}: constant_rollouts takes "
+                    "rollouts_per_step, constant_prompts takes prompts_per_step, and the other "
+                    "must be null"
+                )
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class EmbeddedTrain(LoopSpec):
+    """A training run of the one-process engine of this package."""
+
+    engine: Literal["embedded"]
+    """Training engine."""
+    task: TaskSpec
+    """Where the training problems come from."""
+    model: ModelSpec
+    """Architecture of the policy."""
+    warmup: WarmupSpec
+    """How the base model is made."""

