@@ -21,6 +21,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -120,25 +121,26 @@ class Judge:
 
     def _ask(self, gold: str, answer: str, boxed: bool) -> Verdict:
         request = {"gold": gold, "answer": answer, "boxed": boxed}
+        with self._lock:
+            self.judgements += 1
         worker = self._idle.get()
         try:
-            for attempt in (1, 2):
+            for _ in range(2):  # once more where a worker died of something else than the question
                 worker = worker or self._start()
                 try:
                     reply = worker.ask(request, self._seconds * WALL_FACTOR)
-                    break
                 except OSError as error:
                     reason, final = worker.cause(error, self._seconds)
                     self._bury(worker)
                     worker = None
-                    if final or attempt == 2:
-                        return Verdict(outcome="unscored", extracted=None, reason=reason)
-            with self._lock:
-                self.judgements += 1
-            if reply.pop("spent", False) or worker.asked >= LIFETIME:
-                self._bury(worker)
-                worker = None
-            return Verdict(**reply)
+                    if final:
+                        break
+                    continue
+                if reply.pop("spent", False) or worker.asked >= LIFETIME:
+                    self._bury(worker)
+                    worker = None
+                return Verdict(**reply)
+            return Verdict(outcome="unscored", extracted=None, reason=reason)
         finally:
             self._idle.put(worker)
 
@@ -163,12 +165,12 @@ class _Worker:
 
     def __init__(self, seconds: float, megabytes: int) -> None:
         self._socket, theirs = socket.socketpair()
-        search = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        search = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
         module = "fgrpo_bench.graders.judge_worker"
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(seconds), str(megabytes)],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 # equal hashes: SymPy's order of arguments, and with it a verdict, may follow them
@@ -222,7 +224,7 @@ class _Worker:
             return "the judge's process fell silent", False
         if code == -signal.SIGPROF:
             return f"took more than {seconds:g} s of processor time", True
-        return f"the judge's process ended with exit code {code}, twice", False
+        return f"the judge's process ended with exit code {code} twice", False
 
     def end(self) -> None:
         """Kill and reap it."""

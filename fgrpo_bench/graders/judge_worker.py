@@ -35,7 +35,7 @@ def main() -> None:
     sys.dont_write_bytecode = True
     line = socket.socket(fileno=0)
     try:
-        ready = _load()
+        ready = load()
     except Exception as error:
         line.sendall(_line({"error": str(error)}))
         return
@@ -72,7 +72,7 @@ def _peak_bytes() -> int:
         return next(int(row.split()[1]) << 10 for row in status if row.startswith("VmPeak"))
 
 
-def _load() -> dict[str, Any]:
+def load() -> dict[str, Any]:
     """Import and warm up; the versions found. RuntimeError where they are not the tested ones."""
     for package, tested in TESTED.items():
         try:

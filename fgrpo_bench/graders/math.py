@@ -56,8 +56,11 @@ def shortcut(gold: str, answer: str) -> Verdict | None:
         return Verdict(outcome="correct", extracted=answer, reason="the gold answer to the letter")
     if _INTEGER.fullmatch(gold) and _INTEGER.fullmatch(answer):
         same = int(gold) == int(answer)
-        outcome, reason = ("correct", "equal") if same else ("incorrect", "not equal")
-        return Verdict(outcome=outcome, extracted=answer, reason=f"{reason} as integers")
+        return Verdict(
+            outcome="correct" if same else "incorrect",
+            extracted=answer,
+            reason="equal as integers" if same else "not equal as integers",
+        )
     return None
 
 
