@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -21,6 +21,8 @@ class Publisher:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.store = address.replace("127.0.0.1", "localhost")
+        """Another host, as at the publisher's: its answers name no commit."""
         self.files: dict[str, bytes] = {}
         self.digests: dict[str, str] = {}
         """Digests to publish in place of the true ones."""
@@ -43,10 +45,10 @@ def publisher() -> Iterator[Publisher]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_HEAD(self) -> None:  # noqa: N802
+        def do_HEAD(self) -> None:
             self.answer()
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             self.answer()
 
         def answer(self) -> None:
@@ -67,7 +69,7 @@ def publisher() -> Iterator[Publisher]:
                 "X-Repo-Commit": COMMIT,
                 "X-Linked-Etag": f'"{digest}"',
                 "X-Linked-Size": str(len(here.files[key])),
-                "Location": f"{here.address}/cdn/{key}",
+                "Location": f"{here.store}/cdn/{key}",
                 "Content-Length": "0",
             }
             self.reply(302, facts)
@@ -97,10 +99,8 @@ def publisher() -> Iterator[Publisher]:
             pass
 
         def handle(self) -> None:
-            try:
+            with suppress(OSError):  # the other side was killed
                 super().handle()
-            except OSError:  # the other side was killed
-                pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     here = Publisher(f"http://127.0.0.1:{server.server_port}")
