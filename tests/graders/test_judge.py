@@ -53,14 +53,15 @@ def test_a_process_that_always_dies_leaves_its_question_unscored(monkeypatch):
 
 
 def test_a_stopped_process_is_given_up_after_the_wall_time(monkeypatch):
-    monkeypatch.setattr(judge_module, "WALL_FACTOR", 0.1)
     with Judge() as judge:
         judge.verdict("1", "2")
         os.kill(pids(judge)[0], signal.SIGSTOP)
+        monkeypatch.setattr(judge_module, "WALL_FACTOR", 0.1)
         verdict = judge.verdict("1", "3")
         assert verdict == Verdict(
             outcome="unscored", extracted=None, reason="took more than 0.5 s of wall time"
         )
+        monkeypatch.undo()
         assert judge.verdict("1", "4").outcome == "incorrect"
 
 
