@@ -108,6 +108,33 @@ class BenchmarkPaths:
         return self.folder / "passk.parquet"
 
 
+@dataclass(frozen=True)
+class DataPaths:
+    """What a data stage leaves beside the files of every stage."""
+
+    folder: Path
+
+    @property
+    def lock(self) -> Path:
+        """Where the data came from and what each rule left: revisions, digests, counts."""
+        return self.folder / "data.lock.json"
+
+    @property
+    def train(self) -> Path:
+        """The problems to train on (tables.TRAINING)."""
+        return self.folder / "train.parquet"
+
+    @property
+    def source(self) -> Path:
+        """Folder of the publisher's file."""
+        return self.folder / "source"
+
+    @property
+    def tokenizer(self) -> Path:
+        """Folder of the tokenizer that measures prompts."""
+        return self.folder / "tokenizer"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunPaths:
     """One sweep of one experiment in one version.

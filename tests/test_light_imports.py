@@ -6,11 +6,16 @@ import sys
 import pytest
 
 HEAVY = {"torch", "mlflow", "hydra", "matplotlib", "transformers", "ray", "vllm", "submitit"}
+HEAVY |= {"sympy", "math_verify", "huggingface_hub", "tokenizers"}
 
 
 @pytest.mark.parametrize(
     "statement",
-    ["import fgrpo_bench", "import fgrpo_bench.results, fgrpo_bench.graders, fgrpo_bench.tasks"],
+    [
+        "import fgrpo_bench",
+        "import fgrpo_bench.results, fgrpo_bench.graders, fgrpo_bench.tasks",
+        "import fgrpo_bench.data.prepare",
+    ],
 )
 def test_the_light_parts_import_nothing_heavy(statement):
     code = f"{statement}; import sys; print(*{{m.partition('.')[0] for m in sys.modules}})"

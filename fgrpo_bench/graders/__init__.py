@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fgrpo_bench.graders import countdown
+from fgrpo_bench.graders import countdown, math
 from fgrpo_bench.records import Grade, Problem
 
 Grader = Callable[[Problem, str], Grade]
 
 GRADERS: dict[str, tuple[int, Grader]] = {
     "countdown": (1, countdown.grade),
+    "math": (1, math.grade),
 }
 
 

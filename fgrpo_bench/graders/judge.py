@@ -1,0 +1,256 @@
+"""A judge that can be killed: asks math-verify in processes of its own, each with hard limits.
+
+math-verify has no time limit that holds in a thread, takes a timeout for a wrong answer, and some
+answers keep it busy or eat memory for ever. So it runs in workers (`judge_worker`) with limits on
+processor time and address space; a worker that exceeds one is killed and replaced. Processor time
+rather than wall time: a verdict must not depend on how busy the machine is. Each distinct question
+is asked once; a cache that outlives the process would stand in front of `Judge.verdict`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fgrpo_bench.records import Outcome
+
+SECONDS = 5.0
+"""Processor seconds of a judgement."""
+WALL_FACTOR = 12.0
+"""Wall seconds for each processor second; only a stopped or starved worker ever gets there."""
+MEGABYTES = 1024
+"""Address space of a worker."""
+WORKERS = 4
+"""Most workers of the judge of a process; a further one starts when all others are busy."""
+START_SECONDS = 300.0
+"""For a worker to import what it needs, from a slow network disk too."""
+LIFETIME = 20_000
+"""Judgements after which a worker is replaced: SymPy's caches grow."""
+REMEMBERED, LONGEST_REMEMBERED = 100_000, 2_000
+"""Questions whose verdict is kept, and their most characters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What the judge says of an answer."""
+
+    outcome: Outcome
+    extracted: str | None
+    """The answer that was judged; None where there was none to find."""
+    reason: str
+    """Why, in a few words for a person."""
+
+
+class Judge:
+    """A pool of workers that judge; for any number of threads, and as a context manager.
+
+    workers: most at once. seconds: processor time of a judgement. megabytes: address space of a
+    worker. Workers start when they are first needed and end with `close` or with this process.
+    """
+
+    def __init__(
+        self, *, workers: int = 1, seconds: float = SECONDS, megabytes: int = MEGABYTES
+    ) -> None:
+        self._seconds, self._megabytes = seconds, megabytes
+        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        for _ in range(workers):
+            self._idle.put(None)
+        self._known: dict[tuple[str, str, bool], Future[Verdict]] = {}
+        self._living: set[_Worker] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self.judgements = 0
+        """Questions put to workers so far."""
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the workers; a question in flight or asked later raises RuntimeError."""
+        with self._lock:
+            self._closed = True
+            living = list(self._living)
+        for worker in living:
+            self._bury(worker)
+
+    def verdict(self, gold: str, answer: str, *, boxed: bool = True) -> Verdict:
+        """Whether an answer equals the gold; unscored where the judgement broke a limit.
+
+        boxed: False where the answer is a text in which it has yet to be found. Raises
+        RuntimeError where a worker cannot start, e.g. without math-verify.
+        """
+        key = (gold, answer, boxed)
+        if len(gold) + len(answer) > LONGEST_REMEMBERED:
+            return self._ask(*key)
+        with self._lock:
+            future = self._known.get(key)
+            mine = future is None
+            if future is None:
+                future = self._known[key] = Future()
+                if len(self._known) > REMEMBERED:
+                    del self._known[next(iter(self._known))]
+        if mine:
+            try:
+                future.set_result(self._ask(*key))
+            except BaseException as error:
+                with self._lock:
+                    self._known.pop(key, None)
+                future.set_exception(error)
+        return future.result()
+
+    def _ask(self, gold: str, answer: str, boxed: bool) -> Verdict:
+        request = {"gold": gold, "answer": answer, "boxed": boxed}
+        with self._lock:
+            self.judgements += 1
+        worker = self._idle.get()
+        try:
+            for _ in range(2):  # once more where a worker died of something else than the question
+                worker = worker or self._start()
+                try:
+                    reply = worker.ask(request, self._seconds * WALL_FACTOR)
+                except OSError as error:
+                    reason, final = worker.cause(error, self._seconds)
+                    self._bury(worker)
+                    worker = None
+                    if final:
+                        break
+                    continue
+                if reply.pop("spent", False) or worker.asked >= LIFETIME:
+                    self._bury(worker)
+                    worker = None
+                return Verdict(**reply)
+            return Verdict(outcome="unscored", extracted=None, reason=reason)
+        finally:
+            self._idle.put(worker)
+
+    def _start(self) -> _Worker:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("this judge is closed: make another one")
+        worker = _Worker(self._seconds, self._megabytes)
+        with self._lock:
+            self._living.add(worker)
+        worker.wait_ready()
+        return worker
+
+    def _bury(self, worker: _Worker) -> None:
+        with self._lock:
+            self._living.discard(worker)
+        worker.end()
+
+
+class _Worker:
+    """One process and the socket to it. Any OSError ends its use."""
+
+    def __init__(self, seconds: float, megabytes: int) -> None:
+        self._socket, theirs = socket.socketpair()
+        search = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        module = "fgrpo_bench.graders.judge_worker"
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, str(seconds), str(megabytes)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # equal hashes: SymPy's order of arguments, and with it a verdict, may follow them
+                env=os.environ | {"PYTHONPATH": search, "PYTHONHASHSEED": "0"},
+                start_new_session=True,  # Ctrl-C is this process's to handle
+            )
+        self._buffer = b""
+        self.asked = 0
+
+    def wait_ready(self) -> None:
+        """Until it can judge; RuntimeError that says why where it cannot."""
+        try:
+            ready = self._receive(time.monotonic() + START_SECONDS)
+        except OSError as error:
+            self.end()
+            raise RuntimeError(
+                f"a process of the math judge ended while it started ({error}): run "
+                f"`{sys.executable} -P -m fgrpo_bench.graders.judge_worker 5 {MEGABYTES}` to see "
+                "why; it needs math-verify and about 500 MB of address space"
+            ) from error
+        if "error" in ready:
+            self.end()
+            raise RuntimeError(ready["error"])
+
+    def ask(self, request: dict[str, Any], wall_seconds: float) -> dict[str, Any]:
+        """The reply; OSError where the worker died or the time is up."""
+        self.asked += 1
+        deadline = time.monotonic() + wall_seconds
+        self._socket.settimeout(wall_seconds)
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
+        return self._receive(deadline)
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        while b"\n" not in self._buffer:
+            self._socket.settimeout(max(deadline - time.monotonic(), 1e-3))
+            part = self._socket.recv(65_536)
+            if not part:
+                raise ConnectionResetError("the process ended")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def cause(self, error: OSError, seconds: float) -> tuple[str, bool]:
+        """Why there was no reply, and whether asking again is pointless."""
+        if isinstance(error, TimeoutError):
+            return f"took more than {seconds * WALL_FACTOR:g} s of wall time", True
+        try:
+            code = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            return "the judge's process fell silent", False
+        if code == -signal.SIGPROF:
+            return f"took more than {seconds:g} s of processor time", True
+        return f"the judge's process ended with exit code {code} twice", False
+
+    def end(self) -> None:
+        """Kill and reap it."""
+        self.process.kill()
+        self.process.wait()
+        self._socket.close()
+
+
+_default: Judge | None = None
+_default_lock = threading.Lock()
+
+
+def default_judge() -> Judge:
+    """The judge of this process, made at the first call and closed at exit."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = Judge(workers=WORKERS)
+            atexit.register(_default.close)
+        return _default
+
+
+def _forget() -> None:
+    """A forked process must not speak over its parent's sockets."""
+    global _default, _default_lock
+    _default, _default_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)

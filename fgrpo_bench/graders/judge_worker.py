@@ -1,0 +1,140 @@
+"""The process that judges: reads a gold and an answer a line, answers with a line, until its end.
+
+It is started by `judge` and speaks JSON over its standard input, a socket. math-verify and SymPy
+are imported here and nowhere else. Before each judgement it arms a timer of processor time whose
+signal kills it, in the middle of C code too; its address space is limited; it can write no file.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import socket
+import sys
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+TESTED = {"math-verify": "0.9.0", "latex2sympy2_extended": "1.11.0"}
+"""Packages whose version is part of the grader's: another one may judge otherwise."""
+
+TINY = 1e-3
+"""math-verify rounds floats to 6 decimals and drops what is below 1e-15, so that below this size
+it takes different numbers for equal ..."""
+SAME_TO = 0.01
+"""... which is refused where they differ by more than this relative to the larger."""
+
+
+def main() -> None:
+    """Serve the judge at the other end of standard input."""
+    seconds, megabytes = float(sys.argv[1]), int(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    sys.dont_write_bytecode = True
+    line = socket.socket(fileno=0)
+    try:
+        ready = load()
+    except Exception as error:
+        line.sendall(_line({"error": str(error)}))
+        return
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    line.sendall(_line(ready))
+    room = (megabytes << 20) - _peak_bytes()
+    for request in line.makefile("rb"):
+        asked = json.loads(request)
+        before = _peak_bytes()
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            reply = _judge(asked["gold"], asked["answer"], boxed=asked["boxed"])
+        except MemoryError:
+            reply = {"outcome": "unscored", "extracted": None, "reason": ""}
+        except Exception as error:
+            reason = f"math-verify failed with {type(error).__name__}"
+            reply = {"outcome": "incorrect", "extracted": None, "reason": reason}
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        grown = _peak_bytes() - before
+        if not reply["reason"] or (reply["outcome"] != "correct" and grown > room / 4):
+            reason = f"needs more than {megabytes} MB of memory"
+            reply = {"outcome": "unscored", "extracted": None, "reason": reason, "spent": True}
+        line.sendall(_line(reply))
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def _peak_bytes() -> int:
+    """Largest address space so far. math-verify takes a failed allocation for a wrong answer; that
+    the peak has leapt is what is left to see of it."""
+    with open("/proc/self/status") as status:  # noqa: PTH123 (light)
+        return next(int(row.split()[1]) << 10 for row in status if row.startswith("VmPeak"))
+
+
+def load() -> dict[str, Any]:
+    """Import and warm up; the versions found. RuntimeError where they are not the tested ones."""
+    for package, tested in TESTED.items():
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            found = "missing"
+        if found != tested:
+            raise RuntimeError(
+                f"{package} is {found}, but the math grader is tested with {tested} and another "
+                f"version judges otherwise: `pip install {package}=={tested}` in this environment"
+            )
+    from latex2sympy2_extended.antlr_parser import PSParser
+
+    context = PSParser.AtomContext
+    if not hasattr(context, "FUNC_GAMMA"):
+        # The parser generated for ANTLR 4.9.3 lacks this rule, which is asked for before
+        # percentages: without it `50\%` cannot be read, though it can under other runtimes.
+        context.FUNC_GAMMA = lambda self: None
+    _judge("\\frac12", "0.25", boxed=True)
+    packages = [*TESTED, "sympy", "antlr4-python3-runtime"]
+    return {"versions": {package: version(package) for package in packages}}
+
+
+def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
+    """math-verify's verdict; MemoryError where it shows."""
+    from math_verify import parse, verify
+
+    wanted = _parsed(gold)
+    if not wanted:
+        return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
+    text = f"\\boxed{{{answer}}}" if boxed else answer
+    found = parse(text, parsing_timeout=None)
+    extracted = answer if boxed else (str(found[-1]) if found else None)
+    if not found:
+        reason = "the answer cannot be read" if boxed else "no answer found"
+        return {"outcome": "incorrect", "extracted": extracted, "reason": reason}
+    same = verify(wanted, found, timeout_seconds=None)
+    reason = "equal by math-verify" if same else "not equal by math-verify"
+    if same and _only_tiny(wanted[0], found[0]):
+        same, reason = False, "equal by math-verify's absolute rounding alone"
+    outcome = "correct" if same else "incorrect"
+    return {"outcome": outcome, "extracted": extracted, "reason": reason}
+
+
+@lru_cache(maxsize=1024)
+def _parsed(gold: str) -> list[Any]:
+    from math_verify import parse
+
+    parsed: list[Any] = parse(f"\\boxed{{{gold}}}", parsing_timeout=None)
+    return parsed
+
+
+def _only_tiny(gold: Any, found: Any) -> bool:
+    """Whether two numbers are equal only because both are tiny."""
+    if gold == found or not all(getattr(side, "is_number", False) for side in (gold, found)):
+        return False
+    left, right = (side.doit().evalf(15) for side in (gold, found))
+    if not (left.is_Float and right.is_Float):
+        return False
+    larger = max(abs(left), abs(right))
+    return bool(0 < larger < TINY and abs(left - right) > SAME_TO * larger)
+
+
+if __name__ == "__main__":
+    main()

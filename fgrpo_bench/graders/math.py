@@ -1,0 +1,128 @@
+"""Mathematics: is the final answer of a response equal to the gold answer?
+
+The final answer is the last balanced, non-empty `\\boxed{...}` after the last `</think>`; without
+a box it is whatever math-verify finds in the whole text after that tag. Equality is math-verify's,
+between golds and answers that are normalised alike (`math_golds`), decided in a process that can be
+killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong. Where
+verdicts differ from plain math-verify's on purpose, tests/cases/math.json says so, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fgrpo_bench.graders.judge import Judge, Verdict, default_judge
+from fgrpo_bench.graders.math_golds import normalise
+from fgrpo_bench.records import Grade, Problem
+
+LONGEST = 500
+"""Characters of an answer that a grade keeps."""
+
+_BOX = re.compile(r"\\{1,4}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
+_NEAR = 4
+"""Boxes tried one by one from the end before the whole text is scanned once."""
+
+
+def grade(problem: Problem, response: str) -> Grade:
+    """Judge a response by the judge of this process; see the top of the module.
+
+    problem.target: the gold answer, e.g. "\\frac{1}{2}". Blocks until it is judged: call it in a
+    thread from asyncio. Raises RuntimeError where math-verify is missing or of another version.
+    """
+    return grade_with(default_judge(), problem, response)
+
+
+def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
+    """As `grade`, by a given judge."""
+    text = after_thoughts(response)
+    box = last_box(text)
+    gold = normalise(problem.target)
+    if not gold:
+        return _grade(Verdict(outcome="unscored", extracted=box, reason="the gold answer is empty"))
+    if box is None:
+        return _grade(judge.verdict(gold, text, boxed=False))
+    answer = normalise(box)
+    return _grade(shortcut(gold, answer) or judge.verdict(gold, answer))
+
+
+def shortcut(gold: str, answer: str) -> Verdict | None:
+    """The verdict on normalised answers where it needs no judge, else None.
+
+    Integers of up to 15 digits are equal or not, and equal strings are equal; the judge says the
+    same of both, unless it cannot read the gold.
+    """
+    if gold == answer:
+        return Verdict(outcome="correct", extracted=answer, reason="the gold answer to the letter")
+    if _INTEGER.fullmatch(gold) and _INTEGER.fullmatch(answer):
+        same = int(gold) == int(answer)
+        return Verdict(
+            outcome="correct" if same else "incorrect",
+            extracted=answer,
+            reason="equal as integers" if same else "not equal as integers",
+        )
+    return None
+
+
+def after_thoughts(response: str) -> str:
+    """What follows the last `</think>`; the whole response where there is none."""
+    return response.rpartition("</think>")[2]
+
+
+def last_box(text: str) -> str | None:
+    """Content of the last balanced, non-empty \\boxed{...} or \\fbox{...}; None without one.
+
+    Escaped braces are text. Of nested boxes the innermost counts. Linear in the length of the text.
+
+    >>> last_box(r"so \\boxed{3}; no, \\boxed{\\frac{1}{2}}, that is \\boxed{}")
+    '\\\\frac{1}{2}'
+    """
+    end = len(text)
+    for _ in range(_NEAR):
+        end = max(text.rfind("\\boxed", 0, end), text.rfind("\\fbox", 0, end))
+        if end < 0:
+            return None
+        content = _balanced(text, end)
+        if content:
+            return content
+    return scan_boxes(text)
+
+
+def _balanced(text: str, start: int) -> str:
+    """Content of the box at `start`; empty where it is unclosed or none."""
+    depth, begin = 0, 0
+    for token in _BOX.finditer(text, start):
+        if depth == 0 and (token.start() != start or not token[0].endswith("{")):
+            return ""
+        if token[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return text[begin : token.start()].strip()
+        elif token[0] == "{" or (token[0].endswith("{") and len(token[0]) > 2):
+            begin = begin or token.end()
+            depth += 1
+    return ""
+
+
+def scan_boxes(text: str) -> str | None:
+    """`last_box` in one pass over the text, for texts full of unclosed boxes."""
+    opened: list[tuple[int, int]] = []  # (start of a box or -1, start of its content)
+    last, content = -1, None
+    for token in _BOX.finditer(text):
+        if token[0] == "{":
+            opened.append((-1, 0))
+        elif token[0] == "}":
+            start, begin = opened.pop() if opened else (-1, 0)
+            if start > last and (found := text[begin : token.start()].strip()):
+                last, content = start, found
+        elif token[0].endswith("{") and len(token[0]) > 2:
+            opened.append((token.start(), token.end()))
+    return content
+
+
+def _grade(verdict: Verdict) -> Grade:
+    extracted = verdict.extracted
+    if extracted is not None:
+        extracted = extracted.encode("utf-8", "replace").decode()
+        extracted = extracted if len(extracted) <= LONGEST else extracted[: LONGEST - 1] + "…"
+    return Grade(outcome=verdict.outcome, extracted=extracted, reason=verdict.reason)

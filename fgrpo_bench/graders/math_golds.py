@@ -1,0 +1,66 @@
+"""Answers rewritten so that math-verify reads what their author meant; golds and answers alike.
+
+Many published golds are not LaTeX: `4.5e33` is read as 4.5 times Euler's number times 33, `5.` and
+`-1./3` are not read at all. Each rule has its rows in tests/cases/math.json.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_E_NOTATION = re.compile(rf"(?<![\w.\\])({_NUMBER})[eE]([+-]?[0-9]{{1,4}})(?![\w.])")
+_BARE_DOT = re.compile(r"(?<=[0-9])\.(?=\s*(?:[/,;)}\]]|$))")
+_LAST_DOT = re.compile(r"(?<![.\\])(?<!\\right)\.$")
+_NUMPY = re.compile(r"\bnp\.(arc)?(sin|cos|tan|sqrt|exp|log)\b")
+_WRAPPED = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+
+UNREADABLE = {
+    r"m_{\max }=n^{2}-n-1": "n^{2}-n-1",
+    "t(0,4]": "(0,4]",
+}
+"""Golds that no rule makes readable, by their text without dollars: what they say."""
+
+
+@lru_cache(maxsize=65_536)
+def normalise(answer: str) -> str:
+    """An answer as it is judged and stored; idempotent.
+
+    >>> normalise("$4.5e33$"), normalise("-1./3"), normalise(r"\\boxed{7.}")
+    ('4.5 \\\\times 10^{33}', '-1/3', '7')
+    """
+    previous = None
+    while previous != answer:
+        previous, answer = answer, _rewrite(answer)
+    return answer
+
+
+def _rewrite(answer: str) -> str:
+    answer = _unwrap(answer.strip())
+    answer = UNREADABLE.get(answer, answer)
+    answer = answer.replace("\\varnothing", "\\emptyset")
+    answer = _NUMPY.sub(
+        lambda call: f"\\{call[1] or ''}{'ln' if call[2] == 'log' else call[2]}", answer
+    )
+    answer = _BARE_DOT.sub("", answer)
+    answer = _LAST_DOT.sub("", answer)
+    return _E_NOTATION.sub(lambda number: f"{number[1]} \\times 10^{{{int(number[2])}}}", answer)
+
+
+def _unwrap(answer: str) -> str:
+    """Without one pair of dollars, math brackets or a box around the whole."""
+    for left, right in _WRAPPED:
+        inner = answer[len(left) : -len(right)]
+        whole = len(answer) > len(left) + len(right)
+        if whole and answer.startswith(left) and answer.endswith(right) and left not in inner:
+            return inner.strip() if not inner.endswith("\\") else answer
+    if answer.startswith("\\boxed{") and answer.endswith("}"):
+        inner = answer[len("\\boxed{") : -1]
+        depth = 0
+        for brace in re.findall(r"\\.|[{}]", inner, re.DOTALL):
+            depth += {"{": 1, "}": -1}.get(brace, 0)
+            if depth < 0:
+                return answer
+        return inner.strip() if depth == 0 else answer
+    return answer
