@@ -27,6 +27,9 @@ from fgrpo_bench.specs import (
 RECIPE_VERSION = 1
 """Raised when an objective, a task or the engine changes what the same spec computes."""
 
+DATA_VERSION = 1
+"""Raised when a dataset's rules make another table of the same spec."""
+
 SEED_SCHEME = "splitmix64-1"
 """How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
 
@@ -63,8 +66,12 @@ def model_identity(model: PretrainedSpec) -> dict[str, Any]:
 
 
 def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
-    """What defines a dataset as it is used; the expected count is a remark."""
-    return {"recipe_version": RECIPE_VERSION, **to_dict(dataset)} | {"expected": None}
+    """What changes a dataset's table, apart from the bytes of its source."""
+    fields = to_dict(dataset)
+    del fields["expected_rows"]
+    if not dataset.deduplicate:
+        del fields["grader"]  # else it says which answers agree
+    return {"data_version": DATA_VERSION} | fields
 
 
 def train_identity(point: SweepPoint) -> dict[str, Any]:

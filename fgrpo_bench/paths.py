@@ -120,9 +120,9 @@ class DataPaths:
         return self.folder / "data.lock.json"
 
     @property
-    def train(self) -> Path:
-        """The problems to train on (tables.TRAINING)."""
-        return self.folder / "train.parquet"
+    def problems(self) -> Path:
+        """The problems (tables.PROBLEMS)."""
+        return self.folder / "problems.parquet"
 
     @property
     def source(self) -> Path:

@@ -43,7 +43,7 @@ PASSK = pl.Schema(
         "pass_at_k": pl.Float64,  # fraction; null where n_scored < k, never 1.0
     }
 )
-TRAINING = pl.Schema(
+PROBLEMS = pl.Schema(
     {
         "problem_id": pl.String,  # dataset and row of the source, e.g. deepscaler-000017
         "prompt": pl.String,  # as published, before any chat template

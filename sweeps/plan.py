@@ -203,7 +203,7 @@ def _datasets(point: SweepPoint) -> dict[str, Stage]:
         wanted.insert(0, point.train.dataset)
     stages: dict[str, Stage] = {}
     for dataset in wanted:
-        stage = _fetch(f"_data/{dataset.name}", dataset_identity(dataset), dataset=to_dict(dataset))
+        stage = fetch_stage(f"_data/{dataset.name}", dataset=dataset)
         former = stages.setdefault(dataset.name, stage)
         if former.fingerprint != stage.fingerprint:
             raise ValueError(
@@ -216,7 +216,7 @@ def base_stage(point: SweepPoint) -> Stage:
     """What makes the base model of a point: a warm-up on its task, or a published model."""
     train = point.train
     if isinstance(train, OpenRLHFTrain) and train.pretrained is not None:
-        return _fetched_model(train.pretrained)
+        return fetch_stage(f"_base/{train.pretrained.name}", model=train.pretrained)
     assert train.task is not None and train.model is not None and train.warmup is not None
     identity = warmup_identity(
         train, task=train.task, model=train.model, warmup=train.warmup, seed=point.seed
@@ -239,11 +239,15 @@ def base_stage(point: SweepPoint) -> Stage:
     )
 
 
-def _fetched_model(model: PretrainedSpec) -> Stage:
-    return _fetch(f"_base/{model.name}", model_identity(model), model=to_dict(model))
-
-
-def _fetch(name: str, identity: dict[str, Any], **what: Any) -> Stage:
+def fetch_stage(
+    name: str, *, dataset: DatasetSpec | None = None, model: PretrainedSpec | None = None
+) -> Stage:
+    """What fetches a dataset or a published model, whichever is given."""
+    if dataset is not None:
+        identity, what = dataset_identity(dataset), {"dataset": to_dict(dataset)}
+    else:
+        assert model is not None
+        identity, what = model_identity(model), {"model": to_dict(model)}
     mark = fingerprint(identity)
     return Stage(
         name=name,

@@ -1,41 +1,68 @@
-"""A dataset: where its problems come from, what is left out, and how answers are graded."""
+"""What a dataset is: where it comes from and which of its rows are kept."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, Name, Positive
 
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class DatasetSpec:
-    """Problems with gold answers, from the Hugging Face Hub or from a file."""
+    """A table of problems with checkable answers, from a publisher or from a file."""
 
     name: Name
-    """Name in paths."""
+    """Name in tables and in problem ids."""
     source: Literal["huggingface", "file"]
-    """huggingface: fetched once from its publisher. file: a JSONL or Parquet file at hand."""
+    """huggingface: a dataset repository of HF_ENDPOINT. file: a path on this machine."""
     repository: str | None
-    """Hub id of the dataset, e.g. agentica-org/DeepScaleR-Preview-Dataset; null for a file."""
+    """Repository id under huggingface, e.g. agentica-org/DeepScaleR-Preview-Dataset; else null."""
     revision: str | None
-    """Commit of the dataset; null takes the newest at the first fetch and pins it."""
+    """Branch, tag or commit; null is main at the first fetch, whose commit the lock file keeps."""
     path: str
-    """File within the repository, or on disk."""
+    """The file: its name in the repository, or its path; .json, .jsonl or .parquet."""
+    sha256: Digest | None
+    """Digest that the file must have; null is the one of the first fetch, from the lock file."""
     prompt_key: str
-    """Column of the problem."""
+    """Column of the problems."""
     answer_key: str
-    """Column of the gold answer."""
+    """Column of the gold answers."""
+    max_tokens: Positive | None
+    """Rows with more tokens in token_field are dropped; null drops none."""
+    tokenizer: str | None
+    """What counts tokens: a model repository or a folder with tokenizer.json; null without
+    max_tokens."""
+    token_field: str | None
+    """Column whose tokens count; null without max_tokens."""
+    deduplicate: bool
+    """Drops problems whose copies disagree on the answer; of equal copies keeps the first."""
+    limit: Positive | None
+    """Most rows of the result, the first ones; null is all."""
+    expected_rows: Positive | None
+    """Rows that a publication reports; another number is said and is no error. Null: unknown."""
     grader: Name
     """A key of fgrpo_bench.graders.GRADERS."""
-    max_tokens: Positive | None
-    """Problems longer than this are left out; null keeps all."""
-    tokenizer: str | None
-    """Hub id or folder of the tokenizer that counts max_tokens; null where nothing is counted."""
-    tokens_of: str | None
-    """Column whose tokens are counted; null where nothing is counted."""
-    deduplicate: bool
-    """Whether a problem that comes twice is kept once, and dropped where its answers differ."""
-    expected: Positive | None
-    """Problems that should be left; another number is reported, and no error. null expects none."""
+
+    def __post_init__(self) -> None:
+        if (self.repository is not None) != (self.source == "huggingface"):
+            raise ValueError(
+                f"source={self.source} with repository={self.repository!r}: huggingface takes a "
+                "repository, file takes none"
+            )
+        if self.revision is not None and self.source == "file":
+            raise ValueError(
+                f"revision={self.revision!r} with source=file: a file has no revision; pin it "
+                "with sha256"
+            )
+        counted = (self.max_tokens, self.tokenizer, self.token_field)
+        if any(value is None for value in counted) != all(value is None for value in counted):
+            raise ValueError(
+                f"max_tokens={self.max_tokens}, tokenizer={self.tokenizer!r}, "
+                f"token_field={self.token_field!r}: a length limit needs all three, and without "
+                "one all three are null"
+            )

@@ -1,0 +1,35 @@
+"""Datasets and published models: fetched once, where there is a network; stages only read them.
+
+`python -m fgrpo_bench.data --help`
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fgrpo_bench.paths import DataPaths
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import DatasetSpec
+from fgrpo_bench.tables import PROBLEMS, read_table
+
+
+def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None) -> list[Problem]:
+    """The first problems of a dataset whose stage, in this folder, is done; None gives all.
+
+    ValueError where there are fewer than asked for.
+    """
+    table = read_table(DataPaths(folder).problems, PROBLEMS)
+    if n_problems is not None and len(table) < n_problems:
+        raise ValueError(
+            f"n_problems={n_problems}, but dataset {spec.name} has {len(table)}: ask for fewer"
+        )
+    return [
+        Problem(
+            benchmark=spec.name,
+            problem_id=row["problem_id"],
+            prompt=row["prompt"],
+            target=row["answer"],
+            grader=spec.grader,
+        )
+        for row in table.head(n_problems or len(table)).iter_rows(named=True)
+    ]

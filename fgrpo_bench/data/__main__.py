@@ -1,0 +1,47 @@
+"""The command of the stage fetch: `python -m fgrpo_bench.data <folder>`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.stage import StageRun, named_stage, run_stage
+
+EXAMPLES = """examples:
+  python -m fgrpo_bench.data runs/_data/deepscaler
+  HF_ENDPOINT=https://mirror.example python -m fgrpo_bench.data runs/_data/deepscaler
+
+Run it where the publisher can be reached; other stages only read what it leaves.
+exit code 0: done (or was done before); 75: stopped, run it again to resume; other: failed"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the stage in a folder to its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.data",
+        description="Fetch what the spec.json in a folder names: a dataset, which is filtered and "
+        "deduplicated, or a published model.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help="the stage's folder")
+    paths = named_stage(parser, parser.parse_args(argv))
+    return run_stage(paths, _work)
+
+
+def _work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+    from fgrpo_bench.data.model import fetch_model
+    from fgrpo_bench.data.prepare import prepare
+
+    if spec["kind"] != "fetch":
+        raise ValueError(
+            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs fetch; training is "
+            "run by `python -m fgrpo_bench.training`, evaluations by `python -m evaluators run`"
+        )
+    return prepare(spec, run) if "dataset" in spec else fetch_model(spec, run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""The data stage: obtain the source file, apply the rules, write the table and its record.
+
+The record (data.lock.json) says where every byte came from and what each rule left; a source that
+was fetched before is used again only if it has the digest that stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.data.fetch import fetch
+from fgrpo_bench.data.read import read_rows
+from fgrpo_bench.files import read_json, sha256_file, write_json
+from fgrpo_bench.graders import GRADERS, grader_version
+from fgrpo_bench.graders.math_golds import normalise
+from fgrpo_bench.paths import DataPaths
+from fgrpo_bench.specs import DatasetSpec, from_dict
+from fgrpo_bench.stage import StageRun, Stopped
+from fgrpo_bench.tables import PROBLEMS, write_table
+
+CHUNK = 1_000
+"""Rows whose tokens are counted at once."""
+
+
+def prepare(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+    """Run a data stage; returns facts for its completion marker."""
+    dataset = from_dict(DatasetSpec, spec["dataset"])
+    grader_version(dataset.grader)
+    paths = DataPaths(run.paths.folder)
+    lock = _lock(paths, spec["fingerprint"])
+    source = _source(dataset, paths, lock, run)
+    keys = [dataset.prompt_key, dataset.answer_key]
+    if dataset.token_field is not None:
+        keys.append(dataset.token_field)
+    rows = read_rows(source, keys)
+    count = _counter(dataset, paths, lock, run) if dataset.max_tokens is not None else None
+    table, rules = select(rows, dataset, count)
+    if table.is_empty():
+        raise ValueError(
+            f"none of the {len(rows)} rows of {source} is left after the rules {rules}: check "
+            "prompt_key, answer_key and max_tokens"
+        )
+    write_table(paths.problems, table, PROBLEMS)
+    result = {"rows": len(table), "sha256": sha256_file(paths.problems)}
+    remark = describe(dataset, len(table))
+    write_json(paths.lock, lock | {"rules": rules, "result": result, "remark": remark})
+    print(remark, flush=True)
+    return result | {"source_sha256": lock["source"]["sha256"], "remark": remark}
+
+
+def select(
+    rows: pl.DataFrame,
+    dataset: DatasetSpec,
+    count: Callable[[list[str]], list[int]] | None,
+) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """The table (tables.PROBLEMS) and, rule by rule, the rows before and after.
+
+    rows: as from read_rows. count: tokens of texts; None without a length limit.
+    """
+    rules: list[dict[str, Any]] = []
+
+    def apply(rule: str, kept: pl.DataFrame) -> pl.DataFrame:
+        before = rules[-1]["rows_after"] if rules else len(rows)
+        rules.append({"rule": rule, "rows_before": before, "rows_after": len(kept)})
+        return kept
+
+    prompt, answer = pl.col(dataset.prompt_key), pl.col(dataset.answer_key)
+    filled = [column.str.strip_chars().fill_null("") != "" for column in (prompt, answer)]
+    kept = apply("prompt and answer are not empty", rows.filter(*filled))
+    if count is not None and dataset.token_field is not None:
+        tokens = pl.Series(count(kept[dataset.token_field].fill_null("").to_list()), dtype=pl.Int64)
+        kept = apply(
+            f"at most {dataset.max_tokens} tokens of {dataset.tokenizer} in {dataset.token_field}",
+            kept.filter(tokens <= dataset.max_tokens),
+        )
+    if dataset.deduplicate:
+        says = normalise if GRADERS[dataset.grader] is GRADERS["math"] else str.strip
+        problem = prompt.str.replace_all(r"\s+", " ").str.strip_chars()
+        kept = kept.with_columns(
+            problem.alias("_problem"),
+            pl.Series("_answer", map(says, kept[dataset.answer_key]), dtype=pl.String),
+        )
+        agreed = pl.col("_answer").n_unique().over("_problem") == 1
+        kept = apply("copies of a problem agree on the answer", kept.filter(agreed))
+        first = kept.unique("_problem", keep="first", maintain_order=True)
+        kept = apply("one copy of a problem", first)
+    if dataset.limit is not None:
+        kept = apply(f"the first {dataset.limit}", kept.head(dataset.limit))
+    number = pl.col("row").cast(pl.String).str.zfill(6)
+    table = kept.select(
+        pl.concat_str(pl.lit(f"{dataset.name}-"), number).alias("problem_id"),
+        prompt.alias("prompt"),
+        answer.alias("answer"),
+    )
+    return table.cast(PROBLEMS), rules
+
+
+def describe(dataset: DatasetSpec, rows: int) -> str:
+    """One sentence for a person: the count, and by which rule where another one was expected."""
+    if dataset.expected_rows in (None, rows):
+        return f"{dataset.name}: {rows} rows"
+    length = (
+        "no length limit"
+        if dataset.max_tokens is None
+        else f"rows of more than {dataset.max_tokens} tokens of {dataset.tokenizer} in the column "
+        f"{dataset.token_field} dropped"
+    )
+    copies = "conflicting copies dropped" if dataset.deduplicate else "copies kept"
+    return (
+        f"{dataset.name}: {rows} rows where {dataset.expected_rows} were expected, with {length} "
+        f"and {copies}"
+    )
+
+
+def _lock(paths: DataPaths, mark: str) -> dict[str, Any]:
+    if not paths.lock.exists():
+        return {"fingerprint": mark}
+    lock: dict[str, Any] = read_json(paths.lock)
+    if lock.get("fingerprint") != mark:
+        raise ValueError(
+            f"{paths.lock} records data of fingerprint {lock.get('fingerprint')}, but this stage "
+            f"has {mark}: data of different rules do not share a folder; give this one another"
+        )
+    return lock
+
+
+def _source(dataset: DatasetSpec, paths: DataPaths, lock: dict[str, Any], run: StageRun) -> Path:
+    """The source file, its digest checked; what is new is written into the lock."""
+    pinned = lock.get("source", {})
+    if dataset.repository is None:
+        path = Path(dataset.path)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is no file: `path` must name the dataset")
+        facts = {"path": dataset.path, "sha256": sha256_file(path)}
+    else:
+        path = paths.source / dataset.path
+        facts = dict(pinned)
+        if not (pinned and path.is_file()):
+            fetched = fetch(
+                dataset.repository,
+                dataset.path,
+                kind="dataset",
+                revision=pinned.get("revision", dataset.revision),
+                folder=paths.source,
+                tell=_teller(run),
+            )
+            path = fetched.path
+            facts = {
+                "publisher": fetched.endpoint,
+                "repository": dataset.repository,
+                "revision": fetched.revision,
+                "path": dataset.path,
+            }
+        facts["sha256"] = sha256_file(path)
+    wanted = dataset.sha256 or pinned.get("sha256", facts["sha256"])
+    if facts["sha256"] != wanted:
+        where = "the spec pins" if dataset.sha256 else f"{paths.lock} pins"
+        raise ValueError(
+            f"{path} has sha256 {facts['sha256']}, but {where} {wanted}: it is not the file that "
+            "was meant; restore that one, or change the pin where the new one is meant"
+        )
+    lock["source"] = facts
+    write_json(paths.lock, lock)
+    return path
+
+
+def _counter(
+    dataset: DatasetSpec, paths: DataPaths, lock: dict[str, Any], run: StageRun
+) -> Callable[[list[str]], list[int]]:
+    """Counts tokens without special ones; the tokenizer's digest goes into the lock."""
+    from tokenizers import Tokenizer
+
+    assert dataset.tokenizer is not None
+    path = Path(dataset.tokenizer) / "tokenizer.json"
+    facts: dict[str, Any] = {"name": dataset.tokenizer}
+    if not path.is_file():
+        pinned = lock.get("tokenizer", {})
+        fetched = fetch(
+            dataset.tokenizer,
+            "tokenizer.json",
+            kind="model",
+            revision=pinned.get("revision"),
+            folder=paths.tokenizer,
+            tell=_teller(run),
+        )
+        path = fetched.path
+        facts |= {"publisher": fetched.endpoint, "revision": fetched.revision}
+    lock["tokenizer"] = facts | {"sha256": sha256_file(path)}
+    write_json(paths.lock, lock)
+    tokenizer = Tokenizer.from_file(str(path))
+
+    def count(texts: list[str]) -> list[int]:
+        lengths: list[int] = []
+        for start in range(0, len(texts), CHUNK):
+            if run.stopping:
+                raise Stopped("the source is fetched; its tokens are counted anew")
+            part = tokenizer.encode_batch(texts[start : start + CHUNK], add_special_tokens=False)
+            lengths += [len(encoding) for encoding in part]
+            run.progress(step=len(lengths), of=len(texts))
+        return lengths
+
+    return count
+
+
+def _teller(run: StageRun) -> Callable[[int, int], None]:
+    def tell(done: int, of: int) -> None:
+        if run.stopping and done < of:
+            raise Stopped(f"{done} of {of} bytes have arrived")
+
+    return tell
