@@ -109,7 +109,8 @@ def _patch_weight_group(module: Any) -> None:
 
 def _patch_weight_update(module: Any) -> None:
     """vLLM on CPU repacks its linear layers as it loads them, so one parameter cannot be loaded by
-    itself: collect them all, then load the model anew as vLLM does."""
+    itself: collect them all, then load the model anew as vLLM does. Its reload leaves an output
+    layer that shares the embedding's weights packed as it was: pack it anew."""
 
     def update_weight(
         self: Any, name: str, dtype: Any, shape: Any, empty_cache: bool = False
@@ -122,6 +123,10 @@ def _patch_weight_update(module: Any) -> None:
         if empty_cache:  # said with the last parameter
             weights = self.__dict__.pop("_received")
             self.model_runner.reload_weights(weights_iterator=iter(weights))
+            model = self.model_runner.get_model()
+            head = getattr(model, "lm_head", None)
+            if self.model_config.hf_config.tie_word_embeddings and head is not None:
+                head.quant_method.process_weights_after_loading(head)
 
     module.WorkerWrap.update_weight = update_weight
 
