@@ -78,7 +78,9 @@ def options(objective="clip"):
 
 def test_arguments_that_mean_what_they_say_pass():
     guards.check_arguments(nested(), options())
-    guards.check_arguments(nested(**{"algo.kl.init_coef": 1e-3, "algo.kl.use_loss": True}), options())
+    guards.check_arguments(
+        nested(**{"algo.kl.init_coef": 1e-3, "algo.kl.use_loss": True}), options()
+    )
 
 
 @pytest.mark.parametrize(

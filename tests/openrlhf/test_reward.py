@@ -117,7 +117,10 @@ def test_one_draw_of_a_group_tells_its_log_probabilities(tokenizer):
 def test_at_another_temperature_no_log_probabilities_are_asked_for(tokenizer):
     engine = Engine(tokenizer, "1+1")
     execute(
-        reward.AgentExecutor(), engine, label(), params=SamplingParams(temperature=0.5, max_tokens=8)
+        reward.AgentExecutor(),
+        engine,
+        label(),
+        params=SamplingParams(temperature=0.5, max_tokens=8),
     )
     assert engine.asked[0].logprobs is None
 

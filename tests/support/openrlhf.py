@@ -103,7 +103,7 @@ class Run:
     focal_gamma: float = 0.5
     objective: str = "clip"
     options: dict[str, str] = field(default_factory=dict)
-    """Further options or other values of those below; an empty value is a flag's."""
+    """Further options or other values of those below, words apart; empty for a flag."""
 
     @property
     def arguments(self) -> list[str]:
@@ -156,7 +156,7 @@ class Run:
             "--ckpt.load_enable": "",
             "--eval.steps": "-1",
         } | self.options
-        return [word for pair in options.items() for word in pair if word]
+        return [word for name, value in options.items() for word in (name, *value.split())]
 
     @property
     def log(self) -> Path:

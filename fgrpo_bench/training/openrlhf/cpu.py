@@ -43,6 +43,17 @@ def is_on() -> bool:
     return os.environ.get(SWITCH) == "cpu"
 
 
+def set_environment() -> None:
+    """Set what must stand before Ray starts, in this process and for those that it starts."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    programs = str(
+        Path(sys.prefix) / "bin"
+    )  # DeepSpeed compiles with the ninja of this environment
+    paths = [programs, *os.environ.get("PATH", "").split(os.pathsep)]
+    os.environ["PATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
 def set_up() -> None:
     """Replace what needs CUDA in this process, as soon as it is imported."""
     if not is_on():
@@ -175,3 +186,16 @@ def _put_flash_attn() -> None:
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
+
+
+def compile_ops() -> None:
+    """Compile what DeepSpeed would compile in the first run; `make setup-openrlhf-cpu` does."""
+    set_environment()
+    from deepspeed.accelerator import get_accelerator
+
+    for name in ("FusedAdamBuilder", "ShareMemCommBuilder"):
+        get_accelerator().create_op_builder(name).load(verbose=False)
+
+
+if __name__ == "__main__":
+    compile_ops()

@@ -99,8 +99,7 @@ def prepare_environment() -> None:
     paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     if cpu.is_on():
         paths.insert(0, str(cpu.STARTUP))
-        for name, value in cpu.ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        cpu.set_environment()
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
     for name, value in {
         "TOKENIZERS_PARALLELISM": "false",
