@@ -8,9 +8,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile=$(PROFILE)) $(ARGS)
 TORCH := $(shell grep '^torch==' requirements/base.txt)
+OPENRLHF := .venv-openrlhf
+OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev plan report mlflow-ui test test-slurm test-slow check bench clean
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu plan report mlflow-ui test test-slurm \
+  test-openrlhf test-slow check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -34,6 +37,42 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
+setup-openrlhf: $(OPENRLHF)/.installed ## OpenRLHF for GPUs into .venv-openrlhf (CUDA's nvcc compiles flash-attn)
+
+setup-openrlhf-cpu: $(OPENRLHF_CPU)/.installed ## OpenRLHF for tests and rehearsals without a GPU
+
+# The pins are complete and go in without their own wishes: OpenRLHF wants flash-attn, which is
+# compiled against the torch that is there, and vLLM for CPU wants torchvision, torchaudio and
+# torchcodec, whose builds do not load beside every build of torch. OpenRLHF's wheel brings a
+# package named `tests`, which would hide this repository's.
+define install_openrlhf
+@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
+  f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. PYTHON=python3.12")'
+@command -v g++ > /dev/null || { echo "g++ is missing: DeepSpeed compiles its optimizer; install \
+  the compiler, e.g. apt-get install g++"; exit 1; }
+@echo "Installing $(1) into $(@D), once ..."
+@$(PYTHON) -m venv $(@D)
+@$(@D)/bin/python -m pip install -q --disable-pip-version-check \
+  $$(grep -E '^(torch|setuptools)==' $(1)) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+@DS_BUILD_OPS=0 $(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps \
+  --use-pep517 -r $(1)
+@rm -rf $(@D)/lib/python3.*/site-packages/tests
+endef
+
+$(OPENRLHF_CPU)/.installed: requirements/openrlhf-cpu.txt
+	$(call install_openrlhf,$<)
+	@echo "Compiling DeepSpeed's optimizer, once (a minute or two) ..."
+	@PYTHONPATH=. FGRPO_OPENRLHF_DEVICE=cpu $(@D)/bin/python -m fgrpo_bench.training.openrlhf.cpu
+	@touch $@
+
+$(OPENRLHF)/.installed: requirements/openrlhf.txt
+	@command -v nvcc > /dev/null || { echo "nvcc is missing: flash-attn is compiled; load CUDA first, \
+	  e.g. module load cuda, or use make setup-openrlhf-cpu where there is no GPU"; exit 1; }
+	$(call install_openrlhf,$<)
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
+	  flash-attn==2.8.3
+	@touch $@
+
 sweep-%: setup
 	@$(PY) -m sweeps run $* $(OVERRIDES)
 
@@ -46,16 +85,20 @@ report-%: setup
 mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
-test: setup-dev ## Run the tests that need no SLURM
-	@$(PY) -m pytest -m "not slurm" $(ARGS)
+test: setup-dev ## Run the tests that need neither SLURM nor OpenRLHF
+	@$(PY) -m pytest -m "not slurm and not openrlhf" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "not slow" $(ARGS)
 
-test-slow: setup-dev ## Run the slow tests, the SLURM fault matrix among them
+test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
+	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)
+
+test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m slow $(ARGS)
+	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .
@@ -70,5 +113,5 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/bench.txt
 	@touch $@
 
-clean: ## Remove .venv and caches; runs stay
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## Remove the environments and caches; runs stay
+	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

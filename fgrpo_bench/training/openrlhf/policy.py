@@ -1,0 +1,164 @@
+"""OpenRLHF's policy actor with CISPO, seeded updates, exact metrics and whole checkpoints.
+
+PolicyActor takes the place of OpenRLHF's PolicyModelActor, one process a GPU; UpdateTrainer that of
+its ActorPPOTrainer within it. With objective=clip the loss is OpenRLHF's own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+import torch.distributed
+from openrlhf.models.loss import PolicyLoss, aggregate_loss
+from openrlhf.models.utils import masked_mean
+from openrlhf.trainer.ray import ppo_actor
+from openrlhf.utils.distributed_util import torch_dist_barrier_and_cuda_sync
+from torch import Tensor
+
+from fgrpo_bench.files import sync_folder
+from fgrpo_bench.specs import AlgorithmSpec
+from fgrpo_bench.training.objectives import token_losses
+from fgrpo_bench.training.openrlhf.guards import class_of_actor
+
+
+class CispoLoss(PolicyLoss):  # type: ignore[misc]
+    """CISPO in the shape of OpenRLHF's policy loss."""
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        old_log_probs: Tensor,
+        advantages: Tensor,
+        action_mask: Tensor | None = None,
+        rollout_log_probs: Tensor | None = None,
+        **normalizers: Any,
+    ) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        """(loss, share of clipped tokens, KL to the old policy, None, None).
+
+        Inputs [sequences, actions]; normalizers are `aggregate_loss`'s. A token counts as clipped
+        only where it has an advantage.
+        """
+        algorithm = AlgorithmSpec(
+            name="cispo",
+            objective="cispo",
+            clip_low=float(self.clip_eps_low),
+            clip_high=float(self.clip_eps_high),
+            loss_aggregation="token_mean" if self.token_level_loss else "sequence_mean",
+            dynamic_sampling=False,
+        )
+        losses, clipped = token_losses(log_probs, old_log_probs, advantages, algorithm)
+        loss = aggregate_loss(
+            losses, action_mask, token_level_loss=self.token_level_loss, **normalizers
+        )
+        clipped_share = masked_mean((clipped & (advantages != 0)).float(), action_mask, dim=None)
+        kl = masked_mean((old_log_probs - log_probs).detach(), action_mask, dim=None)
+        return loss, clipped_share, kl, None, None
+
+
+class UpdateTrainer(ppo_actor.ActorPPOTrainer):  # type: ignore[misc]
+    """The updates of one actor."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.args.fgrpo.objective == "cispo":
+            low, high = self.args.actor.eps_clip_low_high
+            token_mean = self.args.actor.loss_agg_mode == "token-mean"
+            self.actor_loss_fn = CispoLoss(low, high, token_level_loss=token_mean)
+
+    def ppo_train(self, kl_ctl: float) -> dict[str, Any]:
+        """All updates of a step; OpenRLHF's status, with ours beside it."""
+        self._grad_norms: list[float] = []
+        self._learning_rates: list[float] = []
+        status: dict[str, Any] = super().ppo_train(kl_ctl)
+        measured = status.pop("_measured_share", 0.0)
+        kl, active = status.pop("_rollout_kl", 0.0), status.pop("_active_share", 0.0)
+        norms = self._grad_norms
+        return status | {
+            "rollout_kl": kl / measured if measured else None,
+            "clip_fraction": status.get("ppo_clip_ratio", 0.0) / active if active else 0.0,
+            "grad_norm": sum(norms) / len(norms) if norms else 0.0,
+            "learning_rates": self._learning_rates,
+            "optimizer_steps": self.actor.model.global_steps,
+        }
+
+    def training_step(
+        self,
+        experience: Any,
+        kl_ctl: float,
+        step: int,
+        loss_batch_info: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """One micro-batch. What is added is weighted by tokens, so that means over micro-batches
+        of any size are exact; OpenRLHF's own entropy is not where their sizes differ."""
+        engine = self.actor.model
+        done, rate = engine.global_steps, self.actor_scheduler.get_last_lr()[0]
+        result: dict[str, Any] = super().training_step(experience, kl_ctl, step, loss_batch_info)
+        values, tokens = result["metrics"], result["num_action_tokens"]
+        if engine.global_steps > done:
+            self._grad_norms.append(float(values["actor_grad_norm"]))
+            self._learning_rates.append(float(rate))
+        added = update_metrics(experience)
+        if "entropy_loss" in values:
+            info = loss_batch_info or {
+                "dp_size": engine.dp_world_size,
+                "batch_num_tokens": self.replay_buffer.dynamic_batch_num_tokens[step],
+            }
+            scale = float(info["batch_num_tokens"]) / info["dp_size"]
+            added["entropy"] = float(values["entropy_loss"]) * scale / tokens
+        values.update(added)
+        result["weights"].update(dict.fromkeys(added, "token"))
+        return result
+
+
+def update_metrics(experience: Any) -> dict[str, float]:
+    """Of a micro-batch, as means over its action tokens.
+
+    _active_share: tokens with an advantage. _measured_share: tokens whose log-probability the
+    rollout engine told; _rollout_kl: log pi_rollout - log pi summed over those, an unbiased
+    estimate of KL(rollout || policy).
+    """
+    mask = experience.action_mask.bool()
+    tokens = float(mask.sum())
+    out = {"_active_share": float(((experience.advantages != 0) & mask).sum()) / tokens}
+    told = experience.rollout_log_probs
+    if told is not None:
+        gap = (told.float() - experience.action_log_probs.float())[mask]
+        gap = gap[gap.isfinite()]
+        out |= {"_measured_share": len(gap) / tokens, "_rollout_kl": float(gap.sum()) / tokens}
+    return out
+
+
+class PolicyActor(class_of_actor(ppo_actor.PolicyModelActor)):  # type: ignore[misc]
+    """One rank of the policy."""
+
+    def init_model_from_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """OpenRLHF's, with our UpdateTrainer."""
+        ppo_actor.ActorPPOTrainer = UpdateTrainer
+        super().init_model_from_pretrained(*args, **kwargs)
+
+    def seed_step(self, step: int) -> None:
+        """Make the shuffling of a step's rollouts a function of seed and step."""
+        torch.manual_seed(self.strategy.args.train.seed * 1_000_003 + step)
+
+    def export(self, folder: Path) -> None:
+        """Write a Hugging Face checkpoint whole or not at all; every rank takes part."""
+        aside, first = folder.with_name(f".{folder.name}.tmp"), self.strategy.is_rank_0()
+        if first:
+            shutil.rmtree(aside, ignore_errors=True)
+        ema = self.strategy.args.train.enable_ema
+        self.strategy.save_model(self.ema_model if ema else self.actor, self.tokenizer, str(aside))
+        if first:
+            shutil.rmtree(folder, ignore_errors=True)
+            aside.rename(folder)
+            sync_folder(folder.parent)
+        torch_dist_barrier_and_cuda_sync()
+
+    def save_model(self) -> None:
+        """Nothing: the trainer has exported the last step already."""
+
+
+PolicyActorRemote = ray.remote(num_gpus=1)(PolicyActor)

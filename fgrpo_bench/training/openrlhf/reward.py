@@ -1,0 +1,90 @@
+"""The reward of a rollout: OpenRLHF loads this file by its path into every vLLM actor.
+
+A response is judged by the graders that evaluation uses, so that both judge alike. Unlike
+OpenRLHF's own reward functions nothing is swallowed: a grader that raises or hangs ends the run,
+with the reason. `unscored` counts as no reward, and in a metric of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from copy import deepcopy
+from typing import Any
+
+from openrlhf.utils.agent import SingleTurnAgentExecutor
+
+from fgrpo_bench.graders import get_grader
+from fgrpo_bench.records import Grade
+from fgrpo_bench.training.openrlhf.labels import Dispatched, draw_seed, read_dispatched
+
+JUDGEMENT_SECONDS = 300.0
+"""A judgement that takes longer ends the run; graders that can hang end themselves long before."""
+
+
+class AgentExecutor(SingleTurnAgentExecutor):  # type: ignore[misc]
+    """Draws one seeded response and judges it; OpenRLHF calls `execute` once a sample."""
+
+    def __init__(self) -> None:
+        super().__init__(remote_rm_url=None)
+        self._stream = 0
+        self._drawn: Counter[tuple[str, int]] = Counter()
+
+    async def execute(
+        self,
+        prompt: str,
+        label: str,
+        sampling_params: Any,
+        max_length: int,
+        hf_tokenizer: Any,
+        llm_engine: Any,
+        images: Any = None,
+    ) -> dict[str, Any]:
+        """OpenRLHF's record of a rollout, with reward, scores and extra_logs filled in."""
+        dispatched = read_dispatched(label, prompt)
+        draw = self._next_draw(dispatched)
+        params = deepcopy(sampling_params)
+        params.seed = draw_seed(dispatched, draw)
+        unscaled = params.temperature == 1.0 and params.top_p == 1.0
+        if params.logprobs is None and draw == 0 and unscaled:
+            params.logprobs = 0  # of the sampled token alone: one draw a group measures the KL
+        out: dict[str, Any] = await super().execute(
+            prompt, label, params, max_length, hf_tokenizer, llm_engine, images
+        )
+        if out["rollout_log_probs"] is None:
+            out["rollout_log_probs"] = [float("nan")] * len(out["observation_tokens"])
+        start, end = out["action_ranges"][0]
+        response = hf_tokenizer.decode(
+            out["observation_tokens"][start:end], skip_special_tokens=True
+        )
+        grade = await judge(dispatched, response)
+        correct = float(grade.outcome == "correct")
+        unscored = float(grade.outcome == "unscored")
+        out.update(reward=correct, scores=correct, extra_logs={"unscored": unscored})
+        return out
+
+    def _next_draw(self, dispatched: Dispatched) -> int:
+        if dispatched.stream != self._stream:  # another step: its groups are counted afresh
+            self._stream, self._drawn = dispatched.stream, Counter()
+        key = (dispatched.problem.problem_id, dispatched.position)
+        self._drawn[key] += 1
+        return self._drawn[key] - 1
+
+
+async def judge(dispatched: Dispatched, response: str) -> Grade:
+    """The grader's judgement; RuntimeError where it raises or does not come back."""
+    problem = dispatched.problem
+    where = f"grader {problem.grader!r} on problem {problem.problem_id!r}"
+    grade = get_grader(problem.grader)
+    try:
+        judged = asyncio.to_thread(grade, problem, response)
+        return await asyncio.wait_for(judged, JUDGEMENT_SECONDS)
+    except TimeoutError as error:
+        raise RuntimeError(
+            f"{where} gave no judgement within {JUDGEMENT_SECONDS:g} s: a grader must end by "
+            "itself and say `unscored`"
+        ) from error
+    except Exception as error:
+        raise RuntimeError(
+            f"{where} raised {type(error).__name__}: {error}; a grader must say `unscored` instead"
+        ) from error

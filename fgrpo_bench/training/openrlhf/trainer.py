@@ -1,0 +1,138 @@
+"""OpenRLHF's controller with our sampler, experience maker, metrics, checkpoints and stop.
+
+The class below takes the place of OpenRLHF's PPOTrainer actor and runs in that actor's process.
+A step ends in this order, so that a kill at any moment loses no row and repeats none: evaluation,
+metrics row, Hugging Face checkpoint, training state, stop.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from openrlhf.trainer import ppo_trainer
+
+from fgrpo_bench.training.openrlhf import metrics
+from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count
+from fgrpo_bench.training.openrlhf.samples import OrderedSamples
+
+NEVER = float("inf")
+"""OpenRLHF's own value for an interval that never comes."""
+
+
+class StoppedRun(RuntimeError):
+    """The stop flag was seen; everything up to the last step is saved."""
+
+
+class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc]
+    """OpenRLHF's trainer; see the module."""
+
+    def __init__(self, pretrain: str, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        # The prompts' order is drawn from torch's generator when the loader is made, and OpenRLHF
+        # seeds that generator in the model actors only.
+        torch.manual_seed(strategy.args.train.seed)
+        ppo_trainer.SamplesGenerator = OrderedSamples
+        ppo_trainer.RemoteExperienceMaker = FocalExperienceMaker
+        super().__init__(pretrain, strategy, *args, **kwargs)
+        self.options = self.args.fgrpo
+        self.group_size = self.args.rollout.n_samples_per_prompt
+        self.eval_every, self.args.eval.steps = self.args.eval.steps, NEVER
+        self.step = 0
+        self.totals = metrics.Totals(rollouts=0, tokens=0)
+
+    def init_checkpoint_states(self) -> dict[str, Any]:
+        """Where to go on; rows of steps that will be made again are dropped."""
+        states: dict[str, Any] = super().init_checkpoint_states()
+        self.step = self.samples_generator.step = states["global_step"]
+        self.totals = metrics.rewind(self.options.metrics, self.step)
+        print(f"step {self.step} is done" if self.step else "starting at step 1", flush=True)
+        return states
+
+    def fit(self, global_step: int = 0) -> None:
+        """All steps; the last one has a Hugging Face checkpoint whatever save_every says."""
+        if self.options.stop_flag.exists():
+            raise StoppedRun("stopped before the first step; nothing was changed")
+        super().fit(global_step)
+        if self.step == 0:
+            raise ValueError(
+                f"no step was trained: {len(self.prompts_dataloader)} prompts fill no batch of "
+                f"--rollout.batch_size {self.args.rollout.batch_size}; lower it or give more"
+            )
+        if not checkpoint_folder(self.options.checkpoints, self.step).exists():
+            self.export(self.step)
+
+    def ppo_train(self, global_steps: int) -> dict[str, Any]:
+        """The updates of a step; the actors' shuffling is seeded by the step, so a resume repeats
+        it."""
+        ray.get(self.actor_model_group.async_run_method(method_name="seed_step", step=global_steps))
+        status: dict[str, Any] = super().ppo_train(global_steps)
+        return status
+
+    def train_step(
+        self, rollout_samples: list[Any], global_step: int
+    ) -> tuple[dict[str, Any], int]:
+        """One step on a batch of rollouts; what was sampled for it is kept for the row."""
+        self.sampled = self.samples_generator.sampled
+        status, step = super().train_step(rollout_samples, global_step)
+        self.step = self.samples_generator.step = step
+        return status, step
+
+    def save_logs_and_checkpoints(
+        self,
+        global_step: int,
+        logs_dict: dict[str, Any] | None = None,
+        client_states: dict[str, Any] | None = None,
+    ) -> None:
+        """The end of a step; raises StoppedRun where it is the last for now."""
+        row = metrics.step_row(
+            step=global_step,
+            status=logs_dict or {},
+            sampled=self.sampled,
+            group_size=self.group_size,
+            focal_gamma=self.options.focal_gamma,
+            gpus=gpu_count(self.args),
+            before=self.totals,
+        )
+        if global_step % self.eval_every == 0 and self.eval_dataloader:
+            row |= self.evaluate(global_step)
+        metrics.append_row(self.options.metrics, row)
+        self.totals = metrics.Totals(rollouts=row["rollouts"], tokens=row["tokens"])
+        if global_step % self.options.save_every == 0:
+            self.export(global_step)
+        stop = self.options.stop_flag.exists()
+        every = self.args.ckpt.save_steps
+        self.args.ckpt.save_steps = 1 if stop else every
+        try:
+            super().save_logs_and_checkpoints(global_step, logs_dict, client_states)
+        finally:
+            self.args.ckpt.save_steps = every
+        if stop:
+            raise StoppedRun(f"stopped after step {global_step}, which is saved")
+
+    @torch.no_grad()
+    def evaluate(self, global_step: int, **_: Any) -> dict[str, float]:
+        """Draws on the evaluation prompts; the evaluation fields of a row."""
+        begun, n_samples = time.time(), self.args.eval.n_samples_per_prompt
+        self.samples_generator.generate_eval_samples(
+            **self.generate_kwargs
+            | {"temperature": self.args.eval.temperature, "n_samples_per_prompt": n_samples}
+        )
+        correct = [rollout.correct for rollout in self.samples_generator.sampled]
+        return metrics.evaluation_metrics(correct, n_samples=n_samples, seconds=time.time() - begun)
+
+    def export(self, step: int) -> None:
+        """A Hugging Face checkpoint of the weights as they are."""
+        folder = checkpoint_folder(self.options.checkpoints, step)
+        ray.get(self.actor_model_group.async_run_method(method_name="export", folder=folder))
+
+
+def checkpoint_folder(checkpoints: Path, step: int) -> Path:
+    """The Hugging Face checkpoint of a step, named as StagePaths.checkpoint names it."""
+    return checkpoints / f"step-{step:05d}"
+
+
+FocalTrainerActor = ray.remote(FocalTrainer)

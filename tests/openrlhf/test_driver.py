@@ -1,0 +1,161 @@
+"""The driver end to end: real Ray, DeepSpeed and vLLM on the CPU, about a minute each."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from fgrpo_bench.files import sha256_file
+from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
+
+pytestmark = pytest.mark.openrlhf
+
+CLOCKS = {"time_ms", "seconds", "seconds_generation", "seconds_experience", "seconds_training",
+          "seconds_sync", "seconds_evaluation"}  # fmt: skip
+
+
+def without_clocks(rows):
+    return [{name: row[name] for name in row.keys() - CLOCKS} for row in rows]
+
+
+def weights(run, step):
+    return sha256_file(run.folder / "checkpoints" / f"step-{step:05d}" / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(model, tmp_path_factory):
+    """Focal GRPO for three steps, finished."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    prompts = write_prompts(folder / "prompts.jsonl", train_problems(30))
+    run = Run(folder=folder / "run", model=model, prompts=prompts)
+    assert run.run() == 0, run.last_lines(40)
+    return run
+
+
+def test_focal_grpo_trains_logs_and_exports(undisturbed):
+    rows = undisturbed.rows()
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert [row["rollouts"] for row in rows] == [64, 128, 192]
+    assert [row["optimizer_steps"] for row in rows] == [2, 4, 6]
+    assert all(0 < row["focal_weight"] < 1 and 0 < row["active_fraction"] < 1 for row in rows)
+    assert all(abs(row["rollout_kl"]) < 0.02 for row in rows)  # vLLM has the weights of this step
+    assert all(row["grad_norm"] > 0 and row["entropy"] > 0 for row in rows)
+    log = undisturbed.log.read_text(errors="replace")
+    assert "FGRPO_OPENRLHF_DEVICE=cpu: stand-ins for CUDA are on" in log
+    assert "48 rollouts fill no batch of 64 and are left out" in log
+    folder = undisturbed.folder / "checkpoints" / "step-00003"
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {
+        p.name for p in folder.iterdir()
+    }
+    assert [p.name for p in folder.parent.iterdir()] == ["step-00003"]
+
+
+def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(undisturbed, tmp_path):
+    run = replace(undisturbed, folder=tmp_path / "run")
+    process = run.start()
+    run.wait_for_rows(1, process)
+    process.send_signal(signal.SIGTERM)
+    assert run.finish(process) == 75, run.last_lines(40)
+    assert "signal SIGTERM: stopping after the running step" in run.log.read_text(errors="replace")
+    stopped_after = len(run.rows())
+    assert 1 <= stopped_after < 3
+    assert not (run.folder / "checkpoints").exists()
+    assert run.run() == 0, run.last_lines(40)
+    assert f"step {stopped_after} is done" in run.log.read_text(errors="replace")
+    assert without_clocks(run.rows()) == without_clocks(undisturbed.rows())
+    assert weights(run, 3) == weights(undisturbed, 3)
+
+
+def test_cispo_with_evaluation_and_dynamic_filtering(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
+    heldout = write_prompts(tmp_path / "heldout.jsonl", heldout_problems(12))
+    options = {
+        "--algo.dynamic_filtering_enable": "",
+        "--actor.eps_clip_low_high": "1.0 5.0",
+        "--eval.dataset": str(heldout),
+        "--eval.steps": "2",
+        "--eval.temperature": "1.0",
+        "--eval.n_samples_per_prompt": "4",
+        "--fgrpo.save_every": "2",
+        "--ckpt.save_steps": "1",
+    }
+    run = Run(
+        folder=tmp_path / "run", model=model, prompts=prompts, objective="cispo", options=options
+    )
+    assert run.run() == 0, run.last_lines(40)
+    rows = run.rows()
+    assert len(rows) >= 2
+    for row in rows:
+        assert row["groups"] > 8 and row["active_fraction"] == pytest.approx(8 / row["groups"])
+        assert row["rollouts"] > 64 * row["step"]  # what was filtered counts as sampled
+    assert rows[0]["eval_pass_at_1"] is None
+    assert 0 < rows[1]["eval_pass_at_1"] <= rows[1]["eval_pass_at_n"] <= 1
+    assert rows[1]["seconds_evaluation"] > 0
+    assert (run.folder / "checkpoints" / "step-00002").is_dir()
+    states = sorted(p.name for p in (run.folder / "state" / "_actor").iterdir() if p.is_dir())
+    assert states == [f"global_step{step}" for step in range(len(rows) - 1, len(rows) + 1)]
+
+
+def test_a_reward_that_raises_fails_the_run_with_its_reason_last(model, tmp_path):
+    problems = train_problems(8)
+    broken = [*problems[:7], replace(problems[7], target="12-x")]
+    run = Run(
+        folder=tmp_path / "run",
+        model=model,
+        prompts=write_prompts(tmp_path / "prompts.jsonl", broken),
+    )
+    assert run.run() == 1
+    last = run.last_lines(1)
+    assert last.startswith("training failed: RuntimeError: grader 'countdown' on problem")
+    assert "raised ValueError" in last
+
+
+def test_too_few_prompts_for_one_batch_fail_the_run(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(5))
+    run = Run(folder=tmp_path / "run", model=model, prompts=prompts)
+    assert run.run() == 1
+    assert "no step was trained: 5 prompts fill no batch" in run.last_lines(1)
+
+
+@pytest.mark.slow
+def test_two_ranks_with_zero_3_train_and_export(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
+    options = {
+        "--actor.num_gpus_per_node": "2",
+        "--ds.zero_stage": "3",
+        "--train.micro_batch_size": "8",
+        "--rollout.micro_batch_size": "8",
+    }
+    run = Run(folder=tmp_path / "run", model=model, prompts=prompts, options=options)
+    assert run.run() == 0, run.last_lines(40)
+    assert [row["gpus"] for row in run.rows()] == [3, 3]
+    assert all(abs(row["rollout_kl"]) < 0.02 for row in run.rows())
+    weights(run, 2)
+
+
+def log_probs(kind, checkpoint, tmp_path):
+    """Log-probability of every token of a few prompts after the first, in bf16."""
+    out = tmp_path / f"{kind}.json"
+    subprocess.run(
+        [sys.executable, "-m", "tests.support.log_probs", kind, str(checkpoint), str(out)],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": "."},
+    )
+    return json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("made_by", ["embedded", "openrlhf"])
+def test_vllm_and_transformers_read_a_checkpoint_alike(made_by, model, undisturbed, tmp_path):
+    trained = undisturbed.folder / "checkpoints" / "step-00003"
+    checkpoint = model if made_by == "embedded" else trained
+    vllm, transformers = (
+        log_probs(kind, checkpoint, tmp_path) for kind in ("vllm", "transformers")
+    )
+    assert len(vllm) == len(transformers) == 6 * 5
+    assert vllm == pytest.approx(transformers, abs=0.05)
+    assert max(vllm) - min(vllm) > 1

@@ -1,0 +1,140 @@
+"""What is refused before a run begins."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from fgrpo_bench.training.openrlhf import guards
+from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
+from tests.support.openrlhf import parse_flags, parser_flags
+
+pytestmark = pytest.mark.openrlhf
+
+
+def test_the_installed_versions_are_the_tested_ones():
+    guards.check_versions(allow_untested=False)
+    guards.check_attributes()
+
+
+@pytest.mark.parametrize("name", ["openrlhf", "ray"])
+def test_an_untested_version_is_refused_with_the_tested_ones_named(name, capsys):
+    tested = {"openrlhf": "0.11.2", "ray": "2.55.0"}
+    installed = (tested | {name: "9.9.9"}).__getitem__
+    rule = rf"{name} 9\.9\.9 .* {tested[name]} only: .*--fgrpo.allow_untested true"
+    with pytest.raises(RuntimeError, match=rule):
+        guards.check_versions(allow_untested=False, installed=installed)
+    guards.check_versions(allow_untested=True, installed=installed)
+    assert f"warning: {name} 9.9.9" in capsys.readouterr().out
+
+
+def test_a_missing_attribute_is_named(monkeypatch):
+    monkeypatch.setattr(guards, "ATTRIBUTES", (("openrlhf.models.loss", "PolicyLoss.nowhere"),))
+    with pytest.raises(RuntimeError, match=r"no openrlhf\.models\.loss\.PolicyLoss\.nowhere"):
+        guards.check_attributes()
+
+
+def test_a_loss_with_other_arguments_is_refused(monkeypatch):
+    from openrlhf.models.loss import PolicyLoss
+
+    monkeypatch.setattr(PolicyLoss, "forward", lambda self, log_probs, more: None)
+    with pytest.raises(RuntimeError, match=r"PolicyLoss takes log_probs, more"):
+        guards.check_attributes()
+
+
+def test_a_class_that_is_no_ray_actor_is_refused():
+    with pytest.raises(RuntimeError, match=r"cannot find the class.*ray 2\.55\.0"):
+        guards.class_of_actor(int)
+
+
+def nested(**changes):
+    values = {
+        "algo.advantage.estimator": "group_norm",
+        "algo.advantage.is_correction_level": "off",
+        "algo.kl.init_coef": 0.0,
+        "algo.kl.use_loss": False,
+        "train.async_enable": False,
+        "train.colocate_all": False,
+        "train.colocate_actor_ref": False,
+        "actor.policy_loss_type": "ppo",
+        "actor.num_nodes": 2,
+        "actor.num_gpus_per_node": 4,
+        "ref.num_nodes": 1,
+        "ref.num_gpus_per_node": 3,
+        "vllm.num_engines": 2,
+        "vllm.tensor_parallel_size": 2,
+        "ckpt.save_hf": False,
+        "ckpt.max_num": 2,
+    } | changes
+    from openrlhf.utils.config import hierarchize
+
+    return hierarchize(SimpleNamespace(**values))
+
+
+def options(objective="clip"):
+    flags = "--fgrpo.focal_gamma 0.5 --fgrpo.metrics m --fgrpo.stop_flag s --fgrpo.checkpoints c"
+    words = f"{flags} --fgrpo.save_every 5 --fgrpo.objective {objective}".split()
+    return parse_options(words)[0]
+
+
+def test_arguments_that_mean_what_they_say_pass():
+    guards.check_arguments(nested(), options())
+    guards.check_arguments(
+        nested(**{"algo.kl.init_coef": 1e-3, "algo.kl.use_loss": True}), options()
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "objective", "message"),
+    [
+        ({"algo.advantage.estimator": "reinforce"}, "clip", "estimator reinforce: pass group_norm"),
+        ({"train.async_enable": True}, "clip", "async_enable: leave it out"),
+        ({"algo.kl.init_coef": 0.1}, "clip", r"init_coef 0\.1 .* add --algo\.kl\.use_loss"),
+        ({"algo.advantage.is_correction_level": "seq"}, "cispo", "level seq: CISPO .* pass off"),
+        ({"actor.policy_loss_type": "gspo"}, "clip", "policy_loss_type gspo: pass ppo"),
+        ({"ckpt.save_hf": True}, "clip", "save_hf: leave it out"),
+        ({"ckpt.max_num": 1}, "clip", "max_num 1: pass 2 or more"),
+    ],
+)
+def test_arguments_that_would_train_something_else_are_refused(changes, objective, message):
+    with pytest.raises(ValueError, match=message):
+        guards.check_arguments(nested(**changes), options(objective))
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpus"),
+    [
+        ({}, 8 + 4),
+        ({"train.colocate_all": True}, 8),
+        ({"algo.kl.init_coef": 1e-3}, 8 + 4 + 3),
+        ({"algo.kl.init_coef": 1e-3, "train.colocate_actor_ref": True}, 8 + 4),
+    ],
+)
+def test_gpus_are_counted_once(changes, gpus):
+    assert guards.gpu_count(nested(**changes)) == gpus
+
+
+def test_the_drivers_options_are_told_from_openrlhfs():
+    words = "--fgrpo.focal_gamma 2 --fgrpo.objective cispo --fgrpo.metrics m --fgrpo.stop_flag s"
+    words += " --fgrpo.checkpoints c --fgrpo.save_every 7 --train.seed 3 --vllm.enforce_eager"
+    ours, rest = parse_options(words.split())
+    assert isinstance(ours, DriverOptions)
+    assert (ours.focal_gamma, ours.objective, ours.save_every) == (2.0, "cispo", 7)
+    assert ours.metrics.is_absolute() and not ours.allow_untested
+    assert rest == ["--train.seed", "3", "--vllm.enforce_eager"]
+
+
+@pytest.mark.parametrize("wrong", ["--fgrpo.focal_gamma -1", "--fgrpo.save_every 0", "--fgrpo.x 1"])
+def test_a_wrong_option_of_the_driver_is_refused(wrong, capsys):
+    flags = "--fgrpo.focal_gamma 0 --fgrpo.metrics m --fgrpo.stop_flag s --fgrpo.checkpoints c"
+    with pytest.raises(SystemExit):
+        parse_options(f"{flags} --fgrpo.save_every 5 --fgrpo.objective clip {wrong}".split())
+    assert wrong.split()[0] in capsys.readouterr().err
+
+
+def test_openrlhfs_parser_tells_its_flags_and_what_it_makes_of_them():
+    assert {"--actor.eps_clip_low_high", "--train.agent_func_path"} <= parser_flags()
+    told = parse_flags(["--actor.eps_clip_low_high", "0.2", "0.28", "--train.seed", "5"])
+    assert told["actor.eps_clip_low_high"] == [0.2, 0.28]
+    assert told["train.seed"] == 5
+    with pytest.raises(RuntimeError, match=r"unrecognized arguments: --train\.nothing"):
+        parse_flags(["--train.nothing", "1"])

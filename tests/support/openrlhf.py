@@ -1,0 +1,239 @@
+"""A small model, its prompts, and the driver as the command that a stage starts."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.files import read_lines
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import ModelSpec, TaskSpec, TrainSpec, WarmupSpec, to_dict
+from fgrpo_bench.tasks import make_task
+
+TASK = TaskSpec(name="countdown", seed=4, n_digits=2, max_target=99, heldout_fraction=0.2)
+MODEL = ModelSpec(
+    name="tiny",
+    hidden_size=96,
+    n_layers=3,
+    n_heads=3,
+    n_kv_heads=3,
+    intermediate_size=192,
+    rope_theta=10_000.0,
+)
+TRAIN = TrainSpec(
+    engine="embedded",
+    task=TASK,
+    model=MODEL,
+    warmup=WarmupSpec(steps=40, batch_size=64, learning_rate=0.002, weight_decay=0.01),
+    budget="constant_rollouts",
+    rollouts_per_step=64,
+    prompts_per_step=None,
+    steps=4,
+    updates_per_batch=2,
+    learning_rate=1e-4,
+    lr_warmup_updates=0,
+    beta1=0.9,
+    beta2=0.999,
+    weight_decay=0.0,
+    grad_clip=1.0,
+    temperature=1.0,
+    save_every=4,
+    eval_every=0,
+    eval_n_problems=8,
+    eval_n_samples=8,
+)
+"""The embedded engine's settings; its warm-up makes the model that the runs here start from."""
+
+
+def make_model(folder: Path) -> Path:
+    """A checkpoint of the embedded engine after a short warm-up."""
+    from fgrpo_bench.files import write_json
+    from fgrpo_bench.paths import StagePaths
+    from fgrpo_bench.stage import StageRun
+    from fgrpo_bench.training.embedded.warmup import warm_up
+
+    paths = StagePaths(folder)
+    spec = {"fingerprint": "0" * 64, "train": to_dict(TRAIN), "seed": 11}
+    write_json(paths.spec, spec)
+    warm_up(spec, StageRun(paths), "cpu")
+    return paths.checkpoint(0)
+
+
+def write_prompts(path: Path, problems: list[Problem]) -> Path:
+    """A prompt file."""
+    from fgrpo_bench.training.openrlhf.labels import LABEL, PROMPT, make_label
+
+    lines = [json.dumps({PROMPT: p.prompt, LABEL: make_label(p)}) for p in problems]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def train_problems(count: int) -> list[Problem]:
+    """The first training problems of the small task."""
+    task = make_task(TASK)
+    return [task.train_problem(i) for i in range(count)]
+
+
+def heldout_problems(count: int) -> list[Problem]:
+    """The first held-out problems of the small task."""
+    task = make_task(TASK)
+    return [task.heldout_problem(i) for i in range(count)]
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One run of the driver in a folder of its own."""
+
+    folder: Path
+    model: Path
+    prompts: Path
+    focal_gamma: float = 0.5
+    objective: str = "clip"
+    options: dict[str, str] = field(default_factory=dict)
+    """Further options or other values of those below, words apart; empty for a flag."""
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line after `python -m fgrpo_bench.training.openrlhf.driver`."""
+        options = {
+            "--fgrpo.focal_gamma": str(self.focal_gamma),
+            "--fgrpo.objective": self.objective,
+            "--fgrpo.metrics": str(self.folder / "metrics.jsonl"),
+            "--fgrpo.stop_flag": str(self.folder / "stop"),
+            "--fgrpo.checkpoints": str(self.folder / "checkpoints"),
+            "--fgrpo.save_every": "100",
+            "--actor.model_name_or_path": str(self.model),
+            "--actor.num_nodes": "1",
+            "--actor.num_gpus_per_node": "1",
+            "--ref.num_nodes": "1",
+            "--ref.num_gpus_per_node": "1",
+            "--vllm.num_engines": "1",
+            "--vllm.tensor_parallel_size": "1",
+            "--vllm.sync_backend": "gloo",
+            "--vllm.enforce_eager": "",
+            "--vllm.gpu_memory_utilization": "0.1",
+            "--data.prompt_dataset": str(self.prompts),
+            "--data.input_key": "prompt",
+            "--data.label_key": "label",
+            "--data.max_len": "24",
+            "--rollout.max_new_tokens": "8",
+            "--rollout.temperature": "1.0",
+            "--rollout.top_p": "1.0",
+            "--rollout.batch_size": "8",
+            "--rollout.n_samples_per_prompt": "8",
+            "--rollout.micro_batch_size": "16",
+            "--train.batch_size": "32",
+            "--train.micro_batch_size": "16",
+            "--train.max_epochs": "1",
+            "--train.num_episodes": "1",
+            "--train.seed": "11",
+            "--actor.adam.lr": "1e-3",
+            "--actor.lr_scheduler": "constant",
+            "--actor.lr_warmup_ratio": "0.0",
+            "--actor.entropy_coef": "0.0",
+            "--algo.advantage.estimator": "group_norm",
+            "--algo.kl.init_coef": "0.0",
+            "--ds.zero_stage": "2",
+            "--ds.param_dtype": "bf16",
+            "--ds.attn_implementation": "sdpa",
+            "--ckpt.path": str(self.folder / "state"),
+            "--ckpt.output_dir": str(self.folder / "unused"),
+            "--ckpt.save_steps": "-1",
+            "--ckpt.max_num": "2",
+            "--ckpt.load_enable": "",
+            "--eval.steps": "-1",
+        } | self.options
+        return [word for name, value in options.items() for word in (name, *value.split())]
+
+    @property
+    def log(self) -> Path:
+        """What the last start printed."""
+        return self.folder / "log"
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the driver in a session of its own, its output into the log."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "fgrpo_bench.training.openrlhf.driver", *self.arguments]
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"FGRPO_OPENRLHF_DEVICE": "cpu", "HF_HUB_OFFLINE": "1"},
+                start_new_session=True,
+            )
+
+    def finish(self, process: subprocess.Popen[bytes], seconds: float = 300) -> int:
+        """Wait for the end; its exit code. A run that does not end is killed with all its own."""
+        try:
+            return process.wait(seconds)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def run(self) -> int:
+        """Start and finish."""
+        return self.finish(self.start())
+
+    def rows(self) -> list[dict[str, object]]:
+        """The metrics so far."""
+        return list(read_lines(self.folder / "metrics.jsonl"))
+
+    def wait_for_rows(self, count: int, process: subprocess.Popen[bytes]) -> None:
+        """Until that many steps are logged or the run has ended."""
+        while len(self.rows()) < count and process.poll() is None:
+            time.sleep(0.1)
+
+    def last_lines(self, count: int = 3) -> str:
+        """The end of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
+
+
+def parse_flags(arguments: list[str]) -> dict[str, object]:
+    """What the installed OpenRLHF's parser makes of arguments, by option name without dashes.
+
+    RuntimeError with the parser's words where it refuses them.
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return vars(openrlhf_parser().parse_args(arguments))
+    except SystemExit:
+        raise RuntimeError(f"OpenRLHF's parser: {said.getvalue().splitlines()[-1]}") from None
+
+
+def parser_flags() -> set[str]:
+    """Every option string of the installed OpenRLHF's parser."""
+    return set(openrlhf_parser()._option_string_actions)
+
+
+def openrlhf_parser() -> argparse.ArgumentParser:
+    """The parser of openrlhf.cli.train_ppo_ray.
+
+    It is made under that module's `if __name__ == "__main__"`, up to a line that calls it: those
+    lines are run as they stand, without the imports of the rest, which take long.
+    """
+    package = find_spec("openrlhf")
+    assert package is not None and package.submodule_search_locations is not None
+    path = Path(package.submodule_search_locations[0]) / "cli" / "train_ppo_ray.py"
+    main = ast.parse(path.read_text()).body[-1]
+    assert isinstance(main, ast.If)
+    calls = [i for i, line in enumerate(main.body) if "parser.parse_args()" in ast.unparse(line)]
+    lines = ast.Module(body=main.body[: calls[0]], type_ignores=[])
+    names: dict[str, Any] = {"argparse": argparse, "datetime": datetime, "os": os}
+    exec(compile(lines, str(path), "exec"), names)
+    parser: argparse.ArgumentParser = names["parser"]
+    return parser
