@@ -8,6 +8,8 @@ conf/. The text under a field says its unit and is quoted in error messages.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -414,13 +416,17 @@ def method_name(algorithm: str, focal_gamma: float) -> str:
     return ("F-" if focal_gamma > 0 else "") + algorithm.upper()
 
 
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
 def to_dict(value: Any) -> dict[str, Any]:
     """A spec as plain JSON types, every field present."""
-    dumped = TypeAdapter(type(value)).dump_python(value, mode="json")
+    dumped = _adapter(type(value)).dump_python(value, mode="json")
     assert isinstance(dumped, dict)
     return dumped
 
 
 def from_dict(cls: type[T], data: Any) -> T:
     """Strictly validated inverse of `to_dict`; raises pydantic.ValidationError."""
-    return TypeAdapter(cls).validate_json(json.dumps(data))
+    value: T = _adapter(cls).validate_json(json.dumps(data))
+    return value
