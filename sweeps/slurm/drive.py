@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from fgrpo_bench.files import locked, read_json
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile
+from fgrpo_bench.stage import is_done
 from sweeps import finish
 from sweeps.commands import StageCommand, stage_command
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import scheduler, submissions
+from sweeps.slurm import preflight, scheduler, submissions
 from sweeps.slurm.arrays import arrange
 from sweeps.slurm.judge import Decision, decide
 from sweeps.slurm.scheduler import Call
@@ -41,12 +43,14 @@ def run(
 ) -> int:
     """Freeze a sweep and its code, submit what is not done, and return; exit code 0.
 
-    What had been given up or cancelled is tried again. Raises as `sweeps.drive.run` and `tick` do.
+    What had been given up or cancelled is tried again. Raises as `sweeps.drive.run`, `tick` and
+    `preflight.check` do.
     """
     absent = scheduler.missing("sbatch")
     if absent is not None:
         raise ValueError(absent)
     plan, paths = make_plan(declaration), run_paths(declaration)
+    _check_before(plan, paths, command, call, say)
     check_writable(paths)
     with _driving(paths):
         check_conflicts(paths, plan)
@@ -64,6 +68,30 @@ def run(
         f"{paths.sweep}` watches it and mends what breaks"
     )
     return 0
+
+
+def _check_before(plan: Plan, paths: RunPaths, command: StageCommand, call: Call, say: Say) -> None:
+    """Ask SLURM whether it would take what is not done, before anything is written."""
+    left = Counter(
+        stage.kind
+        for stage in plan.stages
+        if not is_done(
+            StagePaths(paths.folder / stage.name),
+            fingerprint=stage.fingerprint,
+            target=stage.target,
+        )
+    )
+    if not left:
+        return
+    profile = _profile(plan)
+    sender = Sender(paths=paths, profile=profile, code=paths.code, records={}, command=command)
+    elements = min(max(left.values()), profile.max_array_size or 1)
+    preflight.check(sender, elements=elements, call=call, say=say)
+
+
+def _profile(plan: Plan) -> SlurmProfile:
+    assert isinstance(plan.declaration.profile, SlurmProfile)
+    return plan.declaration.profile
 
 
 def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> Decision:
@@ -137,8 +165,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
     numbered.
     """
-    profile = plan.declaration.profile
-    assert isinstance(profile, SlurmProfile)
+    profile = _profile(plan)
     records = plan_record(plan)["stages"]
     found = observe(paths, records, call, warn=said)
     decision = decide(found.seen, now=time.time(), max_attempts=profile.max_attempts)

@@ -130,8 +130,14 @@ def test_a_driver_killed_around_sbatch_is_made_up_for(
     ("overrides", "words"),
     [
         (["profile.partition=nope"], "invalid partition specified: nope"),
-        (["profile.mem_gb=9000"], "Memory specification can not be satisfied"),
         (["profile.constraint=nope"], "Invalid feature specification"),
+        (["profile.cpus_per_task=9"], r"not available: .* has 0 such \(up to 8 processors"),
+        (["profile.nodes=5"], "not available: a stage asks for 5 nodes .* gpu has 4 such"),
+        (["profile.gpus_per_node=5"], "not available: .*, 5 GPUs, and partition gpu has 0 such"),
+        (["profile.mem_gb=9000"], r"not available: .*9216000 MB .* \(up to .*, 64000 MB"),
+        (["profile.exclude='n[1-4]'"], "not available, although .* look at profile.constraint"),
+        (["+profile.additional_parameters.reservation=no"], "Requested reservation is invalid"),
+        (["profile.partition=eval", "profile.time_minutes=61"], "over the 60 minutes .* eval"),
     ],
 )
 def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
@@ -140,6 +146,26 @@ def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
     with pytest.raises(ValueError, match=words):
         sweep(tmp_path, *overrides)
     assert cluster.squeue() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_array_above_the_sites_limit_is_refused_whole(tmp_path: Path, cluster: Cluster) -> None:
+    many = f"sweep.grid.focal_gamma=[{','.join(str(i / 4) for i in range(600))}]"
+    with pytest.raises(ValueError, match=r"Invalid job array .*max_array_size=1100 is more than"):
+        sweep(tmp_path, "profile.max_array_size=1100", "sweep.grid.seed=[1,2]", many)
+    assert cluster.squeue() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_may_be_sent_while_all_nodes_are_out_of_service(
+    tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
+    sweep(tmp_path)
+    assert "too few of the nodes that fit are in service" in capsys.readouterr().out
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=resume")
 
 
 def test_two_drivers_never_submit_twice(tmp_path: Path) -> None:
