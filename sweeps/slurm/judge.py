@@ -86,10 +86,16 @@ def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: str | None = Non
     if seen.attempts <= 0:  # allowed again since, or it never began
         return Standing(state="again", fate=fate, cancel=cancel)
     if fate in FATAL:
-        return Standing(state="failed", fate=fate, cancel=cancel)
+        return Standing(state="failed", fate=_advised(fate, seen.job), cancel=cancel)
     if seen.attempts - (fate in FREE) >= max_attempts:
         return Standing(state="failed", fate=f"{fate}, after {seen.attempts} jobs", cancel=cancel)
     return Standing(state="again", fate=fate, cancel=cancel)
+
+
+def _advised(fate: str, job: Job | None) -> str:
+    if fate != "never started" or job is None or not job.node:
+        return fate
+    return f"{fate}: can {job.node} see the run root and the interpreter (profile.python)?"
 
 
 def _fate(job: Job, note: Mapping[str, Any] | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,6 +95,14 @@ def test_every_fate_has_one_consequence(
     standing = judge(one, now=NOW, max_attempts=3)
     assert (standing.state, standing.cancel) == (state, cancel), case
     assert fate in (None, standing.fate)
+
+
+def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
+    one = seen("FAILED")
+    assert one.job is not None
+    standing = judge(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
+    assert standing.state == "failed"
+    assert standing.fate.startswith("never started: can n7 see the run root and the interpreter")
 
 
 def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up() -> None:

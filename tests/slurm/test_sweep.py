@@ -21,7 +21,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
 from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import NODES
+from tests.slurm.config import NODES, user_name
 from tests.support.stages import TINY
 from tests.support.ticking import all_done, tick_until
 
@@ -147,6 +147,47 @@ def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
         sweep(tmp_path, *overrides)
     assert cluster.squeue() == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("profile.account=nope", "Invalid account or account/partition combination specified"),
+        ("profile.qos=nope", "Invalid qos specification"),
+    ],
+)
+def test_an_account_or_qos_that_does_not_exist_is_refused_where_the_site_asks_for_one(
+    tmp_path: Path, cluster: Cluster, override: str, words: str
+) -> None:
+    if not cluster.sacctmgr("show", "account", "lab"):
+        cluster.sacctmgr("add", "account", "lab")
+        cluster.sacctmgr("add", "user", user_name(), "account=lab")
+    with cluster.changed(enforce_accounts=True), pytest.raises(ValueError, match=words):
+        sweep(tmp_path, override)
+    assert cluster.squeue() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_node_that_does_not_see_the_run_root_is_named(
+    tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in NODES[1:]:
+        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
+    with cluster.hidden_from(NODES[0], tmp_path):
+        paths = sweep(tmp_path)
+        deadline = time.monotonic() + 60
+        while cluster.squeue("--states=PENDING,RUNNING,COMPLETING"):
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+    words = f"never started: can {NODES[0]} see the run root and the interpreter"
+    assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
+    assert words in capsys.readouterr().out
+    assert words in tick.failed(tick.tick(paths, say=print))["_warmup/s11"]
+    drive.cancel(paths)
+    for node in NODES[1:]:
+        cluster.scontrol("update", f"nodename={node}", "state=resume")
 
 
 def test_an_array_above_the_sites_limit_is_refused_whole(tmp_path: Path, cluster: Cluster) -> None:
