@@ -61,7 +61,7 @@ def observe(
     accounts: dict[str, Job] = {}
     try:
         accounts = scheduler.sacct(absent, call)
-    except ValueError as error:
+    except (ValueError, ConnectionError) as error:
         warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
     for batch in unknown:
         found = {
@@ -155,7 +155,7 @@ def tick(
     """One reconciliation, under the driver's lock.
 
     Raises BlockingIOError where another driver is at work, ValueError with SLURM's own words where
-    it refuses something.
+    it refuses something, ConnectionError where it gives no answer.
     """
     profile = frozen_profile(paths)
     what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"

@@ -33,6 +33,7 @@ class Settings:
     preempt_signal: whether a preempted job gets the signal of its `--signal` before SIGTERM, which
         sites have to switch on.
     requeue_delay_s: the life of a job credential; a requeued job starts that much later.
+    min_job_age_s: how long squeue shows a job that ended; SLURM looks every 10 s at most.
     """
 
     folder: Path
@@ -40,6 +41,7 @@ class Settings:
     max_array_size: int = 1001
     preempt_signal: bool = True
     requeue_delay_s: int = 6
+    min_job_age_s: int = 300
 
     @property
     def slurm_conf(self) -> Path:
@@ -120,7 +122,7 @@ PreemptMode=REQUEUE
 {user_signal}
 MaxArraySize={settings.max_array_size}
 MaxJobCount=20000
-MinJobAge=300
+MinJobAge={settings.min_job_age_s}
 JobRequeue=1
 ReturnToService=2
 KillWait=5
