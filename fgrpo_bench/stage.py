@@ -5,7 +5,8 @@ otherwise works and writes `DONE.json` last. Exit code 0 is done, 75 is stopped 
 to be continued, anything else is failed. Only one process at a time works on a stage; a second one
 waits and then finds the marker. Where a lock cannot be trusted (some network file systems, nodes
 that were given up and come back), the process that began last owns the stage: an older one that
-wakes up finds another's token, stops and marks nothing.
+wakes up finds another's token, stops and marks nothing. Were it to mark between its last look and
+its write, the marker would hold its token and not the owner's, and nobody would believe it.
 """
 
 from __future__ import annotations
@@ -54,10 +55,16 @@ class StageRun:
         self.stopping = True
 
     def own(self) -> None:
-        """Take the stage over from whoever began it before."""
+        """Take the stage over from whoever began it before; a marker that stands is kept."""
         self._token = uuid.uuid4().hex
-        facts = {"token": self._token, "pid": os.getpid(), "host": socket.gethostname()}
-        write_json(self.paths.owner, facts | {"since": now()})
+        marked = read_json(self.paths.done).get("owner") if self.paths.done.exists() else None
+        facts = {"token": self._token, "over": marked, "pid": os.getpid()}
+        write_json(self.paths.owner, facts | {"host": socket.gethostname(), "since": now()})
+
+    @property
+    def token(self) -> str | None:
+        """What names this process as the stage's owner; None before it is."""
+        return self._token
 
     def check_owned(self) -> None:
         """RuntimeError where a newer process has begun this stage."""
@@ -99,9 +106,17 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
     if not paths.done.exists():
         return False
     marker = read_json(paths.done)
-    if marker["fingerprint"] != fingerprint:
+    if marker["fingerprint"] != fingerprint or not _of_owner(paths, marker):
         return False
     return all(_covers(marker["target"].get(key), wanted) for key, wanted in target.items())
+
+
+def _of_owner(paths: StagePaths, marker: dict[str, Any]) -> bool:
+    """False for the marker of a process that another had taken the stage over from before."""
+    if not paths.owner.exists():
+        return True
+    owner = read_json(paths.owner)
+    return marker.get("owner") in (owner["token"], owner["over"])
 
 
 def _covers(have: Any, wanted: Any) -> bool:
@@ -140,6 +155,7 @@ def run_stage(
             marker = {
                 "fingerprint": spec["fingerprint"],
                 "target": spec["target"],
+                "owner": run.token,
                 "finished": now(),
                 "finished_ms": int(time.time() * 1000),
                 "wall_seconds": round(time.time() - begun, 3),

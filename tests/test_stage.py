@@ -7,7 +7,15 @@ import pytest
 
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED, Stopped, is_done, run_stage
+from fgrpo_bench.stage import (
+    EXIT_CONTINUE,
+    EXIT_DONE,
+    EXIT_FAILED,
+    StageRun,
+    Stopped,
+    is_done,
+    run_stage,
+)
 
 
 @pytest.fixture
@@ -59,6 +67,20 @@ def test_a_signal_stops_the_work_at_its_save_and_leaves_no_marker(stage, capsys)
     assert run_stage(stage, work) == EXIT_CONTINUE
     assert not stage.done.exists()
     assert "step 3 is saved; run the same command again" in capsys.readouterr().out
+
+
+def test_a_marker_is_the_owners_or_older_than_the_owner_and_else_not_believed(stage):
+    run_stage(stage, lambda spec, run: {})
+    first = read_json(stage.done)
+    assert read_json(stage.owner)["over"] is None
+    write_json(stage.owner, {"token": "newer", "over": None})  # began before the marker was written
+    assert not is_done(stage, fingerprint="f", target={})
+    run_stage(stage, lambda spec, run: {})
+    assert is_done(stage, fingerprint="f", target={})
+    StageRun(stage).own()  # a process that wants more than the marker covers
+    assert is_done(stage, fingerprint="f", target={})
+    write_json(stage.done, first)  # a process that was given up long ago wakes up
+    assert not is_done(stage, fingerprint="f", target={})
 
 
 def test_an_error_fails_the_stage_with_its_traceback(stage, capsys):

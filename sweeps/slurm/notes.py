@@ -1,7 +1,8 @@
 """What jobs note of their attempts at a stage: logs/attempt-001.json beside attempt-001.log.
 
 {"attempt": 1, "job_id": "12_3", "node": "n2", "restarts": 0, "begun": "2026-01-02T03:04:05+00:00",
- "exit_code": 75, "outcome": "stopped", "step": 120, "ended": "..."}    the last four at its end
+ "from_step": 80,
+ "exit_code": 75, "outcome": "stopped", "step": 120, "ended": "..."}    these four at its end
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 from fgrpo_bench.files import now, read_json, write_json
 from fgrpo_bench.paths import StagePaths
 
-IDLE_STOPS = 3
-"""A stage that stopped so often at the same step is not requeued again: it gets nowhere."""
+IDLE_ATTEMPTS = 3
+"""A job whose stage got no further in so many attempts is not run again: it gets nowhere, whether
+it stops by itself, is killed, or takes its node down."""
 UNREADY = "unready"
 """Outcome of an attempt that found its input incomplete and did not start."""
 
@@ -32,12 +34,16 @@ def claim(stage: StagePaths) -> tuple[int, int]:
 
 def end(stage: StagePaths, note: dict[str, Any], *, exit_code: int, how: str) -> None:
     """Note how an attempt ended, and how far it had come."""
-    try:
-        step = read_json(stage.progress)["step"]
-    except (OSError, ValueError, KeyError, TypeError):
-        step = None
-    note |= {"exit_code": exit_code, "outcome": how, "step": step, "ended": now()}
+    note |= {"exit_code": exit_code, "outcome": how, "step": step(stage), "ended": now()}
     write_json(stage.attempt(note["attempt"]), note)
+
+
+def step(stage: StagePaths) -> int | None:
+    """How far the stage says it is; None where it has not said anything."""
+    try:
+        return int(read_json(stage.progress)["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def attempts(stage: StagePaths) -> list[dict[str, Any]]:
@@ -53,8 +59,9 @@ def attempts(stage: StagePaths) -> list[dict[str, Any]]:
     return notes
 
 
-def idle(stage: StagePaths, number: int) -> bool:
-    """Whether the last stops, this attempt's included, were all at one step."""
-    last = [note for note in attempts(stage) if note["attempt"] <= number][-IDLE_STOPS:]
-    stops = [note.get("step") for note in last if note.get("outcome") == "stopped"]
-    return len(stops) == IDLE_STOPS and len(set(stops)) == 1
+def idle(stage: StagePaths, job_id: str | None) -> bool:
+    """Whether the last IDLE_ATTEMPTS of a job brought the stage no further. SLURM requeues a job
+    as often as its node fails, so this is what ends a stage that makes its nodes fail."""
+    begun = [note.get("from_step") for note in attempts(stage) if note.get("job_id") == job_id]
+    reached = [-1 if at is None else at for at in [*begun, step(stage)]]
+    return len(begun) >= IDLE_ATTEMPTS and reached[-1] <= max(reached[:-IDLE_ATTEMPTS])

@@ -27,9 +27,10 @@ from fgrpo_bench.files import now, read_json, write_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.stage import EXIT_CONTINUE, is_done
 from sweeps.ledger import explain, outcome
-from sweeps.slurm.notes import IDLE_STOPS, UNREADY, claim, end, idle
+from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, claim, end, idle, step
 
 REQUEUE_SECONDS = 60.0
+GETS_NOWHERE = f"got no further in {IDLE_ATTEMPTS} attempts of this job"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +52,11 @@ class Payload(Checkpointable):
         stage = StagePaths(Path(self.folder))
         if is_marked(stage):
             return "already done"
+        if idle(stage, job_id()):
+            raise RuntimeError(f"{self.folder} {GETS_NOWHERE}: see its logs")
         number, log = claim(stage)
         note: dict[str, Any] = {"attempt": number, "job_id": job_id(), "node": socket.gethostname()}
-        note |= {"restarts": restarts(), "begun": now()}
+        note |= {"restarts": restarts(), "begun": now(), "from_step": step(stage)}
         write_json(stage.attempt(number), note)
         with os.fdopen(log, "wb") as output:
             for need in self.needs:
@@ -69,8 +72,8 @@ class Payload(Checkpointable):
         if note["outcome"] == "stopped":
             if signal.SIGTERM in told:
                 print(f"{said}; SLURM is ending this job", flush=True)
-            elif idle(stage, number):
-                raise RuntimeError(f"{said}; it stopped {IDLE_STOPS} times at the same step")
+            elif idle(stage, job_id()):
+                raise RuntimeError(f"{said}; it {GETS_NOWHERE}")
             else:
                 requeue()
             sys.exit(EXIT_CONTINUE)

@@ -148,9 +148,37 @@ def test_a_stage_that_stops_itself_at_one_step_for_ever_is_not_requeued_for_ever
         job = start(stage, [sys.executable, "-c", "import sys; sys.exit(75)"], slurm)
         _, errors = job.communicate(timeout=30)
         assert job.returncode == (1 if turn == 3 else 75)
-    assert "stopped 3 times at the same step" in errors
-    assert idle(stage, 3)
+    assert "got no further in 3 attempts of this job" in errors
     assert requeued(stage) == ["requeue 12_3"] * 2
+
+
+def test_a_stage_whose_node_fails_at_one_step_for_ever_is_not_run_for_ever(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    """SLURM requeues such a job without end, and no attempt lives to note how it ended."""
+    for turn in range(1, 5):
+        job = start(stage, ["sleep", "30"], slurm)
+        deadline = time.monotonic() + 30
+        while turn < 4 and len(attempts(stage)) < turn:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        if turn < 4:
+            job.kill()
+        _, errors = job.communicate(timeout=30)
+    assert job.returncode == 1
+    assert "got no further in 3 attempts of this job" in errors
+    assert len(attempts(stage)) == 3
+    assert idle(stage, "12_3")
+    assert not idle(stage, "13_3"), "what another job did is not held against this one"
+
+
+def test_a_stage_that_gets_further_each_time_may_be_killed_for_ever(stage: StagePaths) -> None:
+    for number, at in enumerate([None, 10, 20, 30], start=1):
+        write_json(stage.attempt(number), {"attempt": number, "job_id": "7", "from_step": at})
+    write_json(stage.progress, {"step": 40})
+    assert not idle(stage, "7")
+    write_json(stage.progress, {"step": 10})
+    assert idle(stage, "7")
 
 
 @pytest.mark.parametrize(
@@ -196,8 +224,10 @@ def test_an_older_attempt_that_wakes_up_marks_nothing(
     stage: StagePaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def work(spec: object, run: object) -> dict[str, Any]:
-        write_json(stage.owner, {"token": "newer", "pid": 7, "host": "n2", "since": "noon"})
+        write_json(stage.owner, newer)
         return {}
+
+    newer = {"token": "newer", "over": None, "pid": 7, "host": "n2", "since": "noon"}
 
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
