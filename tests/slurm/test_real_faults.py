@@ -63,6 +63,8 @@ def test_training_that_is_struck_ends_with_the_same_results(
         strike(cluster, paths, job)
         until(paths, all_done)
     check_undisturbed(paths, cluster, results)
+    jobs = {note["job_id"] for note in attempts(paths.point(POINT))}
+    assert jobs == {job}, "SLURM itself ran the job again, with no driver alive"
     resumed = resumed_steps(paths.point(POINT))
     if strike is kill_slurmd:
         assert resumed == [], "the second execution found everything done"
