@@ -51,7 +51,7 @@ FAILURES: dict[str, Failure] = {
 }
 """What an ended job without a completion marker suffered, by its state."""
 
-UNREACHABLE = ("Unable to contact slurm controller", "Unable to connect to database")
+UNREACHABLE = ("Unable to contact slurm controller", "Socket timed out on send/recv operation")
 """Words of SLURM's programs where they get no answer, as opposed to a refusal."""
 
 Call = Callable[[list[str]], str]

@@ -35,7 +35,7 @@ from tests.slurm.running import (
 from tests.support.fake_slurm_driver import DIED, kind_of
 from tests.support.faults import contents
 
-pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.usefixtures("cluster")
 
 WRITES = [
     "allow::1",
@@ -47,6 +47,8 @@ WRITES = [
     "synced::1",
 ]
 """All lines of the sweep `smoke` in their order; `synced` may come again."""
+QUICK = ("submitted:train:1", "before")
+"""The death that CI sees, between sbatch and its line."""
 
 
 class Drivers:
@@ -92,6 +94,7 @@ def check_sent_once(paths: RunPaths) -> None:
     assert len(sent) == len(set(sent)) == 6
 
 
+@pytest.mark.slow
 def test_the_lines_at_which_drivers_die_here_are_all_there_are(drivers: Drivers) -> None:
     assert drivers.run() == 0
     found = lines(drivers.paths)
@@ -100,14 +103,21 @@ def test_the_lines_at_which_drivers_die_here_are_all_there_are(drivers: Drivers)
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("line", WRITES)
+@pytest.mark.parametrize(
+    ("line", "moment"),
+    [
+        pytest.param(line, moment, marks=[] if (line, moment) == QUICK else pytest.mark.slow)
+        for line in WRITES
+        for moment in ("before", "after")
+    ],
+)
 def test_a_driver_that_dies_at_any_line_is_made_up_for(
     drivers: Drivers, fake_results: dict[str, str], line: str, moment: str
 ) -> None:
     check_survived(drivers, fake_results, [f"{line}:{moment}"])
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 @pytest.mark.parametrize("line", ["allow::1", "intent:train:1", "submitted:train:1", "synced::1"])
 def test_a_line_that_a_dying_driver_cut_short_counts_as_not_written(
@@ -116,6 +126,7 @@ def test_a_line_that_a_dying_driver_cut_short_counts_as_not_written(
     check_survived(drivers, fake_results, [f"{line}:torn"])
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize(
@@ -141,6 +152,7 @@ def check_survived(drivers: Drivers, results: dict[str, str], deaths: Sequence[s
     assert contents(drivers.paths, "**/result.json") == results
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_for(
@@ -159,6 +171,7 @@ def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_
     assert contents(drivers.paths, "**/result.json") == fake_results
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_cancel_that_dies_leaves_a_sweep_that_can_be_cancelled_or_gone_on_with(
@@ -179,8 +192,16 @@ def test_a_cancel_that_dies_leaves_a_sweep_that_can_be_cancelled_or_gone_on_with
 
 AFTER = '{sbatch} "$@"; kill -KILL $PPID'
 BEFORE = 'kill -KILL $PPID; sleep 2; exec {sbatch} "$@"'
+SBATCH = """\
+#!/bin/sh
+case "$*" in *--test-only*) exec {sbatch} "$@";; esac
+echo >> {calls}
+if [ $(wc -l < {calls}) != {nth} ]; then exec {sbatch} "$@"; fi
+{dying}
+"""
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize(
@@ -190,13 +211,11 @@ def test_a_driver_that_is_killed_by_its_own_sbatch_is_made_up_for(
     drivers: Drivers, fake_results: dict[str, str], script: str, nth: int
 ) -> None:
     """Before submitit has put what to run where the jobs look for it."""
-    real = shutil.which("sbatch")
     program = drivers.root / "bin" / "sbatch"
     program.parent.mkdir()
-    counting = f"echo >> {program}.calls; if [ $(wc -l < {program}.calls) = {nth} ]; then "
-    program.write_text(
-        f'#!/bin/sh\n{counting}{script.format(sbatch=real)}; else exec {real} "$@"; fi\n'
-    )
+    real, calls = shutil.which("sbatch"), program.with_suffix(".calls")
+    dying = script.format(sbatch=real)
+    program.write_text(SBATCH.format(sbatch=real, calls=calls, nth=nth, dying=dying))
     program.chmod(0o755)
     assert drivers.run(path=str(program.parent)) == -9
     assert drivers.run() == 0

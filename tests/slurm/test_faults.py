@@ -42,7 +42,8 @@ from tests.slurm.strikes import (
 from tests.support.faults import contents
 from tests.support.ticking import all_done
 
-pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.usefixtures("cluster")
+SLOW = pytest.mark.slow
 
 
 def at_rest(decision: Decision) -> bool:
@@ -54,14 +55,16 @@ def at_rest(decision: Decision) -> bool:
     ("strike", "settings"),
     [
         pytest.param(requeue, {}, id="requeued-by-hand"),
-        pytest.param(warn, {}, id="warned"),
-        pytest.param(preempt, {}, id="preempted"),
-        pytest.param(preempt, {"preempt_signal": False}, id="preempted-without-warning"),
-        pytest.param(lose_node, {}, id="node-down-and-back"),
-        pytest.param(kill_slurmd, {}, id="slurmd-killed"),
-        pytest.param(cancel_by_hand, {}, id="cancelled-by-hand"),
-        pytest.param(restart_controller, {}, id="slurmctld-restarted"),
-        pytest.param(kill_controller, {}, id="slurmctld-killed"),
+        pytest.param(warn, {}, id="warned", marks=SLOW),
+        pytest.param(preempt, {}, id="preempted", marks=SLOW),
+        pytest.param(
+            preempt, {"preempt_signal": False}, id="preempted-without-warning", marks=SLOW
+        ),
+        pytest.param(lose_node, {}, id="node-down-and-back", marks=SLOW),
+        pytest.param(kill_slurmd, {}, id="slurmd-killed", marks=SLOW),
+        pytest.param(cancel_by_hand, {}, id="cancelled-by-hand", marks=SLOW),
+        pytest.param(restart_controller, {}, id="slurmctld-restarted", marks=SLOW),
+        pytest.param(kill_controller, {}, id="slurmctld-killed", marks=SLOW),
     ],
 )
 def test_a_job_that_is_struck_goes_on_from_its_save(
@@ -89,6 +92,7 @@ def test_a_job_that_is_struck_goes_on_from_its_save(
         assert len(set(jobs)) == 1, "SLURM itself ran the job again, with no driver alive"
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
     tmp_path: Path,
@@ -115,6 +119,7 @@ def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
     assert contents(paths, "**/result.json") == fake_results
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 @pytest.mark.parametrize("fault", ["FAKE_FAIL", "FAKE_SILENT"])
 def test_a_failing_point_is_not_tried_again_and_harms_no_other(
@@ -129,6 +134,7 @@ def test_a_failing_point_is_not_tried_again_and_harms_no_other(
     assert next(n for n, state in states.items() if state == "again").startswith(POINT)
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
