@@ -21,8 +21,14 @@ Strike = Callable[[Cluster, RunPaths, str], None]
 
 
 def wait_for_stop(paths: RunPaths) -> None:
+    """Or until the next attempt begins, where SLURM killed the job before it could note its end."""
     stage = paths.point(POINT)
-    wait_until(lambda: attempts(stage)[0].get("outcome") == "stopped", what="a stop", within_s=60)
+
+    def stopped() -> bool:
+        notes = attempts(stage)
+        return len(notes) > 1 or notes[0].get("outcome") == "stopped"
+
+    wait_until(stopped, what=f"a stop of {POINT}", within_s=90)
 
 
 def requeue(cluster: Cluster, paths: RunPaths, job: str) -> None:
