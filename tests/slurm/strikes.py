@@ -58,7 +58,7 @@ def lose_node(cluster: Cluster, paths: RunPaths, job: str) -> None:
 
 def cancel_by_hand(cluster: Cluster, paths: RunPaths, job: str) -> None:
     cluster.run("scancel", job)
-    wait_for_stop(paths)
+    cluster.wait_for_state(job, "CANCELLED", within_s=60)
 
 
 def restart_controller(cluster: Cluster, paths: RunPaths, job: str) -> None:
