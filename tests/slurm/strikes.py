@@ -52,7 +52,7 @@ def lose_node(cluster: Cluster, paths: RunPaths, job: str) -> None:
     node = cluster.node_of(job)
     cluster.node_down(node)
     wait_for_stop(paths)
-    cluster.wait_for_state(job, "PENDING")
+    cluster.wait_for_state(job, "PENDING", "RUNNING", "COMPLETED")
     cluster.node_up(node)
 
 
