@@ -108,7 +108,8 @@ def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> 
 
 
 def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = scheduler.call) -> int:
-    """Tick until nothing is left in SLURM's hands; 0 where all is done, else 1.
+    """Tick until nothing is left in SLURM's hands, whatever gives no answer meanwhile; 0 where all
+    is done, else 1.
 
     seconds: between ticks. Ending it stops no job.
     """
@@ -116,8 +117,10 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
     while True:
         try:
             decision = update(paths, say=say, call=call)
-        except BlockingIOError as error:
-            say(str(error))
+        except (BlockingIOError, ConnectionError) as error:
+            if str(error) != before:
+                say(str(error))
+            before = str(error)
         else:
             states = [each.state for each in decision.standings.values()]
             now = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(sorted(states)))

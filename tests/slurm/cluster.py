@@ -185,7 +185,8 @@ class Cluster(Client):
 
     def node_up(self, node: str) -> None:
         """Takes the node back into service, if it has not come back by itself."""
-        if "DOWN" in self.run("sinfo", "-h", "-N", "-n", node, "-o", "%T").upper():
+        state = self.run("sinfo", "-h", "-N", "-n", node, "-o", "%T").upper()
+        if "DOWN" in state or "DRAIN" in state:
             self.scontrol("update", f"nodename={node}", "state=resume")
 
     @contextmanager

@@ -34,6 +34,7 @@ class Settings:
         sites have to switch on.
     enforce_accounts: whether a job needs an account and a quality of service that exist.
     requeue_delay_s: the life of a job credential; a requeued job starts that much later.
+    min_job_age_s: how long squeue shows a job that ended; SLURM looks every 10 s at most.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class Settings:
     preempt_signal: bool = True
     enforce_accounts: bool = False
     requeue_delay_s: int = 6
+    min_job_age_s: int = 300
 
     @property
     def slurm_conf(self) -> Path:
@@ -123,7 +125,7 @@ PreemptMode=REQUEUE
 {user_signal}
 MaxArraySize={settings.max_array_size}
 MaxJobCount=20000
-MinJobAge=300
+MinJobAge={settings.min_job_age_s}
 JobRequeue=1
 ReturnToService=2
 KillWait=5

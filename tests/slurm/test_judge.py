@@ -133,3 +133,22 @@ def test_what_never_began_is_no_attempt() -> None:
     decision = decide([one], now=NOW, max_attempts=3)
     assert decision.uncount == ("a",)
     assert decision.standings["a"] == Standing(state="again", fate="cancelled before it began")
+
+
+@pytest.mark.parametrize(
+    ("reason", "next_done", "cancelled"),
+    [
+        ("BeginTime", False, ()),
+        ("BeginTime", True, ("12",)),
+        ("launch failed requeued held", False, ("12",)),
+    ],
+)
+def test_a_requeued_job_whose_work_is_done_is_left_to_let_the_next_one_begin(
+    reason: str, next_done: bool, cancelled: tuple[str, ...]
+) -> None:
+    """SLURM cancels what waits for a job with it; the job finds its work done and ends well."""
+    first = seen("PENDING", reason=reason, name="p", done=True)
+    second = seen("PENDING", reason="Dependency", name="e", needs=("p",), done=next_done)
+    second = replace(second, job=replace(second.job, job_id="13"))
+    decision = decide([first, second], now=NOW, max_attempts=3)
+    assert tuple(job for job in decision.cancel if job == "12") == cancelled
