@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -11,8 +12,8 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -77,6 +78,42 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_many(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files under a folder by relative path, each whole or not at all, and wait for the disk
+    once instead of once a file: thousands take seconds less.
+
+    If the machine itself fails before this returns, any of them may be empty afterwards.
+    Raises OSError as `write_whole` does.
+    """
+    for name, text in texts.items():
+        path = folder / name
+        aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            aside.write_text(text, encoding="utf-8")
+            aside.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                aside.unlink()
+            raise _unwritten(path, error) from error
+    if texts:
+        sync_file_system(folder)
+
+
+def sync_file_system(folder: Path) -> None:
+    """Make everything durable that was written to the file system of a folder."""
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:  # not Linux
+        return os.sync()
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if syncfs(handle):
+            code = ctypes.get_errno()
+            raise _unwritten(folder, OSError(code, os.strerror(code)))
     finally:
         os.close(handle)
 

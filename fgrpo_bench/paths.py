@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 
@@ -157,7 +158,7 @@ class RunPaths:
     experiment: str
     version: str
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """The address of everything in this sweep."""
         return self.root / self.sweep / self.experiment / self.version

@@ -6,6 +6,7 @@ for before the first file is written.
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.files import now, read_json, write_json, write_many
 from fgrpo_bench.fingerprint import differences
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, to_dict
@@ -74,6 +75,9 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
 def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
     if not paths.spec.exists():
         return []
+    frozen = _frozen(paths.spec)
+    if frozen is None and not paths.owner.exists():
+        return []  # cut short when the machine failed, before anything began: it is written again
     frozen = read_json(paths.spec)
     if not isinstance(frozen, dict) or not {"fingerprint", "identity"} <= frozen.keys():
         return [
@@ -109,9 +113,31 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
         {"declaration": to_dict(plan.declaration)}
         | {key: value for key, value in recorded.items() if key != "declaration"},
     )
-    for stage in plan.stages:
-        write_if_other(StagePaths(paths.folder / stage.name).spec, stage.spec)
+    _freeze_specs(paths, plan)
     write_if_other(paths.plan, plan_record(plan))
+
+
+def _freeze_specs(paths: RunPaths, plan: Plan) -> None:
+    wanted: dict[str, str] = {}
+    for stage in plan.stages:
+        spec = StagePaths(paths.folder / stage.name).spec
+        if _frozen(spec) != stage.spec:
+            wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(stage.spec)
+    write_many(paths.folder, wanted)
+
+
+def _frozen(spec: Path) -> Any:
+    """What a spec.json says; None where there is none, or none that can be read."""
+    try:
+        return read_json(spec)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _a_line_a_field(value: dict[str, Any]) -> str:
+    """JSON; indenting every level takes ten times as long."""
+    lines = [f" {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in value.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def write_if_other(path: Path, value: Any) -> None:

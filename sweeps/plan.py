@@ -27,10 +27,12 @@ from fgrpo_bench.specs import (
     Declaration,
     OpenRLHFTrain,
     PretrainedSpec,
+    SlurmProfile,
     SweepPoint,
     to_dict,
 )
 from fgrpo_bench.tasks import check_task
+from fgrpo_bench.training.openrlhf import fit
 
 Kind = Literal["fetch", "warmup", "train", "evaluate"]
 Environment = Literal["base", "openrlhf"]
@@ -158,6 +160,11 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
             raise ValueError(
                 f"{point.point_id} has an entropy bonus or a KL penalty, which the embedded engine "
                 "does not have: exclude that algorithm, or choose an experiment of engine openrlhf"
+            )
+        if train.engine == "openrlhf":
+            profile = declaration.profile
+            fit.check(
+                point, profile if isinstance(profile, SlurmProfile) else None, profile.openrlhf
             )
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         grader_version(benchmark.grader)

@@ -16,6 +16,7 @@ from fgrpo_bench.files import (
     read_json,
     read_lines,
     write_json,
+    write_many,
     write_whole,
 )
 
@@ -35,6 +36,22 @@ def test_a_failing_write_leaves_the_old_file_and_no_leftover(tmp_path):
     assert caught.value.errno == errno.ENOSPC
     assert read_json(path) == {"a": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_many_files_are_written_whole_into_folders_that_are_made(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").write_text("old")
+    write_many(tmp_path, {"a/old": "new", "b/c/d.json": "{}\n"})
+    files = {
+        str(p.relative_to(tmp_path)): p.read_text() for p in tmp_path.rglob("*") if p.is_file()
+    }
+    assert files == {"a/old": "new", "b/c/d.json": "{}\n"}
+
+
+def test_one_of_many_files_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "a").write_text("no folder")
+    with pytest.raises(OSError, match=r"cannot write .*/a/b: "):
+        write_many(tmp_path, {"a/b": "text"})
 
 
 def test_a_real_full_disk_is_named_and_loses_nothing(tmp_path):

@@ -7,6 +7,8 @@ its unit and is quoted in error messages.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -25,13 +27,17 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 T = TypeVar("T")
 
 
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
 def to_dict(value: Any) -> dict[str, Any]:
     """A spec as plain JSON types, every field present."""
-    dumped = TypeAdapter(type(value)).dump_python(value, mode="json")
+    dumped = _adapter(type(value)).dump_python(value, mode="json")
     assert isinstance(dumped, dict)
     return dumped
 
 
 def from_dict(cls: type[T], data: Any) -> T:
     """Strictly validated inverse of `to_dict`; raises pydantic.ValidationError."""
-    return TypeAdapter(cls).validate_json(json.dumps(data))
+    value: T = _adapter(cls).validate_json(json.dumps(data))
+    return value

@@ -65,6 +65,8 @@ class SlurmProfile:
     """Shell lines before the stage, e.g. `module load cuda`."""
     python: str | None
     """Interpreter of the jobs, as its path on the nodes; null is the one that submits."""
+    shared_run_root: bool
+    """true: nodes see the run root although it is on a disk of this machine, which exports it."""
     max_parallel: Positive
     """Stages of one kind at once: the throttle of the job arrays."""
     max_array_size: Positive | None

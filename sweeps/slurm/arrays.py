@@ -52,8 +52,10 @@ def arrange(
     """Batches of at most `limit` stages, in an order in which what is waited for comes first.
 
     stages: those to be sent. places: where unfinished stages that they may need stand in the queue.
-    name: a new batch name for a kind. now: Unix time. A report after all evaluations ends the list.
+    name: a new batch name for a kind. now: Unix time. A report after all evaluations ends the list;
+    it cannot wait for a batch whose driver died before its job id was known.
     """
+    unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
     sendings: list[Sending] = []
     for kind in KINDS:
@@ -65,7 +67,8 @@ def arrange(
             for index, stage in enumerate(names):
                 places[stage] = Place(batch=batch, index=index)
     if any(sending.batch.kind == KINDS[-1] for sending in sendings):
-        last = {p.batch.name: p.batch for s, p in places.items() if s not in done}
+        queued = {stage: p for stage, p in places.items() if p.batch.name not in unsent}
+        last = {p.batch.name: p.batch for s, p in queued.items() if s not in done}
         report = Batch(name=name(REPORT), kind=REPORT, stages=(), begun=now)
         after = tuple(Place(batch=b, index=0) for b in last.values() if b.kind == KINDS[-1])
         sendings.append(Sending(batch=report, relation="afterany", after=after))

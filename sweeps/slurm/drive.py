@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from fgrpo_bench.files import locked, read_json
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile
+from fgrpo_bench.stage import is_done
 from sweeps import finish
-from sweeps.commands import StageCommand, stage_command
+from sweeps.commands import (
+    REPOSITORY,
+    StageCommand,
+    check_interpreters,
+    stage_command,
+    stage_environment,
+)
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import scheduler, submissions
+from sweeps.slurm import preflight, scheduler, submissions
 from sweeps.slurm.arrays import arrange
 from sweeps.slurm.judge import Decision, decide
 from sweeps.slurm.scheduler import Call
@@ -41,16 +52,20 @@ def run(
 ) -> int:
     """Freeze a sweep and its code, submit what is not done, and return; exit code 0.
 
-    What had been given up or cancelled is tried again. Raises as `sweeps.drive.run` and `tick` do.
+    What had been given up or cancelled is tried again. Raises as `sweeps.drive.run`, `tick` and
+    `preflight.check` do.
     """
     absent = scheduler.missing("sbatch")
     if absent is not None:
         raise ValueError(absent)
     plan, paths = make_plan(declaration), run_paths(declaration)
+    check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
+    _check_before(plan, paths, command, call, say)
     check_writable(paths)
     with _driving(paths):
         check_conflicts(paths, plan)
         freeze(paths, plan, nothing_to_run=False)
+        _fetch(plan, paths, command)
         code = freeze_code(paths.code)
         submissions.append(paths.submissions, "allow", stages=None, code=str(code))
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
@@ -64,6 +79,47 @@ def run(
         f"{paths.sweep}` watches it and mends what breaks"
     )
     return 0
+
+
+def _fetch(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
+    """Run the stages that fetch files here, where there is a network; RuntimeError where one
+    fails."""
+    profile = plan.declaration.profile
+    for stage in plan.stages:
+        if stage.kind != "fetch":
+            continue
+        folder = paths.folder / stage.name
+        asked = command(stage.kind, folder, profile, stage.environment)
+        environment = stage_environment(profile, os.environ)
+        done = subprocess.run([sys.executable, *asked[1:]], cwd=REPOSITORY, env=environment)
+        if done.returncode:
+            raise RuntimeError(
+                f"{stage.name} was not fetched, so nothing was submitted; its reason stands above"
+            )
+
+
+def _check_before(plan: Plan, paths: RunPaths, command: StageCommand, call: Call, say: Say) -> None:
+    """Ask SLURM whether it would take what is not done, before anything is written."""
+    left = Counter(
+        stage.kind
+        for stage in plan.stages
+        if not is_done(
+            StagePaths(paths.folder / stage.name),
+            fingerprint=stage.fingerprint,
+            target=stage.target,
+        )
+    )
+    if not left:
+        return
+    profile = _profile(plan)
+    sender = Sender(paths=paths, profile=profile, code=paths.code, records={}, command=command)
+    elements = min(max(left.values()), profile.max_array_size or 1)
+    preflight.check(sender, elements=elements, call=call, say=say)
+
+
+def _profile(plan: Plan) -> SlurmProfile:
+    assert isinstance(plan.declaration.profile, SlurmProfile)
+    return plan.declaration.profile
 
 
 def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> Decision:
@@ -80,7 +136,8 @@ def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> 
 
 
 def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = scheduler.call) -> int:
-    """Tick until nothing is left in SLURM's hands; 0 where all is done, else 1.
+    """Tick until nothing is left in SLURM's hands, whatever gives no answer meanwhile; 0 where all
+    is done, else 1.
 
     seconds: between ticks. Ending it stops no job.
     """
@@ -88,8 +145,10 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
     while True:
         try:
             decision = update(paths, say=say, call=call)
-        except BlockingIOError as error:
-            say(str(error))
+        except (BlockingIOError, ConnectionError) as error:
+            if str(error) != before:
+                say(str(error))
+            before = str(error)
         else:
             states = [each.state for each in decision.standings.values()]
             now = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(sorted(states)))
@@ -137,8 +196,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
     numbered.
     """
-    profile = plan.declaration.profile
-    assert isinstance(profile, SlurmProfile)
+    profile = _profile(plan)
     records = plan_record(plan)["stages"]
     found = observe(paths, records, call, warn=said)
     decision = decide(found.seen, now=time.time(), max_attempts=profile.max_attempts)

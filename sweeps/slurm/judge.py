@@ -7,7 +7,7 @@ submissions. A stage is submitted again only where nothing of it can still run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sweeps.slurm.arrays import Record
@@ -86,10 +86,16 @@ def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: str | None = Non
     if seen.attempts <= 0:  # allowed again since, or it never began
         return Standing(state="again", fate=fate, cancel=cancel)
     if fate in FATAL:
-        return Standing(state="failed", fate=fate, cancel=cancel)
+        return Standing(state="failed", fate=_advised(fate, seen.job), cancel=cancel)
     if seen.attempts - (fate in FREE) >= max_attempts:
         return Standing(state="failed", fate=f"{fate}, after {seen.attempts} jobs", cancel=cancel)
     return Standing(state="again", fate=fate, cancel=cancel)
+
+
+def _advised(fate: str, job: Job | None) -> str:
+    if fate != "never started" or job is None or not job.node:
+        return fate
+    return f"{fate}: can {job.node} see the run root and the interpreter (profile.python)?"
 
 
 def _fate(job: Job, note: Mapping[str, Any] | None) -> str:
@@ -132,9 +138,13 @@ def decide(
     standings: dict[str, Standing] = {}
     submit: list[Record] = []
     ready: set[str] = set()
+    observed = list(observed)
+    needed = {need for seen in observed if not seen.done for need in seen.record["needs"]}
     for seen in observed:
         name = seen.record["name"]
         standing = judge(seen, now=now, max_attempts=max_attempts)
+        if seen.done and name in needed and seen.job is not None and seen.job.reason not in NEVER:
+            standing = replace(standing, cancel=None)  # it would take along what waits for it
         standings[name] = standing
         if standing.state == "done" or (standing.state == "active" and seen.queued):
             ready.add(name)

@@ -3,7 +3,8 @@
 It is pickled, so it holds strings only; all state is in the stage's folder. submitit passes over
 SIGTERM and answers USR2 itself, so both handlers are replaced while the child runs: either one
 tells the child to save and stop. A stage that stopped (exit code 75) is requeued here, once, unless
-SIGTERM says that SLURM is already ending the job, to requeue it or because it was cancelled.
+SLURM is already ending the job, to requeue it or because it was cancelled. SIGTERM alone does not
+say so: a job that ends by itself in the time of grace before it is preempted is over for good.
 
 Each attempt claims the next number by making its log file, which only one process can, and notes
 its job and its end beside it; whoever reconciles later reads those, not the scheduler's word alone.
@@ -70,7 +71,7 @@ class Payload(Checkpointable):
             return "done"
         said = f"{self.folder} {explain(exit_code)}; see {stage.log(number)}"
         if note["outcome"] == "stopped":
-            if signal.SIGTERM in told:
+            if signal.SIGTERM in told and not runs():
                 print(f"{said}; SLURM is ending this job", flush=True)
             elif idle(stage, job_id()):
                 raise RuntimeError(f"{said}; it {GETS_NOWHERE}")
@@ -144,6 +145,16 @@ def job_id(environment: Mapping[str, str] = os.environ) -> str | None:
 def restarts() -> int:
     """How often SLURM has requeued this job."""
     return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+
+
+def runs() -> bool:
+    """Whether SLURM still lets this job run; False where it does not say."""
+    asked = ["squeue", "-h", "-j", str(job_id()), "-o", "%T"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=REQUEUE_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.stdout.strip() == "RUNNING"
 
 
 def requeue(command: Sequence[str] = ("scontrol", "requeue")) -> None:

@@ -51,6 +51,9 @@ FAILURES: dict[str, Failure] = {
 }
 """What an ended job without a completion marker suffered, by its state."""
 
+UNREACHABLE = ("Unable to contact slurm controller", "Socket timed out on send/recv operation")
+"""Words of SLURM's programs where they get no answer, as opposed to a refusal."""
+
 Call = Callable[[list[str]], str]
 
 
@@ -81,19 +84,22 @@ def call(command: list[str]) -> str:
     """Standard output of one of SLURM's programs.
 
     Raises ValueError with the program's own words where it fails, or says what to do where SLURM
-    is not on this machine.
+    is not on this machine; ConnectionError where SLURM is, but gives no answer.
     """
     if shutil.which(command[0]) is None:
         raise ValueError(missing(command[0]))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise ValueError(
+        raise ConnectionError(
             f"`{command[0]}` gave no answer in {CALL_SECONDS:.0f} s: is the controller up? "
             "`scontrol ping` tells; run the same command again"
         ) from error
+    words = done.stderr.strip()
+    if done.returncode and any(each in words for each in UNREACHABLE):
+        raise ConnectionError(f"`{command[0]}` cannot reach SLURM: {words}")
     if done.returncode:
-        raise ValueError(f"`{command[0]}` was refused by SLURM: {done.stderr.strip()}")
+        raise ValueError(f"`{command[0]}` was refused by SLURM: {words}")
     return done.stdout
 
 

@@ -28,7 +28,7 @@ def report(
     records = read_json(paths.plan)["stages"]
     try:
         seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
-    except ValueError as error:
+    except (ValueError, ConnectionError) as error:
         warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
         seen = {}
     for point in found["points"]:

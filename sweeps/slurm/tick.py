@@ -26,7 +26,7 @@ from sweeps.slurm.arrays import Record, arrange
 from sweeps.slurm.judge import Decision, Seen, decide
 from sweeps.slurm.notes import attempts
 from sweeps.slurm.scheduler import Call, Job
-from sweeps.slurm.submissions import REPORT, Batch, History
+from sweeps.slurm.submissions import REPORT, Batch, History, Place
 from sweeps.slurm.submit import Sender, batch_name, send
 from sweeps.text import counted
 
@@ -61,7 +61,7 @@ def observe(
     accounts: dict[str, Job] = {}
     try:
         accounts = scheduler.sacct(absent, call)
-    except ValueError as error:
+    except (ValueError, ConnectionError) as error:
         warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
     for batch in unknown:
         found = {
@@ -103,10 +103,16 @@ def _seen(
         done=done,
         attempts=history.attempts[name],
         place=place,
-        job=queue.get(job_id or "") or accounts.get(job_id or ""),
+        job=queue.get(job_id or "") or accounts.get(job_id or "") or _rest(place, queue),
         queued=job_id in queue,
         note=note,
     )
+
+
+def _rest(place: Place | None, queue: dict[str, Job]) -> Job | None:
+    """The row for all elements of an array that were cancelled before they began: squeue shows it
+    under the array's own id, and accounting none."""
+    return queue.get(place.batch.job_id or "") if place is not None else None
 
 
 def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], None]) -> Found:
@@ -155,7 +161,7 @@ def tick(
     """One reconciliation, under the driver's lock.
 
     Raises BlockingIOError where another driver is at work, ValueError with SLURM's own words where
-    it refuses something.
+    it refuses something, ConnectionError where it gives no answer.
     """
     profile = frozen_profile(paths)
     what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"

@@ -1,7 +1,8 @@
 """`make bench`: speed and memory as ratios against named baselines, measured in the same run.
 
 Each measurement runs in a process of its own with one thread and prints one JSON line of facts;
-CPU seconds are compared, because they hold when other work shares the machine.
+CPU seconds are compared, because they hold when other work shares the machine; what waits for disks
+and for SLURM is compared by wall time, best and median of several.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ MEASUREMENTS = {
     "sampling": "draws a second, against transformers.generate",
     "training": "training steps a second, against TRL's GRPOTrainer",
     "memory": "peak memory of a training and of an evaluation worker",
+    "slurm": "plan, submit, tick and status on a private SLURM, against hydra-submitit-launcher",
 }
 EXAMPLES = """examples:
   make bench

@@ -21,7 +21,8 @@ def rollouts(text):
 
 
 def test_what_was_sampled_is_measured_over_all_groups_and_weighted_over_active_ones():
-    got = metrics.sampled_metrics(rollouts("cwww" "cccw" "cccc" "wwwu"), group_size=4, focal_gamma=2.0)  # fmt: skip
+    sampled = rollouts("cwwwcccwccccwwwu")
+    got = metrics.sampled_metrics(sampled, group_size=4, focal_gamma=2.0)
     assert got == {
         "success_rate": 8 / 16,
         "active_fraction": 2 / 4,

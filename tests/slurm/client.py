@@ -40,6 +40,9 @@ class Client:
     def sacct(self, *arguments: str) -> str:
         return self.run("sacct", "--noheader", "--parsable2", *arguments)
 
+    def sacctmgr(self, *arguments: str) -> str:
+        return self.run("sacctmgr", "--immediate", "--noheader", "--parsable2", *arguments)
+
     def scontrol(self, *arguments: str) -> str:
         return self.run("scontrol", *arguments)
 

@@ -31,6 +31,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+import shlex
 import shutil
 import signal
 import socket
@@ -184,8 +185,26 @@ class Cluster(Client):
 
     def node_up(self, node: str) -> None:
         """Takes the node back into service, if it has not come back by itself."""
-        if "DOWN" in self.run("sinfo", "-h", "-N", "-n", node, "-o", "%T").upper():
+        state = self.run("sinfo", "-h", "-N", "-n", node, "-o", "%T").upper()
+        if "DOWN" in state or "DRAIN" in state:
             self.scontrol("update", f"nodename={node}", "state=resume")
+
+    @contextmanager
+    def hidden_from(self, node: str, folder: Path) -> Iterator[None]:
+        """Restarts the node's daemon where the folder is empty, as it is on a machine that does not
+        see it; only root may. What is in the folder stays."""
+        daemon = self._daemon(node)
+        daemon.stop()
+        hide = (
+            f"mount -t tmpfs tmpfs {shlex.quote(str(folder))} && exec {shlex.join(daemon.command)}"
+        )
+        blind = dataclasses.replace(daemon, command=["unshare", "--mount", "sh", "-c", hide])
+        blind.start({**os.environ, **self.environment}, dies_with_parent=self.dies_with_parent)
+        try:
+            yield
+        finally:
+            daemon.stop()
+            self.start_slurmd(node)
 
     @contextmanager
     def changed(self, **changes: object) -> Iterator[None]:

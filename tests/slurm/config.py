@@ -32,14 +32,18 @@ class Settings:
     max_array_size: SLURM's MaxArraySize; the largest array index is one less.
     preempt_signal: whether a preempted job gets the signal of its `--signal` before SIGTERM, which
         sites have to switch on.
+    enforce_accounts: whether a job needs an account and a quality of service that exist.
     requeue_delay_s: the life of a job credential; a requeued job starts that much later.
+    min_job_age_s: how long squeue shows a job that ended; SLURM looks every 10 s at most.
     """
 
     folder: Path
     first_port: int
     max_array_size: int = 1001
     preempt_signal: bool = True
+    enforce_accounts: bool = False
     requeue_delay_s: int = 6
+    min_job_age_s: int = 300
 
     @property
     def slurm_conf(self) -> Path:
@@ -77,6 +81,7 @@ def host_name() -> str:
 def slurm_conf(settings: Settings) -> str:
     host, user, folder = host_name(), user_name(), settings.folder
     user_signal = "SlurmctldParameters=preempt_send_user_signal" if settings.preempt_signal else ""
+    enforced = "AccountingStorageEnforce=associations,qos" if settings.enforce_accounts else ""
     preemptible = "PreemptMode=REQUEUE GraceTime=5"
     nodes = "\n".join(
         f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={settings.node_port(node)} "
@@ -120,7 +125,7 @@ PreemptMode=REQUEUE
 {user_signal}
 MaxArraySize={settings.max_array_size}
 MaxJobCount=20000
-MinJobAge=300
+MinJobAge={settings.min_job_age_s}
 JobRequeue=1
 ReturnToService=2
 KillWait=5
@@ -133,6 +138,7 @@ AccountingStorageHost=127.0.0.1
 AccountingStoragePort={settings.slurmdbd_port}
 AccountingStoragePass={settings.munge_socket}
 AccountingStorageTRES=gres/gpu
+{enforced}
 
 {nodes}
 PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 {preemptible}

@@ -108,3 +108,14 @@ def test_every_stage_is_sent_once_after_what_it_needs(
                 assert sending.relation == "aftercorr"
                 assert place.batch.stages[index] == need
                 assert place.batch.size == sending.batch.size
+
+
+def test_the_report_does_not_wait_for_a_batch_whose_job_nobody_knows() -> None:
+    """Its driver died, so there is no id that sbatch could be given."""
+    stages = records("[1]", "[2,4]")
+    trained = tuple(s["name"] for s in stages if s["kind"] != "evaluate")
+    lost, *left = [s for s in stages if s["kind"] == "evaluate"]
+    batch = arranged([lost], done=trained)[0].batch
+    batch.name, batch.job_id = "of-a-dead-driver", None
+    sendings = arranged(left, done=trained, places={lost["name"]: Place(batch=batch, index=0)})
+    assert shown(sendings)[-1] == ("report", 1, "afterany:1")

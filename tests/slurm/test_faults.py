@@ -2,112 +2,131 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
-from collections.abc import Callable
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench import config
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.files import read_lines
+from fgrpo_bench.paths import StagePaths
 from sweeps.freeze import run_paths
-from sweeps.slurm import drive, submissions, submit, tick
+from sweeps.slurm import submissions, submit, tick
 from sweeps.slurm.arrays import Sending
 from sweeps.slurm.judge import Decision
 from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
-from tests.support.fake_stage import fake_command
-from tests.support.fake_sweep import check_steps
-from tests.support.ticking import all_done, tick_until
+from tests.slurm.processes import wait_until
+from tests.slurm.running import (
+    POINT,
+    SLURM,
+    check_complete,
+    check_fake,
+    fake_until,
+    hold,
+    job_at_hold,
+    logs,
+    start_fake,
+)
+from tests.slurm.strikes import (
+    Strike,
+    cancel_by_hand,
+    kill_controller,
+    kill_slurmd,
+    lose_node,
+    preempt,
+    requeue,
+    restart_controller,
+    warn,
+)
+from tests.support.faults import contents
+from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
-
-SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.2", "profile.time_minutes=5"]
-POINT = "grpo-n4-g1-s11"
-STEPS = 30
-
-
-def start(root: Path, monkeypatch: pytest.MonkeyPatch, **settings: str) -> RunPaths:
-    """Submit the `smoke` sweep with fake stages; settings as tests.support.fake_stage has them."""
-    settings = {"FAKE_HOLD": str(root / "hold"), "FAKE_STEPS": "8"} | settings
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    declaration = config.load("smoke", [f"run_root='{root}'", *SLURM])
-    assert drive.run(declaration, command=fake_command) == 0
-    return run_paths(declaration)
-
-
-until = partial(tick_until, patience=150, command=fake_command)
+SLOW = pytest.mark.slow
 
 
 def at_rest(decision: Decision) -> bool:
     return not tick.in_hand(decision)
 
 
-def running(paths: RunPaths) -> str:
-    """Wait until the point has taken some steps; its job id."""
-    stage = StagePaths(paths.folder / POINT)
-    deadline = time.monotonic() + 60
-    steps = stage.folder / "steps.jsonl"
-    while not steps.exists() or len(steps.read_text().splitlines()) < 6:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return str(attempts(stage)[-1]["job_id"])
-
-
-def requeue(cluster: Cluster, job: str) -> None:
-    cluster.scontrol("requeue", job)
-
-
-def warn(cluster: Cluster, job: str) -> None:
-    subprocess.run(["scancel", "--signal=USR2", job], check=True)
-
-
-def preempt(cluster: Cluster, job: str) -> None:
-    cluster.sbatch("sleep 3", "--partition=high", "--nodes=4", "--exclusive")
-
-
-def lose_node(cluster: Cluster, job: str) -> None:
-    node = cluster.node_of(job)
-    cluster.node_down(node)
-    time.sleep(1)
-    cluster.node_up(node)
-
-
-def cancel_by_hand(cluster: Cluster, job: str) -> None:
-    subprocess.run(["scancel", job], check=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [requeue, warn, preempt, lose_node, cancel_by_hand])
-def test_a_job_that_is_interrupted_goes_on_from_its_save(
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("strike", "settings"),
+    [
+        pytest.param(requeue, {}, id="requeued-by-hand"),
+        pytest.param(warn, {}, id="warned", marks=SLOW),
+        pytest.param(preempt, {}, id="preempted", marks=SLOW),
+        pytest.param(
+            preempt, {"preempt_signal": False}, id="preempted-without-warning", marks=SLOW
+        ),
+        pytest.param(lose_node, {}, id="node-down-and-back", marks=SLOW),
+        pytest.param(kill_slurmd, {}, id="slurmd-killed", marks=SLOW),
+        pytest.param(cancel_by_hand, {}, id="cancelled-by-hand", marks=SLOW),
+        pytest.param(restart_controller, {}, id="slurmctld-restarted", marks=SLOW),
+        pytest.param(kill_controller, {}, id="slurmctld-killed", marks=SLOW),
+    ],
+)
+def test_a_job_that_is_struck_goes_on_from_its_save(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cluster: Cluster,
-    fault: Callable[[Cluster, str], None],
+    fake_results: dict[str, str],
+    strike: Strike,
+    settings: dict[str, bool],
 ) -> None:
-    settings = {"FAKE_STEP_SECONDS": "0.1", "FAKE_STEPS": str(STEPS)}
-    paths = start(tmp_path, monkeypatch, **settings)
-    fault(cluster, running(paths))
-    until(paths, all_done)
-    for stage in attempted(paths):
-        check_steps(stage.folder, STEPS)
-    assert len(attempts(StagePaths(paths.folder / POINT))) == 2
-
-
-def attempted(paths: RunPaths) -> list[StagePaths]:
-    return [StagePaths(path.parent) for path in paths.folder.glob("**/steps.jsonl")]
+    hold(tmp_path).touch()
+    with ExitStack() as changes:
+        if settings:
+            changes.enter_context(cluster.changed(**settings))
+        paths = start_fake(tmp_path, monkeypatch)
+        strike(cluster, paths, job_at_hold(paths))
+        hold(tmp_path).unlink()
+        fake_until(paths, all_done)
+    check_fake(paths)
+    assert contents(paths, "**/result.json") == fake_results
+    jobs = [note["job_id"] for note in attempts(paths.point(POINT))]
+    if strike not in (restart_controller, kill_controller):
+        assert len(jobs) == 2
+    if strike not in (cancel_by_hand, kill_controller):
+        assert len(set(jobs)) == 1, "SLURM itself ran the job again, with no driver alive"
 
 
 @pytest.mark.slow
+@pytest.mark.fault
+def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+    fake_results: dict[str, str],
+) -> None:
+    """A second lock stands in for a file system that forgets the first."""
+    hold(tmp_path).touch()
+    paths = start_fake(tmp_path, monkeypatch)
+    stage = paths.point(POINT)
+    job = job_at_hold(paths)
+    stage.lock.unlink()
+    cluster.kill_slurmd(cluster.node_of(job))
+
+    def both_at_work() -> bool:
+        return len({row["pid"] for row in read_lines(stage.folder / "steps.jsonl")}) == 2
+
+    wait_until(both_at_work, what="a second execution", within_s=90)
+    hold(tmp_path).unlink()
+    fake_until(paths, all_done)
+    wait_until(lambda: "owns it" in logs(stage)[0], what="the older one's end", within_s=30)
+    check_complete(paths)
+    assert contents(paths, "**/result.json") == fake_results
+
+
+@pytest.mark.slow
+@pytest.mark.fault
 @pytest.mark.parametrize("fault", ["FAKE_FAIL", "FAKE_SILENT"])
 def test_a_failing_point_is_not_tried_again_and_harms_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    paths = start(tmp_path, monkeypatch, **{fault: POINT})
-    decision = until(paths, at_rest)
+    paths = start_fake(tmp_path, monkeypatch, **{fault: POINT})
+    decision = fake_until(paths, at_rest)
     assert tick.failed(decision) == {POINT: "failed"}
     assert len(attempts(StagePaths(paths.folder / POINT))) == 1
     states = {name: each.state for name, each in decision.standings.items()}
@@ -116,6 +135,7 @@ def test_a_failing_point_is_not_tried_again_and_harms_no_other(
 
 
 @pytest.mark.slow
+@pytest.mark.fault
 def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
@@ -128,10 +148,7 @@ def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
 
     monkeypatch.setattr(submit, "_sbatch", refusing)
     with pytest.raises(ValueError, match="it said: sbatch: error: Invalid job array specification"):
-        start(tmp_path, monkeypatch)
-    deadline = time.monotonic() + 30
-    while cluster.squeue():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+        start_fake(tmp_path, monkeypatch)
+    wait_until(lambda: not cluster.squeue(), what="an empty queue", within_s=30)
     paths = run_paths(config.load("smoke", [f"run_root='{tmp_path}'", *SLURM]))
     assert all(batch.void for batch in submissions.read(paths.submissions).batches.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,14 @@ def test_every_fate_has_one_consequence(
     assert fate in (None, standing.fate)
 
 
+def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
+    one = seen("FAILED")
+    assert one.job is not None
+    standing = judge(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
+    assert standing.state == "failed"
+    assert standing.fate.startswith("never started: can n7 see the run root and the interpreter")
+
+
 def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up() -> None:
     need = seen(name="need", sent=False, attempts=0)
     gone = seen("FAILED", name="gone", note=FAILED)
@@ -124,3 +133,22 @@ def test_what_never_began_is_no_attempt() -> None:
     decision = decide([one], now=NOW, max_attempts=3)
     assert decision.uncount == ("a",)
     assert decision.standings["a"] == Standing(state="again", fate="cancelled before it began")
+
+
+@pytest.mark.parametrize(
+    ("reason", "next_done", "cancelled"),
+    [
+        ("BeginTime", False, ()),
+        ("BeginTime", True, ("12",)),
+        ("launch failed requeued held", False, ("12",)),
+    ],
+)
+def test_a_requeued_job_whose_work_is_done_is_left_to_let_the_next_one_begin(
+    reason: str, next_done: bool, cancelled: tuple[str, ...]
+) -> None:
+    """SLURM cancels what waits for a job with it; the job finds its work done and ends well."""
+    first = seen("PENDING", reason=reason, name="p", done=True)
+    second = seen("PENDING", reason="Dependency", name="e", needs=("p",), done=next_done)
+    second = replace(second, job=replace(second.job, job_id="13"))
+    decision = decide([first, second], now=NOW, max_attempts=3)
+    assert tuple(job for job in decision.cancel if job == "12") == cancelled

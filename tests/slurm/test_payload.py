@@ -33,13 +33,18 @@ def stage(tmp_path: Path) -> StagePaths:
 
 @pytest.fixture
 def slurm(tmp_path: Path) -> dict[str, str]:
-    """The environment of a job, with an scontrol that notes what it is told."""
-    program = tmp_path / "bin" / "scontrol"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/scontrol\n')
-    program.chmod(0o755)
-    path = f"{program.parent}:{os.environ['PATH']}"
+    """The environment of a job that is being ended; scontrol notes what it is told."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    install(programs / "scontrol", f'echo "$@" >> {tmp_path}/scontrol')
+    install(programs / "squeue", "echo COMPLETING")
+    path = f"{programs}:{os.environ['PATH']}"
     return {"PATH": path, "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3"}
+
+
+def install(program: Path, script: str) -> None:
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
 
 
 def start(
@@ -116,6 +121,19 @@ def test_either_signal_saves_and_only_the_warning_requeues(
     assert note(stage)["outcome"] == "stopped"
     assert (stage.folder / "saved.json").exists()
     assert requeued(stage) == (["requeue 12_3"] if signum == signal.SIGUSR2 else [])
+
+
+def test_a_job_that_saves_in_the_time_of_grace_before_its_preemption_is_requeued(
+    stage: StagePaths, slurm: dict[str, str], tmp_path: Path
+) -> None:
+    """SLURM still lets it run, and takes one that ends by itself for failed."""
+    install(tmp_path / "bin" / "squeue", "echo RUNNING")
+    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
+    wait_for_step(stage)
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=30)
+    assert job.returncode == 75
+    assert requeued(stage) == ["requeue 12_3"]
 
 
 def test_the_warning_goes_to_every_process_of_a_job_and_ends_none(

@@ -106,8 +106,21 @@ def test_errors_are_in_the_schedulers_own_words(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match=r"no `squeue` in PATH; log in .* or use profile=local"):
         scheduler.squeue(["a"])
-    program = tmp_path / "squeue"
-    program.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
-    program.chmod(0o755)
-    with pytest.raises(ValueError, match="refused by SLURM: slurm_load_jobs error: Unable to con"):
+    said_by(tmp_path / "squeue", "slurm_load_jobs error: Invalid job name")
+    with pytest.raises(ValueError, match="refused by SLURM: slurm_load_jobs error: Invalid job n"):
         scheduler.squeue(["a"])
+
+
+@pytest.mark.parametrize("words", scheduler.UNREACHABLE)
+def test_no_answer_is_told_apart_from_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said_by(tmp_path / "squeue", f"slurm_load_jobs error: {words}")
+    with pytest.raises(ConnectionError, match=f"cannot reach SLURM: .*{words}"):
+        scheduler.squeue(["a"])
+
+
+def said_by(program: Path, words: str) -> None:
+    program.write_text(f"#!/bin/sh\necho '{words}' >&2; exit 1\n")
+    program.chmod(0o755)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench import config
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths, StagePaths
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
-from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import NODES
+from tests.slurm.config import NODES, user_name
+from tests.slurm.processes import wait_until
+from tests.slurm.running import SLURM, check_begun_once, start, until
 from tests.support.stages import TINY
-from tests.support.ticking import all_done, tick_until
-
-SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.5", "profile.time_minutes=5"]
+from tests.support.ticking import all_done
 
 
 @pytest.fixture(autouse=True)
@@ -33,34 +30,16 @@ def controller(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def sweep(root: Path, *overrides: str) -> RunPaths:
-    """Submit the shipped `smoke` sweep, made small."""
-    declaration = config.load("smoke", [f"run_root='{root}'", *TINY, *SLURM, *overrides])
-    assert drive.run(declaration) == 0
-    return run_paths(declaration)
-
-
-until = partial(tick_until, patience=120)
-
-
-def check_once(paths: RunPaths) -> None:
-    """Every stage was begun by one job, once."""
-    notes = {
-        stage["name"]: attempts(StagePaths(paths.folder / stage["name"]))
-        for stage in read_json(paths.plan)["stages"]
-    }
-    assert {name: len(of) for name, of in notes.items()} == dict.fromkeys(notes, 1), notes
-
-
-def test_a_sweep_runs_to_its_report_with_no_driver(tmp_path: Path) -> None:
-    paths = sweep(tmp_path)
-    deadline = time.monotonic() + 120
-    while not (paths.report / "report.md").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
-    decision = tick.tick(paths, say=print)
-    assert all_done(decision)
-    check_once(paths)
+def test_a_sweep_of_four_points_runs_to_its_report_with_no_driver(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    paths = start(tmp_path, *TINY, "sweep.grid.focal_gamma=[0.0,0.5,1.0,2.0]")
+    wait_until(lambda: not cluster.squeue(), what="the last job's end", within_s=120)
+    with (paths.report / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["focal_gamma"] for row in rows} == {"", "0.0", "0.5", "1.0", "2.0"}
+    assert all_done(tick.tick(paths, say=print))
+    check_begun_once(paths)
 
 
 @pytest.mark.slow
@@ -78,70 +57,104 @@ def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Clust
     for node in NODES:
         cluster.scontrol("update", f"nodename={node}", "state=resume")
     until(paths, all_done)
-    check_once(paths)
+    check_begun_once(paths)
 
 
 @pytest.mark.slow
+@pytest.mark.fault
 def test_an_array_larger_than_the_sites_limit_is_cut(tmp_path: Path, cluster: Cluster) -> None:
     with cluster.changed(max_array_size=2):
-        paths = sweep(tmp_path, "sweep.grid.focal_gamma=[0.0,0.5,1.0]")
+        paths = start(tmp_path, *TINY, "sweep.grid.focal_gamma=[0.0,0.5,1.0]")
         until(paths, all_done)
     batches = submissions.read(paths.submissions).batches.values()
     assert [b.size for b in batches if b.kind == "train"] == [2, 1]
-    check_once(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["warmup", "train", "report"])
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_driver_killed_around_sbatch_is_made_up_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str
-) -> None:
-    class Killed(BaseException):
-        pass
-
-    append = submissions.append
-
-    def dying(path: Path, event: str, **facts: object) -> None:
-        if event == "submitted" and moment == "after" and f"-{kind}-" in str(facts["batch"]):
-            raise Killed
-        append(path, event, **facts)
-        if event == "intent" and moment == "before" and facts["kind"] == kind:
-            raise Killed
-
-    monkeypatch.setattr(submissions, "append", dying)
-    monkeypatch.setattr(tick, "ORPHAN_SECONDS", 3.0)
-    with pytest.raises(Killed):
-        sweep(tmp_path)
-    monkeypatch.setattr(submissions, "append", append)
-    paths = run_paths(config.load("smoke", [f"run_root='{tmp_path}'", *TINY, *SLURM]))
-    until(paths, all_done)
-    check_once(paths)
-    sent = [
-        n
-        for b in submissions.read(paths.submissions).batches.values()
-        if not b.void
-        for n in b.stages
-    ]
-    assert len(sent) == len(set(sent)) == 6
+    check_begun_once(paths)
 
 
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
         (["profile.partition=nope"], "invalid partition specified: nope"),
-        (["profile.mem_gb=9000"], "Memory specification can not be satisfied"),
         (["profile.constraint=nope"], "Invalid feature specification"),
+        (["profile.cpus_per_task=9"], r"not available: .* has 0 such \(up to 8 processors"),
+        (["profile.nodes=5"], "not available: a stage asks for 5 nodes .* gpu has 4 such"),
+        (["profile.gpus_per_node=5"], "not available: .*, 5 GPUs, and partition gpu has 0 such"),
+        (["profile.mem_gb=9000"], r"not available: .*9216000 MB .* \(up to .*, 64000 MB"),
+        (["profile.exclude='n[1-4]'"], "not available, although .* look at profile.constraint"),
+        (["+profile.additional_parameters.reservation=no"], "Requested reservation is invalid"),
+        (["profile.partition=eval", "profile.time_minutes=61"], "over the 60 minutes .* eval"),
     ],
 )
 def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
     tmp_path: Path, cluster: Cluster, overrides: list[str], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        sweep(tmp_path, *overrides)
+        start(tmp_path, *TINY, *overrides)
     assert cluster.squeue() == ""
+    assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("profile.account=nope", "Invalid account or account/partition combination specified"),
+        ("profile.qos=nope", "Invalid qos specification"),
+    ],
+)
+def test_an_account_or_qos_that_does_not_exist_is_refused_where_the_site_asks_for_one(
+    tmp_path: Path, cluster: Cluster, override: str, words: str
+) -> None:
+    if not cluster.sacctmgr("show", "account", "lab"):
+        cluster.sacctmgr("add", "account", "lab")
+        cluster.sacctmgr("add", "user", user_name(), "account=lab")
+    with cluster.changed(enforce_accounts=True), pytest.raises(ValueError, match=words):
+        start(tmp_path, *TINY, override)
+    assert cluster.squeue() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_node_that_does_not_see_the_run_root_is_named(
+    tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in NODES[1:]:
+        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
+    with cluster.hidden_from(NODES[0], tmp_path):
+        paths = start(tmp_path, *TINY)
+        deadline = time.monotonic() + 60
+        while cluster.squeue("--states=PENDING,RUNNING,COMPLETING"):
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+    words = f"never started: can {NODES[0]} see the run root and the interpreter"
+    assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
+    assert words in capsys.readouterr().out
+    assert words in tick.failed(tick.tick(paths, say=print))["_warmup/s11"]
+    drive.cancel(paths)
+    for node in NODES[1:]:
+        cluster.scontrol("update", f"nodename={node}", "state=resume")
+
+
+def test_an_array_above_the_sites_limit_is_refused_whole(tmp_path: Path, cluster: Cluster) -> None:
+    many = f"sweep.grid.focal_gamma=[{','.join(str(i / 4) for i in range(600))}]"
+    with pytest.raises(ValueError, match=r"Invalid job array .*max_array_size=1100 is more than"):
+        start(tmp_path, *TINY, "profile.max_array_size=1100", "sweep.grid.seed=[1,2]", many)
+    assert cluster.squeue() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_may_be_sent_while_all_nodes_are_out_of_service(
+    tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
+    start(tmp_path, *TINY)
+    assert "too few of the nodes that fit are in service" in capsys.readouterr().out
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=resume")
+
+
+@pytest.mark.fault
 def test_two_drivers_never_submit_twice(tmp_path: Path) -> None:
     declaration = [f"run_root='{tmp_path}'", *TINY, *SLURM]
     command = [sys.executable, "-m", "sweeps", "run", "smoke", *declaration]
@@ -150,19 +163,16 @@ def test_two_drivers_never_submit_twice(tmp_path: Path) -> None:
     assert 0 in codes
     paths = run_paths(config.load("smoke", declaration))
     until(paths, all_done)
-    check_once(paths)
+    check_begun_once(paths)
 
 
 @pytest.mark.slow
 def test_cancel_stops_all_and_retry_goes_on(
     tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = sweep(tmp_path)
+    paths = start(tmp_path, *TINY)
     drive.cancel(paths)
-    deadline = time.monotonic() + 60
-    while cluster.squeue():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
+    wait_until(lambda: not cluster.squeue(), what="an empty queue", within_s=60)
     assert tick.tick(paths, say=print).submit == ()
     drive.retry(paths, None)
     until(paths, all_done)

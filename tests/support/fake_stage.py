@@ -7,7 +7,8 @@ Every step it takes is a line of steps.jsonl, so that a test can see what was co
 
 FAKE_STEPS, FAKE_STEP_SECONDS: how long it takes. FAKE_FAIL, FAKE_SILENT, FAKE_RESTLESS: parts of a
 stage's name, to fail after a step, to end with 0 without a marker, to stop by itself once.
-FAKE_HOLD: a file; while it is there, stages with FAKE_HELD in their name wait before the last step.
+FAKE_HOLD: a file; while it is there, stages with FAKE_HELD in their name wait before the last step
+but one, so that a stage that is stopped there has something left to do.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
         state = read_json(saved)
     for step in range(state["step"] + 1, steps + 1):
         time.sleep(float(os.environ.get("FAKE_STEP_SECONDS", "0.005")))
-        while step == steps and _held(folder) and not run.stopping:
+        while step == steps - 1 and _held(folder) and not run.stopping:
             time.sleep(0.01)
         state = {"step": step, "value": hashlib.sha256(f"{state}".encode()).hexdigest()}
         append_line(folder / "steps.jsonl", {"step": step, "pid": os.getpid()})

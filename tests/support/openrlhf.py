@@ -234,6 +234,6 @@ def openrlhf_parser() -> argparse.ArgumentParser:
     calls = [i for i, line in enumerate(main.body) if "parser.parse_args()" in ast.unparse(line)]
     lines = ast.Module(body=main.body[: calls[0]], type_ignores=[])
     names: dict[str, Any] = {"argparse": argparse, "datetime": datetime, "os": os}
-    exec(compile(lines, str(path), "exec"), names)
+    exec(compile(lines, str(path), "exec"), names)  # noqa: S102
     parser: argparse.ArgumentParser = names["parser"]
     return parser

@@ -125,9 +125,20 @@ def test_another_recipe_version_is_refused(tmp_path: Path) -> None:
         check_conflicts(paths, plan)
 
 
-def test_a_spec_that_is_no_json_names_its_file(tmp_path: Path) -> None:
+def test_a_spec_cut_short_by_a_failing_machine_is_written_again(tmp_path: Path) -> None:
+    paths, _ = frozen(tmp_path)
+    whole = paths.point(NAME).spec.read_text()
+    paths.point(NAME).spec.write_text("")
+    frozen(tmp_path)
+    assert paths.point(NAME).spec.read_text() == whole
+
+
+def test_a_spec_of_a_stage_that_began_is_refused_by_name_where_it_is_no_json(
+    tmp_path: Path,
+) -> None:
     paths, plan = frozen(tmp_path)
     write_text(paths.point(NAME).spec, '{"train"')
+    write_json(paths.point(NAME).owner, "somebody")
     with pytest.raises(ValueError, match="holds no valid JSON") as refused:
         check_conflicts(paths, plan)
     assert str(paths.point(NAME).spec) in str(refused.value)

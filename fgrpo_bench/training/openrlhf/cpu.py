@@ -151,7 +151,7 @@ def _patch_generators(module: Any) -> None:
         def get_offset(self) -> int:
             return 4
 
-        def set_offset(self, offset: int) -> None:
+        def set_offset(self, offset: int) -> None:  # type: ignore[override]
             self.manual_seed(self.initial_seed())  # no token of the response is drawn yet
 
     class Torch(ModuleType):

@@ -49,6 +49,9 @@ class CispoLoss(PolicyLoss):  # type: ignore[misc]
             clip_high=float(self.clip_eps_high),
             loss_aggregation="token_mean" if self.token_level_loss else "sequence_mean",
             dynamic_sampling=False,
+            low_lr_gamma=None,
+            entropy_coef=0.0,
+            kl_coef=0.0,
         )
         losses, clipped = token_losses(log_probs, old_log_probs, advantages, algorithm)
         loss = aggregate_loss(

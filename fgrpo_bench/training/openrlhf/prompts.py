@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fgrpo_bench.training.openrlhf.labels import LABEL, PROMPT, make_label
 
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.files import write_text
@@ -20,6 +19,7 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import PromptSpec, SweepPoint
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.training.openrlhf.arguments import batches, openrlhf_train
+from fgrpo_bench.training.openrlhf.labels import LABEL, PROMPT, make_label
 
 Length = Callable[[Any], int]
 """Tokens of a prompt as the model reads it."""

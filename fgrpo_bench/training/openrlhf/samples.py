@@ -39,7 +39,7 @@ class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
         wanted = self.args.rollout.batch_size * self.args.rollout.n_samples_per_prompt
         if samples and len(samples) < wanted:
             print(
-                f"the epoch ends: {len(samples)} rollouts fill no batch of {wanted} and are left out",
+                f"the epoch ends: {len(samples)} rollouts fill no batch of {wanted}, left out",
                 flush=True,
             )
             samples = []

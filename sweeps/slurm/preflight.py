@@ -1,0 +1,243 @@
+"""Before anything is sent: does SLURM take it, can it ever run, and do nodes see the files?
+
+`sbatch --test-only` refuses in SLURM's own words. But it also refuses what only has to wait for
+nodes that are out of service, and it accepts what is over a partition's time limit and would wait
+for ever; there the nodes themselves decide, which one sinfo call lists. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import socket
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fgrpo_bench.specs import SlurmProfile
+from sweeps.slurm.arrays import Sending
+from sweeps.slurm.scheduler import Call
+from sweeps.slurm.submissions import REPORT, Batch
+from sweeps.slurm.submit import Sender
+from sweeps.text import counted
+
+SINFO_FORMAT = "%P|%N|%n|%o|%c|%m|%G|%l|%T"
+IN_SERVICE = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+UNAVAILABLE = "Requested node configuration is not available"
+"""What `sbatch --test-only` says of a request that no node in service fits."""
+
+MOUNTS = Path("/proc/mounts")
+LOCAL = {
+    *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "bcachefs", "f2fs", "jfs", "reiserfs"),
+    *("tmpfs", "ramfs", "rootfs", "overlay", "squashfs", "vfat", "exfat", "ntfs3", "fuseblk"),
+}
+"""File systems of one machine; all others are taken for shared ones (nfs4, lustre, gpfs, ...)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """A node in one of its partitions."""
+
+    partition: str
+    name: str
+    host: str
+    """The machine's own name."""
+    address: str
+    """Where the controller reaches it."""
+    cpus: int
+    memory_mb: int
+    gpus: int
+    max_minutes: float
+    """The partition's time limit; inf where it has none."""
+    in_service: bool
+
+
+def check(
+    sender: Sender, *, elements: int, call: Call, say: Callable[[str], None], mounts: Path = MOUNTS
+) -> None:
+    """Raises ValueError with SLURM's words and the remedy where the jobs could not run.
+
+    elements: of the largest array that will be sent.
+    """
+    profile = sender.profile
+    nodes = list_nodes(profile.partition, call)
+    for kind, size in (("train", elements), (REPORT, 1)):
+        batch = Batch(name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0)
+        refusal = _refusal(sender.text(Sending(batch=batch)), call)
+        if refusal is None:
+            continue
+        if UNAVAILABLE in refusal and _in_use(nodes, profile) < profile.nodes <= _fitting(
+            nodes, profile
+        ):
+            say("note: too few of the nodes that fit are in service now, so the jobs will wait")
+            break
+        raise ValueError(f"no job was sent: {refusal}{_explained(refusal, nodes, profile)}")
+    _check_time(nodes, profile)
+    _check_folder(sender.paths.root, nodes, profile, mounts)
+
+
+def _refusal(text: str, call: Call) -> str | None:
+    """What SLURM has against an sbatch file; None where nothing."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sh", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        try:
+            call(["sbatch", "--test-only", file.name])
+        except ValueError as error:
+            return " ".join(str(error).split())
+    return None
+
+
+def _explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile) -> str:
+    if "Invalid job array specification" in refusal:
+        return (
+            f": profile.max_array_size={profile.max_array_size} is more than the site's "
+            "MaxArraySize; null asks the site"
+        )
+    if UNAVAILABLE not in refusal or not nodes:
+        return ""
+    fitting = _fitting(nodes, profile)
+    if fitting >= profile.nodes:
+        return (
+            ", although nodes of this size are in service: look at profile.constraint, "
+            "profile.exclude and profile.additional_parameters"
+        )
+    asked = [counted(profile.cpus_per_task, "processor")]
+    if profile.mem_gb is not None:
+        asked.append(f"{_memory_mb(profile)} MB of memory")
+    if profile.gpus_per_node is not None:
+        asked.append(counted(profile.gpus_per_node, "GPU"))
+    return (
+        f": a stage asks for {counted(profile.nodes, 'node')} with {', '.join(asked)}, and "
+        f"{_partition(nodes)} has {fitting} such (up to {max(n.cpus for n in nodes)} processors, "
+        f"{max(n.memory_mb for n in nodes)} MB and {max(n.gpus for n in nodes)} GPUs a node); "
+        "lower profile.nodes, profile.cpus_per_task, profile.mem_gb or profile.gpus_per_node, or "
+        "name another profile.partition"
+    )
+
+
+def _fitting(nodes: Sequence[Node], profile: SlurmProfile) -> int:
+    """Most nodes of one partition that have what a stage asks for on each."""
+    fitting = Counter(
+        node.partition
+        for node in nodes
+        if node.cpus >= profile.cpus_per_task
+        and node.memory_mb >= _memory_mb(profile)
+        and node.gpus >= (profile.gpus_per_node or 0)
+    )
+    return max(fitting.values(), default=0)
+
+
+def _in_use(nodes: Sequence[Node], profile: SlurmProfile) -> int:
+    return _fitting([node for node in nodes if node.in_service], profile)
+
+
+def _memory_mb(profile: SlurmProfile) -> int:
+    return round((profile.mem_gb or 0) * 1024)
+
+
+def _partition(nodes: Sequence[Node]) -> str:
+    return "partition " + ",".join(dict.fromkeys(node.partition for node in nodes))
+
+
+def _check_time(nodes: Sequence[Node], profile: SlurmProfile) -> None:
+    most = max((node.max_minutes for node in nodes), default=math.inf)
+    if profile.time_minutes > most:
+        raise ValueError(
+            f"time_minutes={profile.time_minutes} is over the {most:.0f} minutes that "
+            f"{_partition(nodes)} allows, so SLURM would leave the jobs waiting for ever "
+            "(PartitionTimeLimit); lower profile.time_minutes - a stage that needs longer saves, "
+            "is requeued and goes on - or name another profile.partition"
+        )
+
+
+def _check_folder(root: Path, nodes: Sequence[Node], profile: SlurmProfile, mounts: Path) -> None:
+    if profile.shared_run_root or not mounts.exists():
+        return
+    mount, kind = file_system(root, mounts.read_text(encoding="utf-8", errors="replace"))
+    if kind not in LOCAL:
+        return
+    elsewhere = next((node for node in nodes if not _is_here(node)), None)
+    if elsewhere is None:
+        return
+    python = profile.python or sys.executable
+    raise ValueError(
+        f"nodes could not see the run root {root}: it lies on {mount}, a disk of this machine "
+        f"alone ({kind}), and node {elsewhere.name} of {_partition(nodes)} is another machine; "
+        f"name a folder that all of them see, with run_root=<folder> or FGRPO_RUN_ROOT=<folder>, "
+        "or, where this machine exports the disk to them, set profile.shared_run_root=true. The "
+        f"interpreter {python} must be there on the nodes as well (profile.python names another)"
+    )
+
+
+def file_system(folder: Path, mounts: str) -> tuple[str, str]:
+    """Mount point and type of the file system that holds a folder, be it there yet or not.
+
+    mounts: the content of /proc/mounts.
+    """
+    place, best = folder.resolve(), ("/", "")
+    for line in mounts.splitlines():
+        _, mount, kind, *_ = line.split(" ")
+        mount = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), mount)
+        if place.is_relative_to(mount) and len(mount) >= len(best[0]):  # the later covers the older
+            best = (mount, kind)
+    return best
+
+
+def _is_here(node: Node) -> bool:
+    """Whether a node is this very machine."""
+    here = socket.gethostname().split(".")[0]
+    if here == node.host.split(".")[0] or node.address == "localhost":
+        return True
+    try:
+        family, kind, *_, address = socket.getaddrinfo(node.address, 0, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(address)  # only an address of this machine can be bound
+    except OSError:
+        return False
+    return True
+
+
+def list_nodes(partition: str | None, call: Call) -> list[Node]:
+    """Nodes of the partitions, named with commas as for sbatch; None is the site's default.
+
+    Empty where there is no such partition.
+    """
+    chosen = [] if partition is None else [f"--partition={partition}"]
+    rows = (
+        line.split("|")
+        for line in call(["sinfo", "-h", "-N", *chosen, f"--format={SINFO_FORMAT}"]).splitlines()
+    )
+    return [
+        _node(row)
+        for row in rows
+        if len(row) == 9 and (partition is not None or row[0].endswith("*"))
+    ]
+
+
+def _node(row: Sequence[str]) -> Node:
+    partition, name, host, address, cpus, memory, gres, limit, state = row
+    return Node(
+        partition=partition.rstrip("*"),
+        name=name,
+        host=host,
+        address=address,
+        cpus=int(cpus),
+        memory_mb=int(memory),
+        gpus=sum(map(int, re.findall(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)", gres))),
+        max_minutes=_minutes(limit),
+        in_service=re.sub(r"\W+$", "", state) in IN_SERVICE,
+    )
+
+
+def _minutes(limit: str) -> float:
+    """e.g. 1-12:00:00, 4:00:00, 30:00 or infinite."""
+    days, _, clock = limit.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdigit() for part in parts):
+        return math.inf
+    hours, minutes, seconds = [0] * (3 - len(parts)) + list(map(int, parts))
+    return int(days or 0) * 1440 + hours * 60 + minutes + seconds / 60

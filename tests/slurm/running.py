@@ -1,0 +1,137 @@
+"""Small sweeps on the private cluster, of the built-in engine and of fake stages, and what must
+hold of every one of them once it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+
+from fgrpo_bench import config
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stage import is_done
+from sweeps.freeze import run_paths
+from sweeps.slurm import drive
+from sweeps.slurm.notes import attempts
+from tests.slurm.processes import wait_until
+from tests.support.fake_stage import fake_command
+from tests.support.fake_sweep import check_steps
+from tests.support.faults import stage_folders
+from tests.support.stages import TINY
+from tests.support.ticking import tick_until
+
+SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.5", "profile.time_minutes=5"]
+POINT = "grpo-n4-g1-s11"
+"""The point that faults strike, of the two of sweep `smoke`."""
+STEPS = 8
+"""Steps of a fake stage; it is held before the last but one."""
+LONG = [*TINY, "experiment.train.steps=160", "experiment.train.save_every=80"]
+"""Long enough for a training run to save its state and be struck afterwards."""
+RESULTS = (
+    "**/checkpoints/*/*",
+    "**/draws.parquet",
+    "**/grades.*.parquet",
+    "**/passk.parquet",
+    "report/results.csv",
+)
+"""What must have the same bytes whatever befell a sweep."""
+
+until = partial(tick_until, patience=200)
+fake_until = partial(until, command=fake_command)
+
+
+def start(root: Path, *overrides: str) -> RunPaths:
+    """Submit the sweep `smoke`."""
+    declaration = config.load("smoke", [f"run_root='{root}'", *SLURM, *overrides])
+    assert drive.run(declaration) == 0
+    return run_paths(declaration)
+
+
+def start_fake(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *overrides: str, **settings: str
+) -> RunPaths:
+    """Submit it with fake stages; settings as tests.support.fake_stage has them."""
+    for name, value in fake_settings(root, **settings).items():
+        monkeypatch.setenv(name, value)
+    declaration = config.load("smoke", [f"run_root='{root}'", *SLURM, *overrides])
+    assert drive.run(declaration, command=fake_command) == 0
+    return run_paths(declaration)
+
+
+def fake_settings(root: Path, **settings: str) -> dict[str, str]:
+    """Environment of fake stages; `hold(root)` while they are held."""
+    return {"FAKE_HOLD": str(hold(root)), "FAKE_HELD": POINT, "FAKE_STEPS": str(STEPS)} | settings
+
+
+def hold(root: Path) -> Path:
+    """While this file is there, the fake stages of POINT wait before their last step but one."""
+    return root / "hold"
+
+
+def job_at_hold(paths: RunPaths) -> str:
+    """Wait until the fake stage of POINT is held; its job id."""
+    stage = paths.point(POINT)
+    steps = stage.folder / "steps.jsonl"
+
+    def held() -> bool:
+        return steps.exists() and len(steps.read_text().splitlines()) >= STEPS - 2
+
+    wait_until(held, what=f"{POINT} at its hold", within_s=60)
+    return str(attempts(stage)[-1]["job_id"])
+
+
+def job_with_a_save(paths: RunPaths) -> str:
+    """Wait until the training run of POINT has saved its state; its job id."""
+    stage = paths.point(POINT)
+    wait_until(lambda: saved_step(stage) > 0, what=f"a save of {POINT}", within_s=90)
+    return str(attempts(stage)[-1]["job_id"])
+
+
+def saved_step(stage: StagePaths) -> int:
+    """Last step in the saved states of a training run; 0 where there is none."""
+    steps = [0]
+    for slot in (stage.state(0), stage.state(1)):
+        if slot.exists():
+            with safe_open(slot, "np") as file:
+                steps.append(json.loads(file.metadata()["state"])["step"])
+    return max(steps)
+
+
+def resumed_steps(stage: StagePaths) -> list[int]:
+    """The steps after which the attempts at a training run went on, first attempt left out."""
+    said = re.compile(r"^going on after step (\d+)$", re.MULTILINE)
+    return [int(step) for log in logs(stage)[1:] for step in said.findall(log)]
+
+
+def logs(stage: StagePaths) -> list[str]:
+    """Output of all attempts at a stage, in order."""
+    return [path.read_text() for path in sorted(stage.logs.glob("attempt-*.log"))]
+
+
+def check_complete(paths: RunPaths) -> None:
+    """Every stage is done, and of all attempts at it exactly one did it."""
+    for stage in read_json(paths.plan)["stages"]:
+        folder = StagePaths(paths.folder / stage["name"])
+        assert is_done(folder, fingerprint=stage["fingerprint"], target=stage["target"]), folder
+        did = [log for log in logs(folder) if re.search(r"^done in ", log, re.MULTILINE)]
+        assert len(did) == 1, f"{folder}: {attempts(folder)}"
+
+
+def check_fake(paths: RunPaths) -> None:
+    """Every fake stage is done once, and no step was computed again that had been saved."""
+    check_complete(paths)
+    for folder in stage_folders(paths):
+        check_steps(folder, STEPS)
+
+
+def check_begun_once(paths: RunPaths) -> None:
+    """Every stage is done, and was begun by one job, once."""
+    check_complete(paths)
+    begun = {folder: len(attempts(StagePaths(folder))) for folder in stage_folders(paths)}
+    assert set(begun.values()) == {1}, begun

@@ -1,0 +1,98 @@
+"""What may befall a running job of a sweep, by the cluster, the sweep and the job's id.
+
+Where a job is told to end, a strike is over when its attempt has noted that it stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps.slurm.notes import attempts
+from tests.slurm.cluster import Cluster
+from tests.slurm.processes import wait_until
+from tests.slurm.running import POINT, logs
+
+Strike = Callable[[Cluster, RunPaths, str], None]
+
+
+def wait_for_stop(paths: RunPaths) -> None:
+    """Or until the next attempt begins, where SLURM killed the job before it could note its end."""
+    stage = paths.point(POINT)
+
+    def stopped() -> bool:
+        notes = attempts(stage)
+        return len(notes) > 1 or notes[0].get("outcome") == "stopped"
+
+    wait_until(stopped, what=f"a stop of {POINT}", within_s=90)
+
+
+def requeue(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    cluster.scontrol("requeue", job)
+    wait_for_stop(paths)
+
+
+def warn(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    """The signal that SLURM sends ahead of a time limit."""
+    cluster.run("scancel", "--signal=USR2", job)
+    wait_for_stop(paths)
+
+
+def preempt(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    cluster.sbatch("sleep 3", "--partition=high", "--nodes=4", "--exclusive")
+    wait_for_stop(paths)
+
+
+def lose_node(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    """The node is declared down, and is back as soon as its job is off it."""
+    node = cluster.node_of(job)
+    cluster.node_down(node)
+    wait_for_stop(paths)
+    cluster.wait_for_state(job, "PENDING", "RUNNING", "COMPLETED")
+    cluster.node_up(node)
+
+
+def cancel_by_hand(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    cluster.run("scancel", job)
+    cluster.wait_for_state(job, "CANCELLED", within_s=60)
+
+
+def restart_controller(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    cluster.restart_slurmctld()
+
+
+def kill_controller(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    """It loses what it has not saved yet."""
+    cluster.restart_slurmctld(signal.SIGKILL)
+
+
+def kill_slurmd(cluster: Cluster, paths: RunPaths, job: str) -> None:
+    """The stage goes on, watched by nobody, until SLURM has begun it again on another node.
+
+    It stands still meanwhile, so that it is not done before.
+    """
+    stage = paths.point(POINT)
+    with still(stage):
+        cluster.kill_slurmd(cluster.node_of(job))
+        what = f"a second execution of {POINT}"
+        wait_until(lambda: waits_for_first(stage), what=what, within_s=90)
+
+
+def waits_for_first(stage: StagePaths) -> bool:
+    """Whether a second execution has come to the lock that the first one holds."""
+    return any("waiting for process" in log for log in logs(stage)[1:])
+
+
+@contextmanager
+def still(stage: StagePaths) -> Iterator[None]:
+    """Stop the process of a stage meanwhile."""
+    pid = read_json(stage.owner)["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

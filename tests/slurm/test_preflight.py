@@ -1,0 +1,144 @@
+"""What is asked before a sweep is sent, on canned words of SLURM and canned lists of mounts."""
+
+from __future__ import annotations
+
+import math
+import socket
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.specs import SlurmProfile
+from sweeps.freeze import run_paths
+from sweeps.slurm import preflight
+from sweeps.slurm.preflight import file_system, list_nodes
+from sweeps.slurm.submit import Sender
+
+HERE = socket.gethostname()
+SINFO = f"""\
+gpu*|n1|{HERE}|127.0.0.1|8|64000|gpu:a100:4(S:0-1)|1-12:30:00|idle~
+gpu*|n2|{HERE}|localhost|16|32000|(null)|1-12:30:00|drained*
+eval|n2|{HERE}|localhost|16|32000|(null)|infinite|drained*
+"""
+FAR = "gpu*|far1|far1|192.0.2.7|8|64000|(null)|30:00|mixed\n"
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+tmpfs /home/fast tmpfs rw 0 0
+/dev/sdb /mnt/my\\040disk xfs rw 0 0
+lustre@tcp:/scratch /scratch lustre rw 0 0
+/dev/sdc /late ext4 rw 0 0
+server:/late /late nfs rw 0 0
+"""
+
+
+def test_nodes_are_those_of_the_partition_or_of_the_default() -> None:
+    asked: list[list[str]] = []
+
+    def call(command: list[str]) -> str:
+        asked.append(command)
+        return SINFO
+
+    first, second = list_nodes(None, call)
+    assert (first.name, first.cpus, first.memory_mb, first.gpus) == ("n1", 8, 64000, 4)
+    assert (first.max_minutes, first.in_service, second.in_service) == (36.5 * 60, True, False)
+    every = list_nodes("gpu,eval", call)
+    assert [(node.partition, node.name) for node in every] == [
+        ("gpu", "n1"),
+        ("gpu", "n2"),
+        ("eval", "n2"),
+    ]
+    assert every[2].max_minutes == math.inf
+    assert ["--partition=gpu,eval" in command for command in asked] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("folder", "found"),
+    [
+        ("/srv/runs", ("/", "ext4")),
+        ("/home/ann/runs", ("/home", "nfs4")),
+        ("/home/fast/runs", ("/home/fast", "tmpfs")),
+        ("/home/faster", ("/home", "nfs4")),
+        ("/mnt/my disk/runs", ("/mnt/my disk", "xfs")),
+        ("/late/runs", ("/late", "nfs")),
+    ],
+)
+def test_a_folders_file_system_is_that_of_the_nearest_mount(
+    folder: str, found: tuple[str, str]
+) -> None:
+    assert file_system(Path(folder), MOUNTS) == found
+
+
+def check(
+    tmp_path: Path, *overrides: str, sinfo: str = SINFO, refusal: str = "", root: str = "/scratch/x"
+) -> list[str]:
+    """What is said; SLURM answers with the text of `sinfo`, and refuses in the words of
+    `refusal`."""
+    declaration = config.load("smoke", ["profile=slurm", f"run_root='{root}'", *overrides])
+    assert isinstance(declaration.profile, SlurmProfile)
+    paths = run_paths(declaration)
+    sender = Sender(paths=paths, profile=declaration.profile, code=paths.code, records={})
+    (tmp_path / "mounts").write_text(MOUNTS)
+    said: list[str] = []
+
+    def call(command: list[str]) -> str:
+        if command[0] == "sinfo":
+            return sinfo
+        assert command[:2] == ["sbatch", "--test-only"]
+        assert Path(command[2]).read_text().startswith("#!/bin/bash")
+        if refusal:
+            raise ValueError(refusal)
+        return ""
+
+    preflight.check(sender, elements=3, call=call, say=said.append, mounts=tmp_path / "mounts")
+    return said
+
+
+NOT_AVAILABLE = "allocation failure: Requested node configuration is not available"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "refusal", "words"),
+    [
+        ([], "Invalid qos specification", "^no job was sent: Invalid qos specification$"),
+        (
+            ["profile.cpus_per_task=17"],
+            NOT_AVAILABLE,
+            "not available: a stage asks for 1 node with",
+        ),
+        (["profile.nodes=3"], NOT_AVAILABLE, "3 nodes .* gpu has 2 such .* name another"),
+        (["profile.gpus_per_node=5"], NOT_AVAILABLE, "5 GPUs, .* 0 such .* and 4 GPUs a node"),
+        (["profile.constraint=big"], NOT_AVAILABLE, "although .* look at profile.constraint"),
+        (["profile.time_minutes=2191"], "", r"2191 is over the 2190 .* \(PartitionTimeLimit"),
+        (["profile.max_array_size=9"], "Invalid job array specification", "=9 is more than the"),
+    ],
+)
+def test_a_refusal_has_slurms_words_and_the_remedy(
+    tmp_path: Path, overrides: list[str], refusal: str, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        check(tmp_path, *overrides, refusal=refusal)
+
+
+def test_jobs_may_wait_for_nodes_that_are_out_of_service(tmp_path: Path) -> None:
+    assert check(tmp_path, refusal="") == []
+    (note,) = check(tmp_path, "profile.cpus_per_task=16", refusal=NOT_AVAILABLE)
+    assert "in service now, so the jobs will wait" in note
+
+
+def test_a_run_root_on_a_disk_of_this_machine_is_refused_where_nodes_are_others(
+    tmp_path: Path,
+) -> None:
+    short = "profile.time_minutes=30"
+    with pytest.raises(ValueError, match="could not see the run root /srv/x") as refused:
+        check(tmp_path, short, root="/srv/x", sinfo=SINFO + FAR)
+    said = str(refused.value)
+    assert "it lies on /, a disk of this machine alone (ext4), and node far1" in said
+    assert "run_root=<folder>" in said
+    assert "shared_run_root=true" in said
+    assert "interpreter" in said
+    assert check(tmp_path, short, root="/srv/x", sinfo=SINFO) == []
+    assert check(tmp_path, short, root="/home/x", sinfo=SINFO + FAR) == []
+    exported = "profile.shared_run_root=true"
+    assert check(tmp_path, short, exported, root="/srv/x", sinfo=SINFO + FAR) == []

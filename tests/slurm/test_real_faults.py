@@ -1,0 +1,88 @@
+"""What befalls jobs that really train: afterwards every byte of the results is as if it had not."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.paths import RunPaths
+from sweeps.slurm.notes import attempts
+from tests.slurm.cluster import Cluster
+from tests.slurm.processes import wait_until
+from tests.slurm.running import (
+    LONG,
+    POINT,
+    RESULTS,
+    check_complete,
+    job_with_a_save,
+    resumed_steps,
+    saved_step,
+    start,
+    until,
+)
+from tests.slurm.strikes import Strike, kill_slurmd, lose_node, preempt, requeue, still, warn
+from tests.support.faults import contents
+from tests.support.ticking import all_done
+
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
+
+
+def check_undisturbed(paths: RunPaths, cluster: Cluster, results: dict[str, str]) -> None:
+    """Also the report, which the last job writes."""
+    wait_until(lambda: not cluster.squeue(), what="the last job's end", within_s=60)
+    check_complete(paths)
+    assert contents(paths, *RESULTS) == results
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("strike", "settings"),
+    [
+        pytest.param(requeue, {}, id="requeued-by-hand"),
+        pytest.param(warn, {}, id="warned"),
+        pytest.param(preempt, {}, id="preempted"),
+        pytest.param(preempt, {"preempt_signal": False}, id="preempted-without-warning"),
+        pytest.param(lose_node, {}, id="node-down-and-back"),
+        pytest.param(kill_slurmd, {}, id="slurmd-killed"),
+    ],
+)
+def test_training_that_is_struck_ends_with_the_same_results(
+    tmp_path: Path,
+    cluster: Cluster,
+    results: dict[str, str],
+    strike: Strike,
+    settings: dict[str, bool],
+) -> None:
+    with ExitStack() as changes:
+        if settings:
+            changes.enter_context(cluster.changed(**settings))
+        paths = start(tmp_path, *LONG)
+        job, saved = job_with_a_save(paths), saved_step(paths.point(POINT))
+        strike(cluster, paths, job)
+        until(paths, all_done)
+    check_undisturbed(paths, cluster, results)
+    jobs = {note["job_id"] for note in attempts(paths.point(POINT))}
+    assert jobs == {job}, "SLURM itself ran the job again, with no driver alive"
+    resumed = resumed_steps(paths.point(POINT))
+    if strike is kill_slurmd:
+        assert resumed == [], "the second execution found everything done"
+    else:
+        assert len(resumed) == 1
+        assert resumed[0] >= saved
+
+
+@pytest.mark.fault
+def test_training_that_hangs_until_its_time_limit_goes_on_from_its_save(
+    tmp_path: Path, cluster: Cluster, results: dict[str, str]
+) -> None:
+    paths = start(tmp_path, *LONG, "profile.time_minutes=1", "profile.signal_seconds=5")
+    stage = paths.point(POINT)
+    job, saved = job_with_a_save(paths), saved_step(stage)
+    with still(stage):
+        cluster.wait_for_state(job, "TIMEOUT", within_s=150)
+    until(paths, all_done)
+    check_undisturbed(paths, cluster, results)
+    assert resumed_steps(stage) == [saved]
+    assert len(attempts(stage)) == 2
