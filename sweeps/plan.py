@@ -163,9 +163,8 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
             )
         if train.engine == "openrlhf":
             profile = declaration.profile
-            fit.check(
-                point, profile if isinstance(profile, SlurmProfile) else None, profile.openrlhf
-            )
+            cluster = profile if isinstance(profile, SlurmProfile) else None
+            fit.check(point, cluster, profile.openrlhf)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         grader_version(benchmark.grader)
         if benchmark.dataset is None and train.task is None:

@@ -20,7 +20,7 @@ from sweeps.status import read_stages
 from sweeps.text import counted, duration, table
 
 NOUNS: dict[Kind, str] = {
-    "fetch": "fetch",
+    "fetch": "download",
     "warmup": "warm-up",
     "train": "training",
     "evaluate": "evaluation",
@@ -63,10 +63,12 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
 
 def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
     """Processor and wall seconds of what would run, and how many done stages they rest on."""
+    unknown = [stage for stage in to_run if stage.environment == "openrlhf"]
+    to_run = [stage for stage in to_run if stage.environment != "openrlhf"]
     measured: list[tuple[Kind, float, float]] = []
-    names = {stage.name for stage in to_run}
+    names = {stage.name for stage in [*to_run, *unknown]}
     for stage in plan.stages:
-        if stage.name not in names:
+        if stage.name not in names and stage.environment == "base":
             marker = read_json(StagePaths(paths.folder / stage.name).done)
             if "cpu_seconds" in marker:
                 measured.append((stage.kind, cost.cpu_seconds(stage), marker["cpu_seconds"]))
@@ -79,6 +81,7 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
         "wall_seconds": round(wall_seconds(to_run, seconds, workers(plan.declaration.profile)), 1),
         "workers": workers(plan.declaration.profile),
         "measured_stages": len(measured),
+        "not_estimated": len(unknown),
     }
 
 
@@ -123,9 +126,12 @@ def cost_words(found: Mapping[str, Any]) -> str:
         if found["measured_stages"]
         else "by constants of sweeps/cost.py, nothing measured here yet"
     )
+    rest = found["not_estimated"]
+    further = f"; {counted(rest, 'stage')} of OpenRLHF and vLLM not estimated" if rest else ""
     return (
         f"estimated cost: {duration(found['cpu_seconds'])} of processor time, "
         f"{duration(found['wall_seconds'])} with {counted(found['workers'], 'worker')} ({basis})"
+        + further
     )
 
 

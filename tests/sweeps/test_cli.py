@@ -121,7 +121,7 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nope"], "unknown sweep 'nope': valid ones are gamma, groupsize, smoke"),
+        (["nope"], "unknown sweep 'nope': valid ones are controls, gamma, groupsize, "),
         (["smoke", "experiment=nope"], "unknown experiment 'nope': valid ones are countdown,"),
         (["smoke", "profile=nope"], "unknown profile 'nope': valid ones are local"),
         (["smoke", "experiment.train.stepz=3"], "experiment.train.stepz"),

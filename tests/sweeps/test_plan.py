@@ -135,7 +135,7 @@ def test_every_field_of_the_training_spec_changes_the_fingerprint(path: tuple[st
         stage(before, name).spec["identity"], stage(after, name).spec["identity"]
     )
     assert found == (".".join(path[1:]), at(path), another(path))
-    base = path[2] in ("warmup", "model", "task")
+    base = path[2] in ("warmup", "model", "task", "beta1", "beta2", "grad_clip")
     warmups = stage(before, "_warmup/s11").fingerprint, stage(after, "_warmup/s11").fingerprint
     assert (warmups[0] != warmups[1]) == base, "only what makes the base model marks it"
 
@@ -221,7 +221,15 @@ def test_every_shipped_yaml_is_composed_loaded_and_planned(
     sweep: str, experiment: str | None, profile: str
 ) -> None:
     chosen = [] if experiment is None else [f"experiment={experiment}"]
-    plan = make_plan(config.load(sweep, [*chosen, f"profile={profile}"]))
+    declaration = config.load(sweep, [*chosen, f"profile={profile}"])
+    embedded = declaration.experiment.train.engine == "embedded"
+    if embedded and sweep == "controls":
+        with pytest.raises(ValueError, match="choose an experiment of engine openrlhf"):
+            make_plan(declaration)
+        return
+    if declaration.experiment.name == "rehearsal" and declaration.profile.device == "cuda":
+        return  # it is for processors
+    plan = make_plan(declaration)
     assert plan.declaration.sweep.name == sweep
     assert plan.declaration.profile.name == profile
     assert plan.declaration.experiment.name == (experiment or plan.declaration.experiment.name)
