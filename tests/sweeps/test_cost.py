@@ -14,7 +14,14 @@ from sweeps.schedule import in_order, ready, wall_seconds
 
 def stage(name: str, *needs: str, kind: str = "train") -> Stage:
     return Stage(
-        name=name, kind=kind, fingerprint="", target={}, spec={}, needs=needs, point_id=name
+        name=name,
+        kind=kind,
+        fingerprint="",
+        target={},
+        spec={},
+        needs=needs,
+        point_id=name,
+        environment="base",
     )
 
 
