@@ -21,7 +21,7 @@ from fgrpo_bench.training.embedded.tokenizer import PAD
 from fgrpo_bench.training.embedded.warmup import warm_up
 from tests.support.stages import freeze, start
 
-ALGORITHMS = config.load("gamma").algorithms
+ALGORITHMS = {name: config.load("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}
 
 
 def learner(warmed, folder, **changes) -> Learner:
