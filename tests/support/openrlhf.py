@@ -20,7 +20,7 @@ from typing import Any
 
 from fgrpo_bench.files import read_lines
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import ModelSpec, TaskSpec, TrainSpec, WarmupSpec, to_dict
+from fgrpo_bench.specs import EmbeddedTrain, ModelSpec, TaskSpec, WarmupSpec, to_dict
 from fgrpo_bench.tasks import make_task
 
 TASK = TaskSpec(name="countdown", seed=4, n_digits=2, max_target=99, heldout_fraction=0.2)
@@ -33,7 +33,7 @@ MODEL = ModelSpec(
     intermediate_size=192,
     rope_theta=10_000.0,
 )
-TRAIN = TrainSpec(
+TRAIN = EmbeddedTrain(
     engine="embedded",
     task=TASK,
     model=MODEL,
