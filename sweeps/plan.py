@@ -65,13 +65,20 @@ class Plan:
     declaration: Declaration
     points: tuple[SweepPoint, ...]
     stages: tuple[Stage, ...]
+    warnings: tuple[str, ...]
+    """What will work but not well, e.g. a model that barely fits its GPUs."""
 
 
 def make_plan(declaration: Declaration) -> Plan:
     """Points and stages of a declaration; ValueError where it makes no sense to run it."""
     points = expand(declaration)
-    check(declaration, points)
-    return Plan(declaration=declaration, points=points, stages=tuple(_stages(points)))
+    warnings = check(declaration, points)
+    return Plan(
+        declaration=declaration,
+        points=points,
+        stages=tuple(_stages(points)),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
@@ -120,9 +127,10 @@ def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
     )
 
 
-def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
-    """Rules that join several fields; ValueError with value, rule and remedy."""
+def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:
+    """Rules that join several fields; ValueError with value, rule and remedy. Returns warnings."""
     train = declaration.experiment.train
+    warnings: list[str] = []
     if not points:
         raise ValueError(
             f"sweep {declaration.sweep.name!r} has no points: its grid has an empty axis and no "
@@ -164,7 +172,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
         if train.engine == "openrlhf":
             profile = declaration.profile
             cluster = profile if isinstance(profile, SlurmProfile) else None
-            fit.check(point, cluster, profile.openrlhf)
+            warnings += fit.check(point, cluster, profile.openrlhf)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         grader_version(benchmark.grader)
         if benchmark.dataset is None and train.task is None:
@@ -172,6 +180,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
                 f"benchmark {name} has no dataset and the experiment has no task whose held-out "
                 f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
             )
+    return warnings
 
 
 def _stages(points: tuple[SweepPoint, ...]) -> Iterator[Stage]:

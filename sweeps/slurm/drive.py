@@ -70,6 +70,8 @@ def run(
         submissions.append(paths.submissions, "allow", stages=None, code=str(code))
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {finish.shown(paths.folder)}")
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
     say(f"code frozen in {finish.shown(code)}")
     decision = tick(paths, say=say, call=call, command=command)
     done = sum(each.state == "done" for each in decision.standings.values())
