@@ -107,8 +107,7 @@ def test_cispo_with_evaluation_and_dynamic_filtering(model, tmp_path):
 
 
 def test_a_reward_that_raises_fails_the_run_with_its_reason_last(model, tmp_path):
-    problems = train_problems(8)
-    broken = [*problems[:7], replace(problems[7], target="12-x")]
+    broken = [replace(p, target=p.target.replace("-", "-x")) for p in train_problems(8)]
     run = Run(
         folder=tmp_path / "run",
         model=model,
