@@ -194,7 +194,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
 
     Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
-    numbered.
+    numbered. What `run` would fetch before it sends anything counts as done.
     """
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
@@ -208,7 +208,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
 
     sendings = arrange(
         decision.submit,
-        done={seen.record["name"] for seen in found.seen if seen.done},
+        done={s.record["name"] for s in found.seen if s.done or s.record["kind"] == "fetch"},
         places=found.history.latest,
         limit=profile.max_array_size or _limit(call),
         name=name,
