@@ -71,6 +71,8 @@ def run(
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {finish.shown(paths.folder)}")
     say(f"code frozen in {finish.shown(code)}")
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
     decision = tick(paths, say=say, call=call, command=command)
     done = sum(each.state == "done" for each in decision.standings.values())
     say(

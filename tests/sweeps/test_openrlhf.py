@@ -1,4 +1,4 @@
-"""`make sweep-groupsize EXPERIMENT=qwen2.5-7b PROFILE=slurm-8gpu`: the plan and what would be sent."""
+"""Plans of OpenRLHF on a cluster, what would be sent, and what is refused before."""
 
 from __future__ import annotations
 
