@@ -28,13 +28,14 @@ def point(
     experiment: str = "qwen2.5-7b",
     group_size: int = 8,
     focal_gamma: float = 0.5,
+    seed: int = 11,
 ) -> SweepPoint:
-    """One cell of an experiment, seed 11."""
+    """One cell of an experiment."""
     grid = {
         "algorithm": f"[{algorithm}]",
         "group_size": f"[{group_size}]",
         "focal_gamma": f"[{focal_gamma}]",
-        "seed": "[11]",
+        "seed": f"[{seed}]",
     }
     cells = [f"sweep.grid.{name}={value}" for name, value in grid.items()]
     (only,) = expand(declared(*cells, "sweep.cells=[]", *overrides, experiment=experiment))
