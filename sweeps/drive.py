@@ -82,13 +82,13 @@ def run(
 def _say_begin(seen: Watcher, plan: Plan, pool: Pool) -> None:
     seen.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     seen.say(f"folder {shown(pool.paths.folder)}")
-    for warning in plan.warnings:
-        seen.say(f"warning: {warning}")
     seen.say(
         f"{counted(len(plan.points), 'point')}, {counted(len(plan.stages), 'stage')}: "
         f"{len(pool.done)} done before, {len(pool.waiting)} to run, "
         f"{counted(pool.workers, 'worker')} at once"
     )
+    for warning in plan.warnings:
+        seen.say(f"warning: {warning}")
 
 
 def _say_stopped(pool: Pool) -> None:

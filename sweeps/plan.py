@@ -66,7 +66,7 @@ class Plan:
     points: tuple[SweepPoint, ...]
     stages: tuple[Stage, ...]
     warnings: tuple[str, ...]
-    """What will work but not well, e.g. a model that barely fits its GPUs."""
+    """What may not work out, for a person; each names value, rule and remedy."""
 
 
 def make_plan(declaration: Declaration) -> Plan:
@@ -231,7 +231,11 @@ def base_stage(point: SweepPoint) -> Stage:
     """What makes the base model of a point: a warm-up on its task, or a published model."""
     train = point.train
     if isinstance(train, OpenRLHFTrain) and train.pretrained is not None:
-        return fetch_stage(f"_base/{train.pretrained.name}", model=train.pretrained)
+        return fetch_stage(
+            f"_base/{train.pretrained.name}",
+            model=train.pretrained,
+            chat_template=train.prompt.chat_template,
+        )
     assert train.task is not None and train.model is not None and train.warmup is not None
     identity = warmup_identity(
         train, task=train.task, model=train.model, warmup=train.warmup, seed=point.seed
@@ -255,14 +259,23 @@ def base_stage(point: SweepPoint) -> Stage:
 
 
 def fetch_stage(
-    name: str, *, dataset: DatasetSpec | None = None, model: PretrainedSpec | None = None
+    name: str,
+    *,
+    dataset: DatasetSpec | None = None,
+    model: PretrainedSpec | None = None,
+    chat_template: bool = False,
 ) -> Stage:
-    """What fetches a dataset or a published model, whichever is given."""
+    """What fetches a dataset or a published model, whichever is given.
+
+    chat_template: whether the model must have one.
+    """
+    what: dict[str, Any]
     if dataset is not None:
         identity, what = dataset_identity(dataset), {"dataset": to_dict(dataset)}
     else:
         assert model is not None
-        identity, what = model_identity(model), {"model": to_dict(model)}
+        identity = model_identity(model)
+        what = {"model": to_dict(model), "chat_template": chat_template}
     mark = fingerprint(identity)
     return Stage(
         name=name,

@@ -70,9 +70,9 @@ def run(
         submissions.append(paths.submissions, "allow", stages=None, code=str(code))
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {finish.shown(paths.folder)}")
+    say(f"code frozen in {finish.shown(code)}")
     for warning in plan.warnings:
         say(f"warning: {warning}")
-    say(f"code frozen in {finish.shown(code)}")
     decision = tick(paths, say=say, call=call, command=command)
     done = sum(each.state == "done" for each in decision.standings.values())
     say(
@@ -196,7 +196,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
 
     Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
-    numbered.
+    numbered. What `run` would fetch before it sends anything counts as done.
     """
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
@@ -210,7 +210,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
 
     sendings = arrange(
         decision.submit,
-        done={seen.record["name"] for seen in found.seen if seen.done},
+        done={s.record["name"] for s in found.seen if s.done or s.record["kind"] == "fetch"},
         places=found.history.latest,
         limit=profile.max_array_size or _limit(call),
         name=name,

@@ -20,7 +20,7 @@ from typing import Any
 
 from fgrpo_bench.files import read_lines
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import EmbeddedTrain, ModelSpec, TaskSpec, WarmupSpec
+from fgrpo_bench.specs import AlgorithmSpec, EmbeddedTrain, ModelSpec, TaskSpec, WarmupSpec
 from fgrpo_bench.tasks import make_task
 
 TASK = TaskSpec(name="countdown", seed=4, n_digits=2, max_target=99, heldout_fraction=0.2)
@@ -56,6 +56,21 @@ TRAIN = EmbeddedTrain(
     eval_n_samples=8,
 )
 """The embedded engine's settings; its warm-up makes the model that the runs here start from."""
+
+
+def algorithm(objective: str, bounds: tuple[float, float]) -> AlgorithmSpec:
+    """A base algorithm with token-mean aggregation and nothing beside its clip bounds."""
+    return AlgorithmSpec(
+        name="x",
+        objective=objective,  # type: ignore[arg-type]
+        clip_low=bounds[0],
+        clip_high=bounds[1],
+        loss_aggregation="token_mean",
+        dynamic_sampling=False,
+        low_lr_gamma=None,
+        entropy_coef=0.0,
+        kl_coef=0.0,
+    )
 
 
 def make_model(folder: Path) -> Path:
