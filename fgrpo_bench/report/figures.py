@@ -25,7 +25,7 @@ from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.specs import method_name
 
 TRAINING = {
-    "reward": "reward: share of rollouts that are correct",
+    "success_rate": "success rate: share of rollouts that are correct",
     "active_fraction": "share of groups that are active",
     "entropy": "entropy, nats a token",
     "focal_weight": "focal weight, mean over active groups",

@@ -71,18 +71,15 @@ def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(undisturbe
     assert weights(run, 4) == weights(undisturbed, 4)
 
 
-def test_cispo_with_evaluation_and_dynamic_filtering(model, tmp_path):
-    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
+def test_cispo_with_evaluation(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
     heldout = write_prompts(tmp_path / "heldout.jsonl", heldout_problems(12))
     options = {
-        "--algo.dynamic_filtering_enable": "",
         "--actor.eps_clip_low_high": "1.0 5.0",
         "--eval.dataset": str(heldout),
         "--eval.steps": "2",
         "--eval.temperature": "1.0",
         "--eval.n_samples_per_prompt": "4",
-        "--fgrpo.save_every": "2",
-        "--ckpt.save_steps": "1",
     }
     run = Run(
         folder=tmp_path / "run",
@@ -93,15 +90,35 @@ def test_cispo_with_evaluation_and_dynamic_filtering(model, tmp_path):
         options=options,
     )
     assert run.run() == 0, run.last_lines(40)
+    first, second = run.rows()
+    assert first["eval_pass_at_1"] is None
+    assert 0 < second["eval_pass_at_1"] <= second["eval_pass_at_n"] <= 1
+    assert second["seconds_evaluation"] > 0
+    assert first["rollouts"] == 64 and second["rollouts"] == 128  # evaluation counts apart
+
+
+def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
+    options = {
+        "--algo.dynamic_filtering_enable": "",
+        "--actor.eps_clip_low_high": "0.2 0.28",
+        "--actor.num_gpus_per_node": "2",
+        "--ds.zero_stage": "3",
+        "--train.micro_batch_size": "8",
+        "--rollout.micro_batch_size": "8",
+        "--fgrpo.save_every": "1",
+        "--ckpt.save_steps": "1",
+    }
+    run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
+    assert run.run() == 0, run.last_lines(40)
     rows = run.rows()
     assert len(rows) == 2
     for row in rows:
         assert row["groups"] > 8 and row["active_fraction"] == pytest.approx(8 / row["groups"])
         assert row["rollouts"] > 64 * row["step"]  # what was filtered counts as sampled
-    assert rows[0]["eval_pass_at_1"] is None
-    assert 0 < rows[1]["eval_pass_at_1"] <= rows[1]["eval_pass_at_n"] <= 1
-    assert rows[1]["seconds_evaluation"] > 0
-    assert (run.folder / "checkpoints" / "step-00002").is_dir()
+        assert abs(row["rollout_kl"]) < 0.02
+        assert row["gpus"] == 0
+    assert weights(run, 1) != weights(run, 2)
     states = sorted(p.name for p in (run.folder / "state" / "_actor").iterdir() if p.is_dir())
     assert states == ["global_step1", "global_step2"]
 
@@ -124,22 +141,6 @@ def test_too_few_prompts_for_the_steps_fail_the_run(model, tmp_path):
     run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2)
     assert run.run() == 1
     assert "used up after step 1 of 2: 13 prompts, passed over 1 times" in run.last_lines(1)
-
-
-@pytest.mark.slow
-def test_two_ranks_with_zero_3_train_and_export(model, tmp_path):
-    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
-    options = {
-        "--actor.num_gpus_per_node": "2",
-        "--ds.zero_stage": "3",
-        "--train.micro_batch_size": "8",
-        "--rollout.micro_batch_size": "8",
-    }
-    run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
-    assert run.run() == 0, run.last_lines(40)
-    assert [row["gpus"] for row in run.rows()] == [0, 0]
-    assert all(abs(row["rollout_kl"]) < 0.02 for row in run.rows())
-    weights(run, 2)
 
 
 def log_probs(kind, checkpoint, tmp_path):
