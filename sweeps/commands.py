@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fgrpo_bench.specs import Placement, Profile, SlurmProfile, to_dict
-from sweeps.plan import Environment, Kind
+from sweeps.stages import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 """Where stage commands run, whatever folder the driver was started in."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from statistics import median
 
-from sweeps.plan import Kind, Stage
+from sweeps.stages import Kind, Stage
 
 START_SECONDS = 2.5
 """Start of a stage: interpreter, imports, loading a checkpoint."""

@@ -20,7 +20,8 @@ from fgrpo_bench.fingerprint import differences
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, to_dict
 from sweeps.commands import REPOSITORY
-from sweeps.plan import Plan, Stage, plan_record
+from sweeps.plan import Plan, plan_record
+from sweeps.stages import Stage
 
 RECORDED = ("numpy", "polars", "pydantic", "torch", "safetensors", "hydra-core", "mlflow")
 """Packages whose versions sweep.json records."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from fgrpo_bench.paths import StagePaths
 from sweeps import cost
-from sweeps.plan import Kind, Stage
 from sweeps.pool import Pool
 from sweeps.schedule import wall_seconds
+from sweeps.stages import Kind, Stage
 from sweeps.status import read_progress
 
 NOUNS: dict[Kind, str] = {

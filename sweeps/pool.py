@@ -25,8 +25,8 @@ from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.stage import is_done
 from sweeps import ledger
 from sweeps.commands import REPOSITORY
-from sweeps.plan import Stage
 from sweeps.schedule import in_order, ready
+from sweeps.stages import Stage
 from sweeps.stopping import Stop, holder_here, terminate
 from sweeps.text import counted
 

@@ -14,8 +14,9 @@ from fgrpo_bench.specs import method_name
 from sweeps import cost
 from sweeps.commands import workers
 from sweeps.finish import shown
-from sweeps.plan import Kind, Plan, Stage, plan_record
+from sweeps.plan import Plan, plan_record
 from sweeps.schedule import wall_seconds
+from sweeps.stages import Kind, Stage
 from sweeps.status import read_stages
 from sweeps.text import counted, duration, table
 

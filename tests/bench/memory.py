@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fgrpo_bench.files import write_json
 from fgrpo_bench.paths import StagePaths
-from sweeps.plan import _evaluate, _train, _warmup
+from sweeps.stages import base_stage, evaluation_stage, train_stage
 from tests.bench.model import warmed_up
 
 
@@ -21,9 +21,8 @@ def peak_mb(arguments: list[str]) -> float:
 def main() -> None:
     paths, point = warmed_up()
     point = replace(point, train=replace(point.train, steps=40))
-    warmup = _warmup(point)
-    train = _train(point, warmup)
-    evaluate = _evaluate(point, train, step=40)
+    train = train_stage(point, base_stage(point), {})
+    evaluate = evaluation_stage(point, train, {}, step=40)
     for stage in (train, evaluate):
         write_json(StagePaths(paths.folder / stage.name).spec, stage.spec)
     training = peak_mb(["fgrpo_bench.training", str(paths.folder / train.name)])

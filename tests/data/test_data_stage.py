@@ -19,7 +19,7 @@ from fgrpo_bench.files import read_json, sha256_file, write_json
 from fgrpo_bench.paths import DataPaths, StagePaths
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.tables import PROBLEMS, read_table
-from sweeps.plan import fetch_stage
+from sweeps.stages import fetch_stage
 from tests.support.publisher import COMMIT, Publisher, publisher
 
 ID = "agentica-org/DeepScaleR-Preview-Dataset"

@@ -9,7 +9,7 @@ from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import Declaration, SweepPoint
 from fgrpo_bench.training.openrlhf.arguments import RunFiles, arguments
 from fgrpo_bench.training.openrlhf.stage import own_arguments
-from sweeps.plan import expand
+from sweeps.points import expand
 
 ALGORITHMS = ("grpo", "dapo", "cispo", "grpo-lowlr", "grpo-entropy", "grpo-kl")
 EXPERIMENTS = ("qwen2.5-7b", "qwen3-4b-base", "llama3.2-3b")

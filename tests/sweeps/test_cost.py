@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from fgrpo_bench import config
 from sweeps import cost
-from sweeps.plan import Stage, make_plan
+from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
+from sweeps.stages import Stage
 
 
 def stage(name: str, *needs: str, kind: str = "train") -> Stage:

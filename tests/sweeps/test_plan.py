@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from fgrpo_bench import config
 from fgrpo_bench.fingerprint import differences, fingerprint
 from fgrpo_bench.specs import Declaration, from_dict, to_dict
-from sweeps.plan import Plan, Stage, expand, make_plan, plan_record
+from sweeps.plan import Plan, make_plan, plan_record
+from sweeps.points import expand
+from sweeps.stages import Stage
 
 BASE = to_dict(config.load("smoke", ["run_root=runs"]))
 

@@ -24,7 +24,7 @@ from fgrpo_bench.training.openrlhf.prompts import (
     training_problems,
     write_prompts,
 )
-from sweeps.plan import expand
+from sweeps.points import expand
 from tests.support.points import point
 
 PLAIN = PromptSpec(chat_template=False, system=None)

@@ -1,0 +1,112 @@
+"""From a declaration to its points, and the rules that join several fields: pure functions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.specs import Cell, Declaration, SlurmProfile, SweepPoint
+from fgrpo_bench.tasks import check_task
+from fgrpo_bench.training.openrlhf import fit
+
+
+def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
+    """The grid's product, then the explicit cells, over all seeds; repeats and exclusions drop."""
+    grid, known = declaration.sweep.grid, declaration.algorithms
+    cells = [
+        Cell(algorithm=algorithm, group_size=group_size, focal_gamma=focal_gamma)
+        for algorithm, group_size, focal_gamma in product(
+            grid.algorithm, grid.group_size, grid.focal_gamma
+        )
+    ]
+    points: dict[str, SweepPoint] = {}
+    for cell, seed in product(dict.fromkeys([*cells, *declaration.sweep.cells]), grid.seed):
+        if cell.algorithm not in known:
+            raise ValueError(
+                f"unknown algorithm {cell.algorithm!r}: valid ones are {', '.join(sorted(known))} "
+                "(the files of conf/algorithm/ that conf/config.yaml lists)"
+            )
+        if _excluded(declaration, cell, seed):
+            continue
+        point = SweepPoint(
+            sweep=declaration.sweep.name,
+            experiment=declaration.experiment.name,
+            version=declaration.version,
+            algorithm=known[cell.algorithm],
+            group_size=cell.group_size,
+            focal_gamma=cell.focal_gamma,
+            seed=seed,
+            train=declaration.experiment.train,
+            evaluation=declaration.experiment.evaluation,
+        )
+        points[point.point_id] = point
+    return tuple(points.values())
+
+
+def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
+    have = {
+        "algorithm": cell.algorithm,
+        "group_size": cell.group_size,
+        "focal_gamma": cell.focal_gamma,
+        "seed": seed,
+    }
+    return any(
+        all(getattr(rule, field) in (None, value) for field, value in have.items())
+        for rule in declaration.sweep.exclude
+    )
+
+
+def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:
+    """Rules that join several fields; ValueError with value, rule and remedy. Returns warnings."""
+    train = declaration.experiment.train
+    warnings: list[str] = []
+    if not points:
+        raise ValueError(
+            f"sweep {declaration.sweep.name!r} has no points: its grid has an empty axis and no "
+            "cells, or everything is excluded; give every axis of sweep.grid a value"
+        )
+    algorithms = sorted({point.algorithm.name for point in points})
+    if len(algorithms) > 1 and train.updates_per_batch == 1:
+        raise ValueError(
+            f"the grid compares {', '.join(algorithms)} with updates_per_batch=1: with one update "
+            "a rollout batch the ratio is 1 and the objectives are the same; set "
+            "experiment.train.updates_per_batch to 2 or more (the paper's value is 4)"
+        )
+    for point in points:
+        if train.rollouts_per_step is not None and train.rollouts_per_step % point.group_size:
+            raise ValueError(
+                f"rollouts_per_step={train.rollouts_per_step} is no multiple of "
+                f"group_size={point.group_size}: a step draws whole groups; change one of them"
+            )
+        if point.prompts_per_step < train.updates_per_batch:
+            raise ValueError(
+                f"{point.point_id} has {point.prompts_per_step} prompts a step but "
+                f"updates_per_batch={train.updates_per_batch}: every update needs a prompt; raise "
+                "the budget or lower updates_per_batch"
+            )
+    if train.task is not None:
+        check_task(train.task)
+    if declaration.experiment.evaluation.sampler == "embedded" and train.model is None:
+        raise ValueError(
+            "evaluation.sampler=embedded with a published model: the embedded engine samples from "
+            "its own checkpoints only; set experiment.evaluation.sampler=vllm"
+        )
+    for point in points:
+        controls = (point.algorithm.entropy_coef, point.algorithm.kl_coef)
+        if train.engine == "embedded" and any(controls):
+            raise ValueError(
+                f"{point.point_id} has an entropy bonus or a KL penalty, which the embedded engine "
+                "does not have: exclude that algorithm, or choose an experiment of engine openrlhf"
+            )
+        if train.engine == "openrlhf":
+            profile = declaration.profile
+            cluster = profile if isinstance(profile, SlurmProfile) else None
+            warnings += fit.check(point, cluster, profile.openrlhf)
+    for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
+        grader_version(benchmark.grader)
+        if benchmark.dataset is None and train.task is None:
+            raise ValueError(
+                f"benchmark {name} has no dataset and the experiment has no task whose held-out "
+                f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
+            )
+    return warnings

@@ -1,0 +1,225 @@
+"""The stages of a plan: what each one computes, from which inputs, under which fingerprint.
+
+Pure functions. What a stage computes is frozen in its `spec`, which it reads from its own folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fgrpo_bench.fingerprint import (
+    dataset_identity,
+    evaluation_identity,
+    fingerprint,
+    model_identity,
+    train_identity,
+    warmup_identity,
+)
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain, PretrainedSpec, SweepPoint, to_dict
+
+Kind = Literal["fetch", "warmup", "train", "evaluate"]
+Environment = Literal["base", "openrlhf"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One command of the sweep and what it computes."""
+
+    name: str
+    """Folder relative to the sweep's, e.g. `grpo-n8-g0.5-s11`; unique."""
+    kind: Kind
+    fingerprint: str
+    target: dict[str, Any]
+    """Layers on top of the fingerprint; see fgrpo_bench.stage.is_done."""
+    spec: dict[str, Any]
+    """Content of the stage's spec.json."""
+    needs: tuple[str, ...]
+    """Names of stages that must be done first."""
+    point_id: str
+    """The point it serves; `base-s<seed>` for a warm-up, its own name for what serves all."""
+    environment: Environment
+    """Which installation runs it."""
+
+
+def make_stages(points: tuple[SweepPoint, ...]) -> Iterator[Stage]:
+    """Every stage of some points, each after what it needs."""
+    datasets = _datasets(points[0])
+    yield from datasets.values()
+    first_of_seed = {point.seed: point for point in sorted(points, key=_seed)[::-1]}
+    bases = {seed: base_stage(point) for seed, point in sorted(first_of_seed.items())}
+    yield from {stage.name: stage for stage in bases.values()}.values()
+    trained = []
+    for point in points:
+        stage = train_stage(point, bases[point.seed], datasets)
+        trained.append((point, stage))
+        yield stage
+    evaluated = {
+        base.name: evaluation_stage(first_of_seed[seed], base, datasets, step=0)
+        for seed, base in bases.items()
+    }
+    yield from evaluated.values()
+    for point, stage in trained:
+        yield evaluation_stage(point, stage, datasets, step=point.train.steps)
+
+
+def _seed(point: SweepPoint) -> int:
+    return point.seed
+
+
+def _datasets(point: SweepPoint) -> dict[str, Stage]:
+    """The stages that fetch the datasets of training and evaluation, by the dataset's name."""
+    wanted: list[DatasetSpec] = [
+        benchmark.dataset
+        for benchmark in point.evaluation.benchmarks.values()
+        if benchmark.dataset is not None
+    ]
+    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
+        wanted.insert(0, point.train.dataset)
+    stages: dict[str, Stage] = {}
+    for dataset in wanted:
+        stage = fetch_stage(f"_data/{dataset.name}", dataset=dataset)
+        former = stages.setdefault(dataset.name, stage)
+        if former.fingerprint != stage.fingerprint:
+            raise ValueError(
+                f"two datasets are named {dataset.name!r} and differ: give each a name of its own"
+            )
+    return stages
+
+
+def base_stage(point: SweepPoint) -> Stage:
+    """What makes the base model of a point: a warm-up on its task, or a published model."""
+    train = point.train
+    if isinstance(train, OpenRLHFTrain) and train.pretrained is not None:
+        return fetch_stage(
+            f"_base/{train.pretrained.name}",
+            model=train.pretrained,
+            chat_template=train.prompt.chat_template,
+        )
+    assert train.task is not None and train.model is not None and train.warmup is not None
+    identity = warmup_identity(
+        train, task=train.task, model=train.model, warmup=train.warmup, seed=point.seed
+    )
+    mark = fingerprint(identity)
+    return Stage(
+        name=f"_warmup/s{point.seed}",
+        kind="warmup",
+        fingerprint=mark,
+        target={},
+        spec={
+            "kind": "warmup",
+            "fingerprint": mark,
+            "target": {},
+            "identity": identity,
+        },
+        needs=(),
+        point_id=f"base-s{point.seed}",
+        environment="base",
+    )
+
+
+def fetch_stage(
+    name: str,
+    *,
+    dataset: DatasetSpec | None = None,
+    model: PretrainedSpec | None = None,
+    chat_template: bool = False,
+) -> Stage:
+    """What fetches a dataset or a published model, whichever is given.
+
+    chat_template: whether the model must have one.
+    """
+    what: dict[str, Any]
+    if dataset is not None:
+        identity, what = dataset_identity(dataset), {"dataset": to_dict(dataset)}
+    else:
+        assert model is not None
+        identity = model_identity(model)
+        what = {"model": to_dict(model), "chat_template": chat_template}
+    mark = fingerprint(identity)
+    return Stage(
+        name=name,
+        kind="fetch",
+        fingerprint=mark,
+        target={},
+        spec={"kind": "fetch", "fingerprint": mark, "target": {}, "identity": identity} | what,
+        needs=(),
+        point_id=name,
+        environment="base",
+    )
+
+
+def train_stage(point: SweepPoint, base: Stage, datasets: dict[str, Stage]) -> Stage:
+    """The training of a point on its base model; datasets: what `make_stages` found, by name."""
+    identity = train_identity(point)
+    mark = fingerprint(identity)
+    spec: dict[str, Any] = {
+        "kind": "train",
+        "fingerprint": mark,
+        "target": {},
+        "identity": identity,
+        "point": to_dict(point),
+        "base": os.path.relpath(base.name, point.point_id),
+    }
+    needs = [base.name]
+    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
+        data = datasets[point.train.dataset.name]
+        spec["data"] = os.path.relpath(data.name, point.point_id)
+        needs.append(data.name)
+    return Stage(
+        name=point.point_id,
+        kind="train",
+        fingerprint=mark,
+        target={},
+        spec=spec,
+        needs=tuple(needs),
+        point_id=point.point_id,
+        environment="openrlhf" if point.train.engine == "openrlhf" else "base",
+    )
+
+
+def evaluation_stage(
+    point: SweepPoint, source: Stage, datasets: dict[str, Stage], *, step: int
+) -> Stage:
+    """The evaluation of a checkpoint of a stage, with the settings of a point."""
+    evaluation = point.evaluation
+    sampling = evaluation_identity(evaluation, point.train)
+    identity = {"sampling": sampling, "source": source.fingerprint, "step": step}
+    mark = fingerprint(identity)
+    folder = f"{evaluation.name}-{fingerprint(sampling)[:8]}"
+    name = f"{source.name}/eval/{folder}/step-{step:05d}"
+    target = {
+        "n_samples": evaluation.n_samples,
+        "ks": list(evaluation.ks),
+        "graders": {
+            name: grader_version(benchmark.grader)
+            for name, benchmark in evaluation.benchmarks.items()
+        },
+    }
+    data = {
+        key: datasets[benchmark.dataset.name].name
+        for key, benchmark in evaluation.benchmarks.items()
+        if benchmark.dataset is not None
+    }
+    return Stage(
+        name=name,
+        kind="evaluate",
+        fingerprint=mark,
+        target=target,
+        spec={
+            "kind": "evaluate",
+            "fingerprint": mark,
+            "target": target,
+            "identity": identity,
+            "evaluation": to_dict(evaluation),
+            "data": {key: os.path.relpath(of, name) for key, of in data.items()},
+            "source": os.path.relpath(source.name, name),
+            "step": step,
+        },
+        needs=(source.name, *dict.fromkeys(data.values())),
+        point_id=source.point_id,
+        environment="openrlhf" if evaluation.sampler == "vllm" else "base",
+    )
