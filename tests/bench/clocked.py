@@ -39,6 +39,8 @@ def _write_for_ever(path: Path) -> None:
     while True:
         time.sleep(FLUSH_SECONDS)
         count = len(_noted)
+        if not count:
+            continue
         with path.open("a") as file:
             file.writelines(json.dumps(row) + "\n" for row in _noted[:count])
         del _noted[:count]

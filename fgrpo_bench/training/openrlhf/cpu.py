@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +25,8 @@ SWITCH = "FGRPO_OPENRLHF_DEVICE"
 STARTUP = Path(__file__).parent / "startup"
 FAKE_GPUS = 8
 """GPUs that Ray is told of; OpenRLHF asks for one a model."""
+STALE_SECONDS = 60.0
+"""Age of a lock on a compiled extension after which whoever took it is dead: loading takes less."""
 
 ENVIRONMENT = {
     "DS_ACCELERATOR": "cpu",
@@ -65,6 +69,7 @@ def set_up() -> None:
     after_import("openrlhf.utils.distributed_util", _patch_weight_group)
     after_import("openrlhf.trainer.ray.vllm_worker_wrap", _patch_weight_update)
     after_import("vllm.v1.worker.gpu_model_runner", _patch_generators)
+    after_import("torch.utils.file_baton", _patch_baton)
 
 
 class CpuDevice(str):
@@ -159,6 +164,23 @@ def _patch_generators(module: Any) -> None:
             return Rewindable if name == "Generator" else getattr(torch, name)
 
     module.torch = Torch("torch")
+
+
+def _patch_baton(module: Any) -> None:
+    """torch locks an extension by a file while it loads it, and waits for ever for a lock that a
+    killed run has left: every later run would hang without a word."""
+
+    def wait(self: Any) -> None:
+        lock = Path(self.lock_file_path)
+        while lock.exists():
+            with suppress(FileNotFoundError):
+                stale = time.time() - lock.stat().st_mtime > STALE_SECONDS
+                if stale and any(lock.parent.glob("*.so")):
+                    print(f"{lock} was left by a run that was killed: removed", flush=True)
+                    lock.unlink()
+            time.sleep(self.wait_seconds)
+
+    module.FileBaton.wait = wait
 
 
 def _put_flash_attn() -> None:
