@@ -25,8 +25,9 @@ SWITCH = "FGRPO_OPENRLHF_DEVICE"
 STARTUP = Path(__file__).parent / "startup"
 FAKE_GPUS = 8
 """GPUs that Ray is told of; OpenRLHF asks for one a model."""
-STALE_SECONDS = 60.0
-"""Age of a lock on a compiled extension after which whoever took it is dead: loading takes less."""
+STALE_SECONDS = 900.0
+"""Age of a compiler's lock after which whoever took it is dead: DeepSpeed's operators take minutes
+on a busy machine."""
 
 ENVIRONMENT = {
     "DS_ACCELERATOR": "cpu",
@@ -167,18 +168,19 @@ def _patch_generators(module: Any) -> None:
 
 
 def _patch_baton(module: Any) -> None:
-    """torch locks an extension by a file while it loads it, and waits for ever for a lock that a
-    killed run has left: every later run would hang without a word."""
+    """torch locks an extension by a file while it compiles it, and waits without a word, for ever
+    where a killed run has left the lock."""
 
     def wait(self: Any) -> None:
-        lock = Path(self.lock_file_path)
-        while lock.exists():
-            with suppress(FileNotFoundError):
-                stale = time.time() - lock.stat().st_mtime > STALE_SECONDS
-                if stale and any(lock.parent.glob("*.so")):
-                    print(f"{lock} was left by a run that was killed: removed", flush=True)
-                    lock.unlink()
-            time.sleep(self.wait_seconds)
+        lock, said = Path(self.lock_file_path), False
+        with suppress(FileNotFoundError):
+            while time.time() - lock.stat().st_mtime < STALE_SECONDS:
+                if not said:
+                    print(f"waiting for a compilation; if none runs, delete {lock}", flush=True)
+                said = True
+                time.sleep(self.wait_seconds)
+            lock.unlink()
+            print(f"removed {lock}, which a killed run had left", flush=True)
 
     module.FileBaton.wait = wait
 
