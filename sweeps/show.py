@@ -116,7 +116,7 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(found['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             cost_words(found["cost"]),
-            *(f"warning: {warning}" for warning in found["warnings"]),
+            *(f"warning: {text}" for text in found["warnings"]),
         ]
     )
 

@@ -119,6 +119,7 @@ class Run:
     prompts: Path
     focal_gamma: float = 0.5
     objective: str = "clip"
+    steps: int = 3
     options: dict[str, str] = field(default_factory=dict)
     """Further options or other values of those below, words apart; empty for a flag."""
 
@@ -132,6 +133,7 @@ class Run:
             "--fgrpo.stop_flag": str(self.folder / "stop"),
             "--fgrpo.checkpoints": str(self.folder / "checkpoints"),
             "--fgrpo.save_every": "100",
+            "--fgrpo.steps": str(self.steps),
             "--actor.model_name_or_path": str(self.model),
             "--actor.num_nodes": "1",
             "--actor.num_gpus_per_node": "1",

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from fgrpo_bench.specs import OpenRLHFTrain, Placement, SweepPoint
 
-FILTERED_EPOCHS = 4
-"""Under dynamic sampling the prompts of a step may be drawn so many times over before the run ends
-for want of prompts."""
+FILTERED_EPOCHS = 16
+"""Under dynamic sampling a run may pass over its prompts so many times as often before it fails
+for want of active groups."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Batches:
     """Samples of an optimizer step."""
     prompts_per_epoch: int
     epochs: int
-    """Passes over the prompts that OpenRLHF is told to make."""
+    """Passes over the prompts that OpenRLHF may make; the driver ends it at the last step."""
     updates: int
     """Optimizer steps of the whole schedule."""
 

@@ -116,24 +116,31 @@ def test_controls_differ_from_grpo_in_what_they_control_alone():
     }
 
 
-def test_transfer_has_the_gammas_of_the_papers_table_7():
-    plan = make_plan(config.load("transfer", ["experiment=qwen2.5-7b", "profile=slurm-8gpu"]))
-    cells = {(p.algorithm.name, p.group_size, p.focal_gamma) for p in plan.points}
-    assert cells == {
-        ("grpo", 8, 0.0),
-        ("dapo", 8, 0.0),
-        ("cispo", 8, 0.0),
-        ("grpo", 8, 0.5),
-        ("dapo", 8, 0.5),
-        ("cispo", 8, 1.0),
-    }
+@pytest.mark.parametrize(
+    ("sweep", "experiment", "dapo", "cispo"),
+    [
+        ("transfer", "qwen2.5-7b", 0.5, 1.0),
+        ("transfer-llama3.2-3b", "llama3.2-3b", 1.0, 0.5),
+        ("transfer-qwen3-4b-base", "qwen3-4b-base", 0.5, 0.5),
+    ],
+)
+def test_transfer_has_the_gammas_of_the_papers_table_7(sweep, experiment, dapo, cispo):
+    overrides = ["profile=slurm-8gpu"] + (
+        [f"experiment={experiment}"] if sweep == "transfer" else []
+    )
+    plan = make_plan(config.load(sweep, overrides))
+    assert plan.declaration.experiment.name == experiment
+    assert {p.group_size for p in plan.points} == {8}
+    gammas = {"grpo": {0.0, 0.5}, "dapo": {0.0, dapo}, "cispo": {0.0, cispo}}
+    for name, expected in gammas.items():
+        assert {p.focal_gamma for p in plan.points if p.algorithm.name == name} == expected
 
 
 def test_dynamic_sampling_may_draw_an_epochs_prompts_several_times_over():
     it = point("dapo", "algorithms.dapo.dynamic_sampling=true")
     flags = told(openrlhfs_words(it))
     assert flags["algo.dynamic_filtering_range"] == ["0", "1"]
-    assert flags["train.num_episodes"] == ["40"]
+    assert flags["train.num_episodes"] == ["160"]
     ratio = float(flags["actor.lr_warmup_ratio"][0])
     assert ceil(batches(it).updates * ratio) == 15  # the schedule is as long as the episodes
 
