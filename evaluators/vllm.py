@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vllm import LLM
 
 IN_FLIGHT = 384
-"""Requests that the engine has at once; more wait here, where they cost nothing."""
+"""Most requests that the engine has at once; more wait here, where they cost nothing."""
 CPU_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -32,7 +32,8 @@ CPU_ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
 CPU_BATCHED_TOKENS = 65_536
-"""On processors, vLLM 0.29 fails on a seeded request whose prompt is cut over two steps."""
+"""Tokens of a step on processors, where vLLM 0.29 fails on a seeded request whose prompt is cut
+over two steps: no more requests are in flight than whose prompts fit into one."""
 
 
 def vllm(
@@ -68,7 +69,14 @@ def vllm(
 
     def draw(problems: list[Problem], seeds: NDArray[np.int64]) -> Drawn:
         prompts = [encode(problem.prompt) for problem in problems]
-        return run(engine, prompts, seeds, temperature=evaluation.temperature, length=length)
+        return run(
+            engine,
+            prompts,
+            seeds,
+            temperature=evaluation.temperature,
+            length=length,
+            in_flight=in_flight(device, prompt_tokens + length),
+        )
 
     return draw, facts(device, placement)
 
@@ -79,6 +87,11 @@ def limits(settings: dict[str, Any]) -> tuple[int, int]:
         return settings["prompt_tokens"], settings["response_tokens"]
     task = make_task(from_dict(TaskSpec, settings["task"]))
     return task.prompt_length, task.response_length + 1
+
+
+def in_flight(device: str, tokens: int) -> int:
+    """Requests at once, each of so many tokens at most."""
+    return min(IN_FLIGHT, CPU_BATCHED_TOKENS // tokens) if device == "cpu" else IN_FLIGHT
 
 
 def start(
@@ -141,6 +154,7 @@ def run(
     *,
     temperature: float,
     length: int,
+    in_flight: int,
 ) -> Drawn:
     """Every draw of every prompt; seeds [prompts, draws]."""
     from vllm import SamplingParams
@@ -160,7 +174,7 @@ def run(
             prompt = TokensPrompt(prompt_token_ids=prompts[row // n])
             core.add_request(str(row), prompt, parameters)
             flying += 1
-            if flying == IN_FLIGHT:
+            if flying == in_flight:
                 break
         if not flying:
             return Drawn(responses=responses, n_tokens=n_tokens, finished=finished)

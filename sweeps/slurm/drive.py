@@ -84,8 +84,7 @@ def run(
 
 
 def _fetch(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
-    """Run the stages that fetch files here, where there is a network; RuntimeError where one
-    fails."""
+    """Run the stages that fetch files here, where there is a network; OSError where one fails."""
     profile = plan.declaration.profile
     for stage in plan.stages:
         if stage.kind != "fetch":
@@ -95,7 +94,7 @@ def _fetch(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
         environment = stage_environment(profile, os.environ)
         done = subprocess.run([sys.executable, *asked[1:]], cwd=REPOSITORY, env=environment)
         if done.returncode:
-            raise RuntimeError(
+            raise OSError(
                 f"{stage.name} was not fetched, so nothing was submitted; its reason stands above"
             )
 
