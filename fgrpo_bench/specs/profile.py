@@ -48,7 +48,7 @@ class SlurmProfile:
     exclude: str | None
     """sbatch --exclude: nodes to avoid, e.g. node[3-5]."""
     nodes: Positive
-    """Nodes of a stage."""
+    """Nodes of a training run, which only OpenRLHF uses; every other stage takes one."""
     gpus_per_node: Positive | None
     """GPUs of a stage on each node; null asks for none."""
     cpus_per_task: Positive

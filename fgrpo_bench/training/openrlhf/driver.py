@@ -21,9 +21,9 @@ import fgrpo_bench
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
 from fgrpo_bench.training.openrlhf import cpu, guards
 from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
+from fgrpo_bench.training.openrlhf.processes import STOP_SIGNALS, deaf
 
 CLI = "openrlhf.cli.train_ppo_ray"
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 PASSED_ON = ("FGRPO_", "DS_", "VLLM_", "OMP_", "HF_", "NCCL_", "TORCH_", "PYTHONPATH")
 """Beginnings of the environment variables that Ray's processes get on every node."""
 
@@ -61,7 +61,8 @@ def train(options: DriverOptions, rest: list[str]) -> None:
         )
     import ray
 
-    ray.init(**ray_arguments())
+    with deaf():
+        ray.init(**ray_arguments())
     handle_signals(options)  # again: ray.init has put a handler of its own in place
     guards.check_attributes()
     install(options)
