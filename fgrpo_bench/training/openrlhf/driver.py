@@ -21,7 +21,7 @@ import fgrpo_bench
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
 from fgrpo_bench.training.openrlhf import cpu, guards
 from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
-from fgrpo_bench.training.openrlhf.processes import STOP_SIGNALS, deaf
+from fgrpo_bench.training.openrlhf.processes import STOP_SIGNALS, deaf, stay_deaf
 
 CLI = "openrlhf.cli.train_ppo_ray"
 PASSED_ON = ("FGRPO_", "DS_", "VLLM_", "OMP_", "HF_", "NCCL_", "TORCH_", "PYTHONPATH")
@@ -119,7 +119,9 @@ def ray_arguments() -> dict[str, Any]:
         if name.startswith((*PASSED_ON, "TOKENIZERS_"))
     }
     variables["RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"] = "1"  # as OpenRLHF itself starts Ray
-    arguments: dict[str, Any] = {"runtime_env": {"env_vars": variables}}
+    hook = f"{stay_deaf.__module__}.{stay_deaf.__name__}"
+    environment = {"env_vars": variables, "worker_process_setup_hook": hook}
+    arguments: dict[str, Any] = {"runtime_env": environment}
     if not os.environ.get("RAY_ADDRESS"):
         arguments["include_dashboard"] = False
         if cpu.is_on():

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 """Any of these lets a run save after its running step and end with 75."""
@@ -27,6 +28,15 @@ def deaf() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def stay_deaf() -> None:
+    """Called in each of Ray's workers: keep what `deaf` blocked blocked.
+
+    multiprocessing's resource tracker, which vLLM starts, blocks two signals while it starts and
+    then unblocks them, whether they were blocked before or not.
+    """
+    resource_tracker._IGNORED_SIGNALS = ()  # type: ignore[attr-defined]
 
 
 def die_with_parent() -> None:
