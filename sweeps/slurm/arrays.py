@@ -15,7 +15,9 @@ from typing import Any
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
 KINDS = ("warmup", "train", "evaluate")
-"""What jobs do; files are fetched before, where there is a network."""
+"""What jobs do."""
+FETCH = "fetch"
+"""Kind of the stages that are no jobs: `run` fetches files first, where there is a network."""
 Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
 
@@ -51,7 +53,8 @@ def arrange(
 ) -> list[Sending]:
     """Batches of at most `limit` stages, in an order in which what is waited for comes first.
 
-    stages: those to be sent. places: where unfinished stages that they may need stand in the queue.
+    stages: those to be sent. At most one need of each is not done, the model that it takes, as
+    files are fetched before. places: where unfinished stages that they may need stand in the queue.
     name: a new batch name for a kind. now: Unix time. A report after all evaluations ends the list;
     it cannot wait for a batch whose driver died before its job id was known.
     """
