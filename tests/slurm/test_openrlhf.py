@@ -119,7 +119,6 @@ def test_a_run_over_two_nodes_saves_when_it_is_told_to_and_goes_on(
     assert [row["step"] for row in read_lines(rows)] == [1, 2, 3, 4]
 
 
-@pytest.mark.fault
 @pytest.mark.parametrize(
     ("victim", "words"),
     [
