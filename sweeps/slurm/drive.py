@@ -214,6 +214,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
         done={each.record["name"] for each in seen if each.done},
         places=found.history.latest,
         limit=profile.max_array_size or _limit(call),
+        at_once=profile.max_parallel,
         name=name,
         now=time.time(),
     )

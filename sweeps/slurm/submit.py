@@ -89,7 +89,7 @@ class Sender:
                 time=profile.time_minutes,
                 signal_delay_s=profile.signal_seconds,
                 dependency=sending.dependency(),
-                array_parallelism=max(1, profile.max_parallel // sending.share),
+                array_parallelism=sending.at_once,
                 setup=[*profile.setup, f"cd {code} || exit 1", f"export PYTHONPATH={code}"],
                 srun_args=self._srun(sending),
                 stderr_to_stdout=True,
