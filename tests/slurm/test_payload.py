@@ -245,16 +245,6 @@ def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it
     assert requeued(stage) == []
 
 
-def test_a_task_that_is_not_the_first_does_not_start_without_its_input(
-    stage: StagePaths, slurm: dict[str, str]
-) -> None:
-    need = StagePaths(stage.folder.parent / "need")
-    write_json(need.spec, SPEC)
-    job = start(stage, ["/no/program"], slurm | {"SLURM_PROCID": "1"}, str(need.folder))
-    assert job.communicate(timeout=30)[0] == "not started\n"
-    assert job.returncode == 0
-
-
 def test_two_attempts_never_get_one_number(stage: StagePaths) -> None:
     claimed = [claim(stage) for _ in range(3)]
     assert [number for number, _ in claimed] == [1, 2, 3]

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from fgrpo_bench.specs import Placement, from_dict
-from fgrpo_bench.stage import StageRun, add_stage_arguments, named_stage, run_stage
+from fgrpo_bench.stage import EXIT_FAILED, StageRun, add_stage_arguments, named_stage, run_stage
 from fgrpo_bench.training.openrlhf.step import Meeting, Step, node_names, step_of
 
 EXAMPLES = """examples:
@@ -43,10 +43,12 @@ def main(argv: list[str] | None = None) -> int:
     meeting = Meeting.of(paths.folder, step)
     if step.rank:
         return cluster.join(step, meeting)
+    exit_code = EXIT_FAILED
     try:
-        return run_stage(paths, lambda spec, run: _work(spec, run, options, step))
+        exit_code = run_stage(paths, lambda spec, run: _work(spec, run, options, step))
     finally:
-        meeting.tell("over")
+        meeting.tell("over", exit_code=exit_code)
+    return exit_code
 
 
 def _work(

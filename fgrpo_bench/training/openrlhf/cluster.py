@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.stage import EXIT_DONE, EXIT_FAILED, Stopped
-from fgrpo_bench.training.openrlhf.processes import STOP_SIGNALS, deaf, die_with_parent
+from fgrpo_bench.training.openrlhf.processes import deaf, die_with_parent
 from fgrpo_bench.training.openrlhf.step import Meeting, Step, missing, start_arguments
 
 POLL_SECONDS = 0.5
@@ -44,7 +43,9 @@ def ray_over(
     where nodes are missing after `seconds`, and Stopped as soon as stopping() holds. gpus: as
     `start_arguments` takes it. Ray's own logs are removed unless something else was raised.
     """
-    address = free_address(step.job)
+    import ray
+
+    address = free_address(ray.util.get_node_ip_address(), step.job)
     temporary = Path(tempfile.mkdtemp(prefix="ray-"))  # short: sockets' paths have 107 bytes
     head = start(step, meeting, address, gpus=gpus, temporary=temporary)
     nodes = RayNodes(address)
@@ -57,7 +58,7 @@ def ray_over(
         if lost:
             raise RuntimeError(f"node {', '.join(lost)} failed: Ray lost it without a word")
 
-    deadline = time.monotonic() + seconds
+    deadline, keep = time.monotonic() + seconds, False
     try:
         while True:
             check()
@@ -74,15 +75,15 @@ def ray_over(
         print(f"Ray runs at {address} on {', '.join(step.nodes)}", flush=True)
         os.environ["RAY_ADDRESS"] = address
         yield check
-    except Stopped:
+    except Exception as error:
+        keep = not isinstance(error, Stopped)
         raise
-    except BaseException:
-        print(f"Ray's logs are in {temporary}", flush=True)
-        raise
-    else:
-        shutil.rmtree(temporary, ignore_errors=True)
     finally:
         end(head)
+        if keep:
+            print(f"Ray's logs are in {temporary} on each node", flush=True)
+        else:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def blame(check: Callable[[], None]) -> None:
@@ -99,32 +100,38 @@ def join(step: Step, meeting: Meeting) -> int:
     There is no limit to the wait for its head: it first reads its files, and where it fails, it
     says so, or SLURM ends the others soon after it.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # the first task saves, then ends this
-    while (head := meeting.told("head")) is None:
-        if meeting.told("over") is not None:
-            return EXIT_DONE
-        time.sleep(POLL_SECONDS)
-    address = head["address"]
-    ray = start(step, meeting, address, gpus=head["gpus"], temporary=None)
-    heard = time.monotonic()
-    try:
-        while meeting.told("over") is None:
-            if ray.poll() is not None:
-                reason = ended(step, meeting, ray)
-                meeting.tell(step.node, failed=reason)
-                print(f"node {step.node} failed: {reason}", file=sys.stderr, flush=True)
-                return EXIT_FAILED
-            if answers(address):
-                heard = time.monotonic()
-            if time.monotonic() - heard > LOST_SECONDS:
-                print(f"Ray's head at {address} is gone", file=sys.stderr, flush=True)
-                return EXIT_FAILED
+    with deaf():  # the first task saves, then ends this one
+        while (head := meeting.told("head")) is None:
+            if meeting.told("over") is not None:
+                return EXIT_DONE
             time.sleep(POLL_SECONDS)
-        end(ray)
+        ray = start(step, meeting, head["address"], gpus=head["gpus"], temporary=None)
+        try:
+            reason = _stay(step, meeting, ray, head["address"])
+        finally:
+            end(ray)
+    if reason is not None:
+        print(f"node {step.node} failed: {reason}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    if (meeting.told("over") or {})["exit_code"] != EXIT_FAILED:
         shutil.rmtree(head["temporary"], ignore_errors=True)
-        return EXIT_DONE
-    finally:
-        end(ray)
+    return EXIT_DONE
+
+
+def _stay(step: Step, meeting: Meeting, ray: subprocess.Popen[bytes], address: str) -> str | None:
+    """Wait until the first task is over; returns the reason where this node fails before."""
+    heard = time.monotonic()
+    while meeting.told("over") is None:
+        if ray.poll() is not None:
+            reason = ended(step, meeting, ray)
+            meeting.tell(step.node, failed=reason)
+            return reason
+        if answers(address):
+            heard = time.monotonic()
+        if time.monotonic() - heard > LOST_SECONDS:
+            return f"Ray's head at {address} is gone"
+        time.sleep(POLL_SECONDS)
+    return None
 
 
 class RayNodes:
@@ -181,12 +188,11 @@ def ended(step: Step, meeting: Meeting, ray: subprocess.Popen[bytes]) -> str:
     return f"Ray ended there with exit code {ray.returncode}{last}"
 
 
-def free_address(job: int) -> str:
-    """Where the head of a job can listen on this host, at two ports in a row; RuntimeError where
-    none is free."""
-    import ray
+def free_address(host: str, job: int) -> str:
+    """Where the head of a job can listen, at two ports in a row; RuntimeError where none is free.
 
-    host: str = ray.util.get_node_ip_address()
+    host: an address of this machine.
+    """
     for turn in range(PAIRS):
         port = FIRST_PORT + 2 * ((job + turn) % PAIRS)
         if is_free(host, port) and is_free(host, port + 1):

@@ -6,7 +6,8 @@ and restart, so that none takes an earlier attempt for its own:
     nodes/123.0/head.json   {"address": "10.0.0.1:20246", "temporary": "/tmp/ray-x1", "gpus": null}
                             once the head answers; gpus: as Ray is told, null where it counts them
     nodes/123.0/n2.json     {"failed": "..."}, why a node left before the end
-    nodes/123.0/over.json   {}, once the first task has ended the stage: the others end
+    nodes/123.0/over.json   {"exit_code": 0}, once the first task has ended the stage: the others
+                            end
     nodes/123.0/n2.log      what `ray start` said on that node
 """
 
