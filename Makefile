@@ -12,7 +12,7 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu plan report mlflow-ui test test-slurm \
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse mlflow-ui test test-slurm \
   test-openrlhf test-openrlhf-slurm test-slow check bench clean
 
 help: ## List the targets
@@ -75,6 +75,13 @@ $(OPENRLHF)/.installed: requirements/openrlhf.txt
 
 sweep-%: setup
 	@$(PY) -m sweeps run $* $(OVERRIDES)
+
+# On SLURM where one answers, else on this machine, two runs at once (each takes about 5 GB).
+REHEARSAL = $(or $(PROFILE),$(shell sinfo -h > /dev/null 2>&1 && echo slurm-rehearsal || echo local))
+
+rehearse: setup setup-openrlhf-cpu ## The cluster's pipeline without a GPU, the day before you ask for some
+	@$(PY) -m sweeps run rehearsal profile=$(REHEARSAL) profile.max_parallel=2 $(ARGS)
+	@$(if $(filter slurm%,$(REHEARSAL)),$(PY) -m sweeps follow rehearsal)
 
 plan-%: setup
 	@$(PY) -m sweeps plan $* $(OVERRIDES)

@@ -229,18 +229,23 @@ def _sbatch_files(declaration: Declaration) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from sweeps import address, status
+    from sweeps import address, failures, status
 
     paths = address.find(arguments.sweep, arguments.overrides)
+    render = status.render
     if status.on_slurm(paths):
         from sweeps.slurm import show
 
         found = show.report(paths, warn=lambda text: print(text, file=sys.stderr))
-        said = show.render(found)
+        render = show.render
     else:
         found = status.report(paths)
-        said = status.render(found)
-    print(json.dumps(found, indent=1) if arguments.json else said)
+    found = failures.with_last_lines(paths, found)
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+    else:
+        print(render(found))
+        print(failures.render(found), end="")
     return 0
 
 

@@ -87,6 +87,8 @@ def _say_begin(seen: Watcher, plan: Plan, pool: Pool) -> None:
         f"{len(pool.done)} done before, {len(pool.waiting)} to run, "
         f"{counted(pool.workers, 'worker')} at once"
     )
+    for warning in plan.warnings:
+        seen.say(f"warning: {warning}")
 
 
 def _say_stopped(pool: Pool) -> None:

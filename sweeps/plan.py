@@ -65,13 +65,20 @@ class Plan:
     declaration: Declaration
     points: tuple[SweepPoint, ...]
     stages: tuple[Stage, ...]
+    warnings: tuple[str, ...]
+    """What may not work out, for a person; each names value, rule and remedy."""
 
 
 def make_plan(declaration: Declaration) -> Plan:
     """Points and stages of a declaration; ValueError where it makes no sense to run it."""
     points = expand(declaration)
-    check(declaration, points)
-    return Plan(declaration=declaration, points=points, stages=tuple(_stages(points)))
+    warnings = check(declaration, points)
+    return Plan(
+        declaration=declaration,
+        points=points,
+        stages=tuple(_stages(points)),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
@@ -120,9 +127,10 @@ def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
     )
 
 
-def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
-    """Rules that join several fields; ValueError with value, rule and remedy."""
+def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:
+    """Rules that join several fields; ValueError with value, rule and remedy. Returns warnings."""
     train = declaration.experiment.train
+    warnings: list[str] = []
     if not points:
         raise ValueError(
             f"sweep {declaration.sweep.name!r} has no points: its grid has an empty axis and no "
@@ -164,7 +172,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
         if train.engine == "openrlhf":
             profile = declaration.profile
             cluster = profile if isinstance(profile, SlurmProfile) else None
-            fit.check(point, cluster, profile.openrlhf)
+            warnings += fit.check(point, cluster, profile.openrlhf)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         grader_version(benchmark.grader)
         if benchmark.dataset is None and train.task is None:
@@ -172,6 +180,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> None:
                 f"benchmark {name} has no dataset and the experiment has no task whose held-out "
                 f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
             )
+    return warnings
 
 
 def _stages(points: tuple[SweepPoint, ...]) -> Iterator[Stage]:
@@ -222,7 +231,11 @@ def base_stage(point: SweepPoint) -> Stage:
     """What makes the base model of a point: a warm-up on its task, or a published model."""
     train = point.train
     if isinstance(train, OpenRLHFTrain) and train.pretrained is not None:
-        return fetch_stage(f"_base/{train.pretrained.name}", model=train.pretrained)
+        return fetch_stage(
+            f"_base/{train.pretrained.name}",
+            model=train.pretrained,
+            chat_template=train.prompt.chat_template,
+        )
     assert train.task is not None and train.model is not None and train.warmup is not None
     identity = warmup_identity(
         train, task=train.task, model=train.model, warmup=train.warmup, seed=point.seed
@@ -246,14 +259,23 @@ def base_stage(point: SweepPoint) -> Stage:
 
 
 def fetch_stage(
-    name: str, *, dataset: DatasetSpec | None = None, model: PretrainedSpec | None = None
+    name: str,
+    *,
+    dataset: DatasetSpec | None = None,
+    model: PretrainedSpec | None = None,
+    chat_template: bool = False,
 ) -> Stage:
-    """What fetches a dataset or a published model, whichever is given."""
+    """What fetches a dataset or a published model, whichever is given.
+
+    chat_template: whether the model must have one.
+    """
+    what: dict[str, Any]
     if dataset is not None:
         identity, what = dataset_identity(dataset), {"dataset": to_dict(dataset)}
     else:
         assert model is not None
-        identity, what = model_identity(model), {"model": to_dict(model)}
+        identity = model_identity(model)
+        what = {"model": to_dict(model), "chat_template": chat_template}
     mark = fingerprint(identity)
     return Stage(
         name=name,

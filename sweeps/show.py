@@ -58,6 +58,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "stages_total": len(plan.stages),
         "stages_to_run": {kind: counts[kind] for kind in NOUNS},
         "cost": estimate(plan, paths, to_run),
+        "warnings": list(plan.warnings),
     }
 
 
@@ -115,6 +116,7 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(found['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             cost_words(found["cost"]),
+            *(f"warning: {text}" for text in found["warnings"]),
         ]
     )
 

@@ -28,3 +28,9 @@ def duration(seconds: float) -> str:
 def counted(number: int, noun: str) -> str:
     """e.g. `1 point`, `2 points`."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def printable(text: str, width: int = 200) -> str:
+    """One line for a terminal: what is no printable character becomes a space, the rest is cut."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    return shown if len(shown) <= width else f"{shown[: width - 4]} ..."

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import PretrainedSpec, from_dict
 from fgrpo_bench.stage import StageRun
@@ -18,8 +19,8 @@ PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 def fetch_model(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
     """Run a fetch stage of a model; returns facts for its completion marker.
 
-    Raises ValueError where a folder is no checkpoint with a tokenizer, OSError where the publisher
-    cannot be reached.
+    Raises ValueError where a folder lacks something (`check_model`), OSError where it has no
+    weights or the publisher cannot be reached.
     """
     model = from_dict(PretrainedSpec, spec["model"])
     facts: dict[str, Any] = {"step": 0, "path": model.path}
@@ -27,7 +28,7 @@ def fetch_model(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
         folder = Path(model.path).absolute()
     else:
         folder, facts["revision"] = _download(model, run.paths.folder / "source")
-    check_model(folder)
+    check_model(folder, chat_template=spec["chat_template"])
     link(folder, run.paths)
     return facts | {"weights_sha256": weights_sha256(folder)}
 
@@ -49,8 +50,11 @@ def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
     return folder, str(revision)
 
 
-def check_model(folder: Path) -> None:
-    """ValueError that names what a model's folder lacks."""
+def check_model(folder: Path, *, chat_template: bool) -> None:
+    """ValueError that names what a model's folder lacks.
+
+    chat_template: whether it must have one.
+    """
     for what, names in {
         "config": ("config.json",),
         "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json"),
@@ -60,6 +64,20 @@ def check_model(folder: Path) -> None:
                 f"{folder} has no {what} ({' or '.join(names)}): a model needs one beside its "
                 "weights; add it, or name another folder"
             )
+    if chat_template and not has_chat_template(folder):
+        raise ValueError(
+            f"the tokenizer in {folder} has no chat template (chat_template.jinja, or the key "
+            "chat_template of tokenizer_config.json): add one, or set "
+            "experiment.train.prompt.chat_template=false"
+        )
+
+
+def has_chat_template(folder: Path) -> bool:
+    """Whether a tokenizer's files hold a chat template, wherever transformers would look."""
+    config = folder / "tokenizer_config.json"
+    return (folder / "chat_template.jinja").exists() or (
+        config.exists() and bool(read_json(config).get("chat_template"))
+    )
 
 
 def link(folder: Path, paths: StagePaths) -> None:

@@ -72,6 +72,8 @@ def run(
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {finish.shown(paths.folder)}")
     say(f"code frozen in {finish.shown(code)}")
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
     decision = tick(paths, say=say, call=call, command=command)
     done = sum(each.state == "done" for each in decision.standings.values())
     say(
@@ -192,11 +194,10 @@ def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> 
 
 
 def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list[str]:
-    """The sbatch file of every batch that `run` would send, in order; writes, fetches and sends
-    nothing.
+    """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
 
     Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
-    numbered.
+    numbered. What `run` would fetch before it sends anything counts as done.
     """
     profile = _profile(plan)
     records = plan_record(plan)["stages"]

@@ -72,7 +72,7 @@ def nested(**changes):
 
 def options(objective="clip"):
     flags = "--fgrpo.focal_gamma 0.5 --fgrpo.metrics m --fgrpo.stop_flag s --fgrpo.checkpoints c"
-    words = f"{flags} --fgrpo.save_every 5 --fgrpo.objective {objective}".split()
+    words = f"{flags} --fgrpo.save_every 5 --fgrpo.steps 9 --fgrpo.objective {objective}".split()
     return parse_options(words)[0]
 
 
@@ -115,7 +115,8 @@ def test_gpus_are_counted_once(changes, gpus):
 
 def test_the_drivers_options_are_told_from_openrlhfs():
     words = "--fgrpo.focal_gamma 2 --fgrpo.objective cispo --fgrpo.metrics m --fgrpo.stop_flag s"
-    words += " --fgrpo.checkpoints c --fgrpo.save_every 7 --train.seed 3 --vllm.enforce_eager"
+    words += " --fgrpo.checkpoints c --fgrpo.save_every 7 --fgrpo.steps 9"
+    words += " --train.seed 3 --vllm.enforce_eager"
     ours, rest = parse_options(words.split())
     assert isinstance(ours, DriverOptions)
     assert (ours.focal_gamma, ours.objective, ours.save_every) == (2.0, "cispo", 7)
@@ -127,7 +128,9 @@ def test_the_drivers_options_are_told_from_openrlhfs():
 def test_a_wrong_option_of_the_driver_is_refused(wrong, capsys):
     flags = "--fgrpo.focal_gamma 0 --fgrpo.metrics m --fgrpo.stop_flag s --fgrpo.checkpoints c"
     with pytest.raises(SystemExit):
-        parse_options(f"{flags} --fgrpo.save_every 5 --fgrpo.objective clip {wrong}".split())
+        parse_options(
+            f"{flags} --fgrpo.save_every 5 --fgrpo.steps 9 --fgrpo.objective clip {wrong}".split()
+        )
     assert wrong.split()[0] in capsys.readouterr().err
 
 

@@ -7,14 +7,13 @@ from openrlhf.models import Actor
 from openrlhf.models.loss import PolicyLoss
 from openrlhf.trainer.ppo_utils.experience import Experience
 
-from fgrpo_bench.specs import AlgorithmSpec
 from fgrpo_bench.training.advantages import action_mask, group_advantages
 from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.training.embedded.sampling import sample
 from fgrpo_bench.training.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.training.objectives import aggregate, token_losses
 from fgrpo_bench.training.openrlhf.policy import CispoLoss, update_metrics
-from tests.support.openrlhf import train_problems
+from tests.support.openrlhf import algorithm, train_problems
 
 pytestmark = pytest.mark.openrlhf
 
@@ -50,18 +49,9 @@ def test_only_tokens_with_an_advantage_count_as_clipped():
 @pytest.mark.parametrize("bounds", [(0.2, 0.2), (0.2, 0.28)])
 def test_openrlhfs_own_loss_is_the_embedded_engines_clip_objective(bounds):
     log_probs, old, advantages, mask = batch()
-    low, high = bounds
-    algorithm = AlgorithmSpec(
-        name="x",
-        objective="clip",
-        clip_low=low,
-        clip_high=high,
-        loss_aggregation="token_mean",
-        dynamic_sampling=False,
-    )
-    losses, clipped = token_losses(log_probs, old, advantages, algorithm)
+    losses, clipped = token_losses(log_probs, old, advantages, algorithm("clip", bounds))
     ours = (losses * mask).sum() / mask.sum()
-    theirs, share, *_ = PolicyLoss(low, high)(log_probs, old, advantages, mask)
+    theirs, share, *_ = PolicyLoss(*bounds)(log_probs, old, advantages, mask)
     torch.testing.assert_close(ours, theirs)
     assert share * mask.sum() == (clipped & mask).sum()
     ours.backward()
@@ -95,19 +85,12 @@ def test_both_engines_have_the_same_first_gradient_within_bf16(model, objective,
     rewards = (torch.arange(32) % 3 == 0).float().view(4, 8)
     advantages = group_advantages(rewards, 0.5).view(-1, 1)
     mask = action_mask(drawn.tokens, eos=EOS, pad=PAD)
-    algorithm = AlgorithmSpec(
-        name="x",
-        objective=objective,
-        clip_low=bounds[0],
-        clip_high=bounds[1],
-        loss_aggregation="token_mean",
-        dynamic_sampling=False,
-    )
+    chosen = algorithm(objective, bounds)
     logits = policy.completion_logits(prompts, drawn.tokens, 8)
     log_probs = logits.log_softmax(-1).gather(2, drawn.tokens[..., None]).squeeze(-1)
-    losses, _ = token_losses(log_probs, drawn.log_probs, advantages, algorithm)
+    losses, _ = token_losses(log_probs, drawn.log_probs, advantages, chosen)
     aggregate(
-        losses, mask, algorithm=algorithm, batch_tokens=int(mask.sum()), batch_sequences=32
+        losses, mask, algorithm=chosen, batch_tokens=int(mask.sum()), batch_sequences=32
     ).backward()
 
     actor = Actor(str(model), attn_implementation="sdpa", param_dtype="bf16", temperature=1.0)

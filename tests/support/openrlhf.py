@@ -20,7 +20,7 @@ from typing import Any
 
 from fgrpo_bench.files import read_lines
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import EmbeddedTrain, ModelSpec, TaskSpec, WarmupSpec, to_dict
+from fgrpo_bench.specs import AlgorithmSpec, EmbeddedTrain, ModelSpec, TaskSpec, WarmupSpec
 from fgrpo_bench.tasks import make_task
 
 TASK = TaskSpec(name="countdown", seed=4, n_digits=2, max_target=99, heldout_fraction=0.2)
@@ -58,15 +58,32 @@ TRAIN = EmbeddedTrain(
 """The embedded engine's settings; its warm-up makes the model that the runs here start from."""
 
 
+def algorithm(objective: str, bounds: tuple[float, float]) -> AlgorithmSpec:
+    """A base algorithm with token-mean aggregation and nothing beside its clip bounds."""
+    return AlgorithmSpec(
+        name="x",
+        objective=objective,  # type: ignore[arg-type]
+        clip_low=bounds[0],
+        clip_high=bounds[1],
+        loss_aggregation="token_mean",
+        dynamic_sampling=False,
+        low_lr_gamma=None,
+        entropy_coef=0.0,
+        kl_coef=0.0,
+    )
+
+
 def make_model(folder: Path) -> Path:
     """A checkpoint of the embedded engine after a short warm-up."""
     from fgrpo_bench.files import write_json
+    from fgrpo_bench.fingerprint import warmup_identity
     from fgrpo_bench.paths import StagePaths
     from fgrpo_bench.stage import StageRun
     from fgrpo_bench.training.embedded.warmup import warm_up
 
     paths = StagePaths(folder)
-    spec = {"fingerprint": "0" * 64, "train": to_dict(TRAIN), "seed": 11}
+    identity = warmup_identity(TRAIN, task=TASK, model=MODEL, warmup=TRAIN.warmup, seed=11)
+    spec = {"fingerprint": "0" * 64, "identity": identity}
     write_json(paths.spec, spec)
     warm_up(spec, StageRun(paths), "cpu")
     return paths.checkpoint(0)
@@ -102,6 +119,7 @@ class Run:
     prompts: Path
     focal_gamma: float = 0.5
     objective: str = "clip"
+    steps: int = 3
     options: dict[str, str] = field(default_factory=dict)
     """Further options or other values of those below, words apart; empty for a flag."""
 
@@ -115,6 +133,7 @@ class Run:
             "--fgrpo.stop_flag": str(self.folder / "stop"),
             "--fgrpo.checkpoints": str(self.folder / "checkpoints"),
             "--fgrpo.save_every": "100",
+            "--fgrpo.steps": str(self.steps),
             "--actor.model_name_or_path": str(self.model),
             "--actor.num_nodes": "1",
             "--actor.num_gpus_per_node": "1",

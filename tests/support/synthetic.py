@@ -121,22 +121,33 @@ def metrics(steps: int, seed: int) -> pl.DataFrame:
                 "step": step,
                 "time_ms": 1767323000000 + 100 * step,
                 "seconds": rng.uniform(0.05, 0.1, steps),
+                "seconds_generation": rng.uniform(0.02, 0.04, steps),
+                "seconds_experience": np.full(steps, np.nan),
+                "seconds_training": rng.uniform(0.02, 0.04, steps),
+                "seconds_sync": np.full(steps, np.nan),
+                "seconds_evaluation": np.where(every, 0.3, np.nan),
+                "gpus": np.zeros(steps),
                 "reward": 0.15 + 0.1 * step / steps + rng.normal(0, 0.01, steps),
+                "success_rate": 0.15 + 0.1 * step / steps + rng.normal(0, 0.01, steps),
                 "active_fraction": 0.6 + rng.normal(0, 0.02, steps),
                 "focal_weight": 0.7 + rng.normal(0, 0.02, steps),
                 "entropy": 0.5 - 0.2 * step / steps,
                 "clip_fraction": rng.uniform(0.0, 0.1, steps),
+                "rollout_kl": rng.normal(0, 1e-7, steps),
                 "loss": rng.normal(0, 0.01, steps),
                 "grad_norm": rng.uniform(0.5, 1.0, steps),
                 "learning_rate": np.full(steps, 2e-4),
                 "response_tokens": np.full(steps, 8.0),
+                "truncated_fraction": np.zeros(steps),
+                "unscored_fraction": np.zeros(steps),
                 "rollouts": 256 * step,
+                "tokens": 2048 * step,
                 "optimizer_steps": 2 * step,
                 "eval_pass_at_1": np.where(every, 0.2, np.nan),
                 "eval_pass_at_n": np.where(every, 0.8, np.nan),
             }
         )
-        .with_columns(pl.col("eval_pass_at_1", "eval_pass_at_n").fill_nan(None))
+        .with_columns(pl.col("^eval_.*$", "^seconds_.*$").fill_nan(None))
         .cast(dict(METRICS))
     )
 

@@ -109,6 +109,8 @@ class Counters:
     """Optimizer steps done."""
     rollouts: int
     """Rollouts sampled."""
+    tokens: int
+    """Tokens of those rollouts, end tokens included."""
     cursor: int
     """Prompts taken from the stream of epochs."""
 
@@ -147,15 +149,17 @@ def restore_state(
             tensors = load_file(path)
             if header.pop("sha256") != _digest(tensors):
                 raise ValueError("its digest does not match")
+            written_by = header.pop("fingerprint")
+            counters = Counters(**header)
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             print(f"{path} is damaged ({error}); it is passed over", flush=True)
             continue
-        if header.pop("fingerprint") != mark:
+        if written_by != mark:
             continue
-        if last_step is not None and header["step"] > last_step:
+        if last_step is not None and counters.step > last_step:
             print(f"{path} is past the metrics; it is passed over", flush=True)
             continue
-        found.append((Counters(**header), tensors))
+        found.append((counters, tensors))
     if not found:
         return None
     counters, tensors = max(found, key=lambda state: state[0].step)

@@ -55,6 +55,8 @@ class Rollouts:
     """float32 [G, N, L]."""
     rewards: Tensor
     """float32 [G, N]; 1 is correct."""
+    unscored: Tensor
+    """bool [G, N]; what the grader could not judge (its reward is 0)."""
 
     def take(self, groups: Tensor) -> Rollouts:
         """Some of the groups, by index or bool mask."""
@@ -64,6 +66,25 @@ class Rollouts:
     def mask(self) -> Tensor:
         """Which positions are actions; bool [G, N, L]."""
         return action_mask(self.tokens.flatten(0, 1), eos=EOS, pad=PAD).view(self.tokens.shape)
+
+    @property
+    def truncated(self) -> Tensor:
+        """Which rollouts never ended; bool [G, N]."""
+        return ~((self.tokens == EOS) | (self.tokens == PAD)).any(-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniBatchLoss:
+    """What one forward pass over a mini-batch gives."""
+
+    loss: Tensor
+    """float32 []."""
+    active_tokens: int
+    """Actions of groups with a gradient; the two below are sums over them."""
+    clipped: float
+    """How many have a clipped ratio."""
+    rollout_gap: float
+    """log pi_rollout - log pi, nats."""
 
 
 class Learner:
@@ -100,18 +121,23 @@ class Learner:
             temperature=self.point.train.temperature,
         )
         texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
-        rewards = torch.empty(len(problems), n)
-        for i, problem in enumerate(problems):
-            grade = get_grader(problem.grader)
-            for j in range(n):
-                rewards[i, j] = grade(problem, texts[i * n + j]).outcome == "correct"
+        outcomes = [
+            get_grader(problem.grader)(problem, texts[i * n + j]).outcome
+            for i, problem in enumerate(problems)
+            for j in range(n)
+        ]
+        correct, unscored = (
+            torch.tensor([outcome == wanted for outcome in outcomes]).view(len(problems), n)
+            for wanted in ("correct", "unscored")
+        )
         shape = (len(problems), n, drawn.tokens.shape[1])
         return Rollouts(
             prompts=prompts.to(self.device),
             tokens=drawn.tokens.view(shape),
             log_probs=drawn.log_probs.view(shape),
             entropies=drawn.entropies.view(shape),
-            rewards=rewards.to(self.device),
+            rewards=correct.float().to(self.device),
+            unscored=unscored.to(self.device),
         )
 
     def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
@@ -136,14 +162,20 @@ class Learner:
 
     def _count(self, rollouts: Rollouts) -> Rollouts:
         counters = self.session.counters
-        made = counters.rollouts + rollouts.rewards.numel()
-        self.session.counters = replace(counters, rollouts=made)
+        self.session.counters = replace(
+            counters,
+            rollouts=counters.rollouts + rollouts.rewards.numel(),
+            tokens=counters.tokens + int(rollouts.mask.sum()),
+        )
         return rollouts
 
-    def learn(self, batch: Rollouts) -> dict[str, float]:
-        """The updates of one batch; means over them of loss, gradient norm and clipping."""
-        losses, norms, clipped, tokens = [], [], 0.0, 0
-        rate = 0.0
+    def learn(self, batch: Rollouts) -> dict[str, float | None]:
+        """The updates of one batch; means over them of loss, gradient norm and clipping.
+
+        rollout_kl is measured on the mini-batch before the first update, None where there is none.
+        """
+        done: list[MiniBatchLoss] = []
+        norms, rate = [], 0.0
         for groups in np.array_split(
             np.arange(len(batch.rewards)), self.point.train.updates_per_batch
         ):
@@ -151,20 +183,21 @@ class Learner:
             active = is_active(part.rewards)
             if not bool(active.any()):
                 continue  # no group has a gradient: no update, and no step for the optimizer
-            loss, n_clipped, n_tokens = self.loss(part, active)
+            mini_batch = self.loss(part, active)
             rate = self._learning_rate()
-            norms.append(self.session.update(loss, rate))
-            losses.append(loss.item())
-            clipped, tokens = clipped + n_clipped, tokens + n_tokens
+            norms.append(self.session.update(mini_batch.loss, rate))
+            done.append(mini_batch)
+        tokens = sum(mini_batch.active_tokens for mini_batch in done)
         return {
-            "loss": float(np.mean(losses)) if losses else 0.0,
+            "loss": float(np.mean([m.loss.item() for m in done])) if done else 0.0,
             "grad_norm": float(np.mean(norms)) if norms else 0.0,
-            "clip_fraction": clipped / tokens if tokens else 0.0,
+            "clip_fraction": sum(m.clipped for m in done) / tokens if tokens else 0.0,
+            "rollout_kl": done[0].rollout_gap / done[0].active_tokens if done else None,
             "learning_rate": rate,
         }
 
-    def loss(self, part: Rollouts, active: Tensor) -> tuple[Tensor, float, int]:
-        """Loss of a mini-batch, its clipped tokens, and the tokens of its active groups.
+    def loss(self, part: Rollouts, active: Tensor) -> MiniBatchLoss:
+        """Loss of a mini-batch.
 
         Groups without a gradient skip the forward pass but count in the mean over tokens.
         """
@@ -175,9 +208,8 @@ class Learner:
         scaled = logits.float() / self.point.train.temperature
         log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
         advantages = group_advantages(used.rewards, self.point.focal_gamma).view(-1, 1)
-        losses, clipped = token_losses(
-            log_probs, used.log_probs.flatten(0, 1), advantages, self.point.algorithm
-        )
+        old = used.log_probs.flatten(0, 1)
+        losses, clipped = token_losses(log_probs, old, advantages, self.point.algorithm)
         loss = aggregate(
             losses,
             mask,
@@ -185,7 +217,12 @@ class Learner:
             batch_tokens=int(part.mask.sum()),
             batch_sequences=part.rewards.numel(),
         )
-        return loss, float((clipped & mask).sum()), int(mask.sum())
+        return MiniBatchLoss(
+            loss=loss,
+            active_tokens=int(mask.sum()),
+            clipped=float((clipped & mask).sum()),
+            rollout_gap=float(((old - log_probs.detach()) * mask).sum()),
+        )
 
     def _learning_rate(self) -> float:
         train, update = self.point.train, self.session.counters.optimizer_steps + 1
@@ -227,20 +264,25 @@ def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any
     for step in session.steps(train.steps):
         begun = time.perf_counter()
         batch, sampled = learner.rollouts(step)
+        drawn = time.perf_counter()
         learned = learner.learn(batch)
-        measured = measure(sampled, point.focal_gamma)
+        ended = time.perf_counter()
         row = {
             "step": step,
-            "seconds": time.perf_counter() - begun,
-            **measured,
+            "seconds": ended - begun,
+            "seconds_generation": drawn - begun,
+            "seconds_training": ended - drawn,
+            "gpus": int(device != "cpu"),
+            **measure(sampled, point.focal_gamma),
             **learned,
+            "reward": float(batch.rewards.mean()),
             "rollouts": session.counters.rollouts,
+            "tokens": session.counters.tokens,
             "optimizer_steps": session.counters.optimizer_steps,
-            "eval_pass_at_1": None,
-            "eval_pass_at_n": None,
         }
         if train.eval_every and step % train.eval_every == 0:
             row["eval_pass_at_1"], row["eval_pass_at_n"] = learner.evaluate(step)
+            row["seconds_evaluation"] = time.perf_counter() - ended
         session.metrics.append(row | {"time_ms": int(time.time() * 1000)})
         if step % train.save_every == 0 and step < train.steps:
             save_checkpoint(run.paths.checkpoint(step), policy, tokenizer)
@@ -263,9 +305,11 @@ def measure(rollouts: Rollouts, focal_gamma: float) -> dict[str, float | None]:
     active, mask = is_active(rollouts.rewards), rollouts.mask
     weights = focal_weight(success_rate(rollouts.rewards[active]), focal_gamma)
     return {
-        "reward": float(rollouts.rewards.mean()),
+        "success_rate": float(rollouts.rewards.mean()),
         "active_fraction": float(active.float().mean()),
         "focal_weight": float(weights.mean()) if len(weights) else None,
         "entropy": float((rollouts.entropies * mask).sum() / mask.sum()),
         "response_tokens": float(mask.sum() / rollouts.rewards.numel()),
+        "truncated_fraction": float(rollouts.truncated.float().mean()),
+        "unscored_fraction": float(rollouts.unscored.float().mean()),
     }

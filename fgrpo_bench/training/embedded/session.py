@@ -60,7 +60,7 @@ class Session:
             last_step=len(rows) if has_metrics else None,
         )
         if counters is None:
-            return Counters(step=0, optimizer_steps=0, rollouts=0, cursor=0)
+            return Counters(step=0, optimizer_steps=0, rollouts=0, tokens=0, cursor=0)
         self.metrics = rows.filter(pl.col("step") <= counters.step).to_dicts()
         print(f"going on after step {counters.step}", flush=True)
         return counters

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from fgrpo_bench.specs import OpenRLHFTrain, Placement, SweepPoint
 
-FILTERED_EPOCHS = 4
-"""Under dynamic sampling the prompts of a step may be drawn so many times over before the run ends
-for want of prompts."""
+FILTERED_EPOCHS = 16
+"""Under dynamic sampling a run may pass over its prompts so many times as often before it fails
+for want of active groups."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Batches:
     """Samples of an optimizer step."""
     prompts_per_epoch: int
     epochs: int
-    """Passes over the prompts that OpenRLHF is told to make."""
+    """Passes over the prompts that OpenRLHF may make; the driver ends it at the last step."""
     updates: int
     """Optimizer steps of the whole schedule."""
 
@@ -154,6 +154,7 @@ def _machines(placement: Placement, *, nodes: int, device: str) -> Iterator[Flag
 def _data(point: SweepPoint, files: RunFiles) -> Iterator[Flag]:
     train, sizes = openrlhf_train(point), batches(point)
     yield "data.prompt_dataset", files.prompts
+    yield "data.prompt_split", "train"  # what a file without splits is loaded as
     yield "data.input_key", "prompt"
     yield "data.label_key", "label"
     yield "data.apply_chat_template", train.prompt.chat_template
@@ -172,11 +173,11 @@ def _sampling(point: SweepPoint, files: RunFiles) -> Iterator[Flag]:
     yield "rollout.max_new_tokens", train.response_tokens
     yield "rollout.temperature", train.temperature
     yield "rollout.top_p", 1.0
-    if files.heldout is not None:
-        yield "eval.dataset", files.heldout
-        yield "eval.steps", train.eval_every
-        yield "eval.temperature", train.temperature
-        yield "eval.n_samples_per_prompt", train.eval_n_samples
+    yield "eval.dataset", files.heldout
+    yield "eval.split", "train"
+    yield "eval.steps", -1 if files.heldout is None else train.eval_every
+    yield "eval.temperature", train.temperature
+    yield "eval.n_samples_per_prompt", train.eval_n_samples
     if train.overlong_buffer_tokens is not None:
         yield "reward.overlong_buffer_len", train.overlong_buffer_tokens
         yield "reward.overlong_penalty_factor", 1.0
@@ -193,6 +194,7 @@ def _objective(point: SweepPoint) -> Iterator[Flag]:
     yield "actor.eps_clip_low_high", (algorithm.clip_low, algorithm.clip_high)
     yield "actor.loss_agg_mode", "token-mean" if token_mean else "seq-mean-token-mean"
     yield "actor.entropy_coef", algorithm.entropy_coef  # 0 measures it and adds nothing
+    yield "actor.aux_loss_coef", 0.0  # of mixtures of experts
     yield "algo.kl.init_coef", algorithm.kl_coef
     yield "algo.kl.use_loss", algorithm.kl_coef > 0
     yield "algo.kl.estimator", "k3" if algorithm.kl_coef > 0 else "k1"

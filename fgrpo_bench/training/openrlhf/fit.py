@@ -56,14 +56,18 @@ def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) 
 
 def _check_batches(point: SweepPoint, placement: Placement, *, nodes: int) -> None:
     sizes, processes = batches(point), nodes * placement.actor_gpus_per_node
-    at_once = processes * placement.train_micro_batch
-    if placement.max_tokens_per_gpu is None and sizes.mini_batch % at_once:
+    each = placement.train_micro_batch if placement.max_tokens_per_gpu is None else 1
+    if sizes.mini_batch % (processes * each):
         raise ValueError(
             f"{point.point_id} has mini-batches of {sizes.mini_batch} samples "
-            f"({sizes.prompts} prompts x N={point.group_size} / updates_per_batch), no multiple of "
-            f"the {at_once} that {processes} processes take at once with train_micro_batch="
-            f"{placement.train_micro_batch}: lower profile.openrlhf.train_micro_batch, or set "
-            "max_tokens_per_gpu"
+            f"({sizes.prompts} prompts x N={point.group_size} / updates_per_batch="
+            f"{point.train.updates_per_batch}), no multiple of the {processes * each} that "
+            f"{processes} processes take at once, {each} each: "
+            + (
+                "lower profile.openrlhf.train_micro_batch or actor_gpus_per_node"
+                if each > 1
+                else "change the prompts a step, or profile.openrlhf.actor_gpus_per_node"
+            )
         )
     if sizes.samples // placement.rollout_micro_batch < processes:
         raise ValueError(

@@ -30,6 +30,8 @@ class DriverOptions:
     """Folder of the Hugging Face checkpoints, step-00025 and so on."""
     save_every: int
     """Steps between Hugging Face checkpoints; the last step always has one."""
+    steps: int
+    """Steps of the run; OpenRLHF itself ends only with its prompts."""
     allow_untested: bool
     """Whether versions of OpenRLHF and Ray that were never tested may run."""
 
@@ -50,6 +52,7 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
     parser.add_argument("--fgrpo.stop_flag", dest="stop_flag", type=_absolute, required=True)
     parser.add_argument("--fgrpo.checkpoints", dest="checkpoints", type=_absolute, required=True)
     parser.add_argument("--fgrpo.save_every", dest="save_every", type=_positive, required=True)
+    parser.add_argument("--fgrpo.steps", dest="steps", type=_positive, required=True)
     parser.add_argument(
         "--fgrpo.allow_untested",
         dest="allow_untested",

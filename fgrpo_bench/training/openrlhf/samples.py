@@ -32,8 +32,10 @@ class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
         """One batch for training; an epoch's last prompts are left out where they fill none.
 
         OpenRLHF trains on such a rest too, with other mini-batch sizes, and leaves gradients
-        behind where it does not fill one.
+        behind where it does not fill one. After the last step of the run there is nothing more.
         """
+        if self.step >= self.args.fgrpo.steps:
+            return [], None, 0, True
         self._begin("rollout")
         samples, rate, consumed, exhausted = super().generate_samples(**kwargs)
         wanted = self.args.rollout.batch_size * self.args.rollout.n_samples_per_prompt

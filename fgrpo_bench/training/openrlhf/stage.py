@@ -100,6 +100,7 @@ def own_arguments(
         "stop_flag": paths.folder / "openrlhf" / "stop",
         "checkpoints": paths.checkpoint(0).parent,
         "save_every": point.train.save_every,
+        "steps": point.train.steps,
         "allow_untested": str(placement.allow_untested).lower(),
     }
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]

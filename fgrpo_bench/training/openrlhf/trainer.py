@@ -15,7 +15,7 @@ import ray
 import torch
 from openrlhf.trainer import ppo_trainer
 
-from fgrpo_bench.training.openrlhf import metrics
+from fgrpo_bench.training.openrlhf import cpu, metrics
 from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
 from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count
 from fgrpo_bench.training.openrlhf.samples import OrderedSamples
@@ -57,13 +57,24 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         if self.options.stop_flag.exists():
             raise StoppedRun("stopped before the first step; nothing was changed")
         super().fit(global_step)
-        if self.step == 0:
-            raise ValueError(
-                f"no step was trained: {len(self.prompts_dataloader)} prompts fill no batch of "
-                f"--rollout.batch_size {self.args.rollout.batch_size}; lower it or give more"
-            )
+        if self.step < self.options.steps:
+            raise ValueError(self._used_up())
         if not checkpoint_folder(self.options.checkpoints, self.step).exists():
             self.export(self.step)
+
+    def _used_up(self) -> str:
+        filtered = ""
+        if self.args.algo.dynamic_filtering_enable:
+            filtered = (
+                " Dynamic filtering drops groups that are all right or all wrong: train on prompts "
+                "that the model solves sometimes, or leave it out."
+            )
+        return (
+            f"the prompts were used up after step {self.step} of {self.options.steps}: "
+            f"{len(self.prompts_dataloader)} prompts, passed over {self.args.train.num_episodes} "
+            f"times, in batches of {self.args.rollout.batch_size}; give more prompts or passes, or "
+            f"lower the batch.{filtered}"
+        )
 
     def ppo_train(self, global_steps: int) -> dict[str, Any]:
         """The updates of a step; the actors' shuffling is seeded by the step, so a resume repeats
@@ -94,7 +105,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
             sampled=self.sampled,
             group_size=self.group_size,
             focal_gamma=self.options.focal_gamma,
-            gpus=gpu_count(self.args),
+            gpus=0 if cpu.is_on() else gpu_count(self.args),
             before=self.totals,
         )
         if global_step % self.eval_every == 0 and self.eval_dataloader:

@@ -1,0 +1,123 @@
+"""Whether a run fits its machines: what is refused, what is warned of, and by which formula."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.specs import LocalProfile, SlurmProfile
+from fgrpo_bench.training.openrlhf import fit
+from tests.support.points import ALGORITHMS, EXPERIMENTS, declared, point
+
+CLUSTER = declared().profile
+assert isinstance(CLUSTER, SlurmProfile)
+NODE = CLUSTER.openrlhf
+BILLIONS = 7_615_616_512
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize("profile", ["slurm-8gpu", "slurm-multinode"])
+def test_the_shipped_experiments_fit_the_shipped_clusters_with_room_to_spare(
+    experiment: str, profile: str
+) -> None:
+    cluster = config.load("groupsize", [f"experiment={experiment}", f"profile={profile}"]).profile
+    assert isinstance(cluster, SlurmProfile)
+    for algorithm in ALGORITHMS:
+        assert fit.check(point(algorithm, experiment=experiment), cluster, cluster.openrlhf) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "bytes_each"),
+    [
+        ({"zero_stage": 0}, 16),
+        ({"zero_stage": 1}, 2 + 2 + 12 / 8),
+        ({"zero_stage": 2}, 2 + 2 / 8 + 12 / 8),
+        ({"zero_stage": 3}, 16 / 8),
+        ({"zero_stage": 3, "adam_offload": True}, 4 / 8),
+        ({"zero_stage": 2, "adam_offload": True}, 2 + 2 / 8),
+    ],
+)
+def test_weights_gradients_and_optimizer_are_sharded_by_stage(
+    changes: dict[str, object], bytes_each: float
+) -> None:
+    placement = replace(NODE, **changes)  # type: ignore[arg-type]
+    alone, beside = (
+        fit.training_gib(BILLIONS, placement, processes=8, has_reference=reference)
+        for reference in (False, True)
+    )
+    assert alone == pytest.approx(BILLIONS * bytes_each / 2**30)
+    reference = 2 / 8 if placement.zero_stage == 3 else 2
+    assert beside - alone == pytest.approx(BILLIONS * reference / 2**30)
+
+
+def test_what_cannot_fit_is_refused_with_the_formula_and_the_remedy() -> None:
+    with pytest.raises(ValueError, match="it cannot fit") as refused:
+        fit.check(point(), CLUSTER, replace(NODE, zero_stage=1, gpu_memory_gb=24.0))
+    said = str(refused.value)
+    assert "qwen2.5-7b with 7.62 billion parameters needs 39.0 GiB a GPU" in said
+    assert "2 + 2 + 12 bytes a parameter, zero_stage=1 over 8 processes" in said
+    assert "adam_offload=false) of 24 GiB" in said
+    assert "take zero_stage 3, more GPUs" in said and "adam_offload=true" in said
+
+
+def test_the_reference_model_of_a_kl_penalty_is_counted() -> None:
+    tight = replace(NODE, zero_stage=2, gpu_memory_gb=45.0, vllm_gpu_memory=0.9)
+    assert fit.check(point("grpo-kl"), CLUSTER, tight)[0].count("2 for the reference model") == 1
+    assert "reference" not in fit.check(point(), CLUSTER, replace(tight, gpu_memory_gb=30.0))[0]
+
+
+def test_a_tight_fit_is_a_warning() -> None:
+    (said,) = fit.check(point(), CLUSTER, replace(NODE, gpu_memory_gb=18.0, vllm_gpu_memory=0.8))
+    assert re.search(r"needs 14\.2 GiB a GPU .* of 18 GiB: it leaves little for activations", said)
+
+
+def test_an_engine_that_cannot_hold_the_weights_is_refused_and_a_tight_one_is_a_warning() -> None:
+    with pytest.raises(ValueError, match=r"7\.1 GiB a GPU in vLLM .* vllm_gpu_memory=0\.05 of 80"):
+        fit.check(point(), CLUSTER, replace(NODE, vllm_gpu_memory=0.05))
+    (said,) = fit.check(point(), CLUSTER, replace(NODE, vllm_gpu_memory=0.1))
+    assert "7.1 of the 8.0 GiB that vLLM may have" in said and "raise vllm_gpu_memory" in said
+
+
+def test_without_a_known_memory_nothing_is_said_of_it() -> None:
+    assert fit.check(point(), CLUSTER, replace(NODE, zero_stage=0, gpu_memory_gb=None)) == []
+
+
+def test_policy_and_engines_that_share_gpus_must_be_as_many() -> None:
+    rule = r"8 GPUs of the policy .* 6 of vLLM .*change profile\.openrlhf\.vllm_engines to 4"
+    with pytest.raises(ValueError, match=rule):
+        fit.check(point(), CLUSTER, replace(NODE, vllm_engines=3))
+
+
+def test_more_gpus_than_the_profile_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs 16 GPUs and the profile has 8 .*raise them"):
+        fit.check(point(), CLUSTER, replace(NODE, colocate=False))
+    local = config.load("groupsize", ["experiment=qwen2.5-7b"]).profile
+    assert isinstance(local, LocalProfile)
+    assert fit.check(point(), None, replace(NODE, colocate=False)) == []  # nobody knows how many
+
+
+def test_packing_needs_flash_attention() -> None:
+    with pytest.raises(ValueError, match=r"attention=sdpa: packed samples need flash attention"):
+        fit.check(point(), CLUSTER, replace(NODE, attention="sdpa"))
+
+
+def test_mini_batches_that_processes_cannot_share_are_refused() -> None:
+    placement = replace(NODE, max_tokens_per_gpu=None, train_micro_batch=3)
+    rule = r"512 samples .* no multiple of the 24 .* 3 each: lower profile\.openrlhf\.train_micro"
+    with pytest.raises(ValueError, match=rule):
+        fit.check(point(), CLUSTER, placement)
+
+
+def test_packed_mini_batches_are_shared_by_whole_samples() -> None:
+    odd = point("grpo", "experiment.train.prompts_per_step=252", group_size=2)
+    rule = r"126 samples .* no multiple of the 8 .* 1 each: change the prompts a step"
+    with pytest.raises(ValueError, match=rule):
+        fit.check(odd, CLUSTER, NODE)
+
+
+def test_too_few_samples_for_the_processes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"2048 samples a step, fewer than 8 processes x rollout_"):
+        fit.check(point(), CLUSTER, replace(NODE, rollout_micro_batch=512))
