@@ -100,14 +100,21 @@ def test_points_go_from_training_into_their_evaluations_with_no_driver(
     assert read_json(paths.point(POINT).done)["engine"]["engine"] == "openrlhf"
 
 
-def test_a_run_over_two_nodes_saves_when_it_is_told_to_and_goes_on(
-    tmp_path: Path, cluster: Cluster
+@pytest.mark.parametrize(
+    ("nodes", "gpus"),
+    [
+        pytest.param(2, 3, id="over-two-nodes"),
+        pytest.param(1, 2, id="on-one-node", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_saves_when_it_is_told_to_and_goes_on(
+    tmp_path: Path, cluster: Cluster, nodes: int, gpus: int
 ) -> None:
-    paths = start(tmp_path, *TWO_NODES)
+    paths = start(tmp_path, f"profile.nodes={nodes}", "experiment.train.steps=4")
     stage = paths.point(POINT)
     rows = stage.folder / "openrlhf" / "metrics.jsonl"
     wait_for(paths, lambda: bool(list(read_lines(rows))), "a step")
-    assert len(actors(cluster)) == 2
+    assert len(actors(cluster)) == nodes
     job = attempts(stage)[-1]["job_id"]
     cluster.run("scancel", "--signal=TERM", job)  # as SLURM sends it: to every process
     wait_for_end(cluster, paths)
@@ -115,7 +122,7 @@ def test_a_run_over_two_nodes_saves_when_it_is_told_to_and_goes_on(
     assert (first["outcome"], first["exit_code"]) == ("stopped", 75)
     assert (second["outcome"], second["restarts"], second["job_id"]) == ("done", 1, job)
     assert 1 <= second["from_step"] < 4
-    assert read_json(stage.done)["gpus"] == 3
+    assert read_json(stage.done)["gpus"] == gpus
     assert [row["step"] for row in read_lines(rows)] == [1, 2, 3, 4]
 
 
