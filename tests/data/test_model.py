@@ -12,7 +12,7 @@ from fgrpo_bench.data.__main__ import main
 from fgrpo_bench.files import read_json, sha256_file, write_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import PretrainedSpec
-from sweeps.plan import fetch_stage
+from sweeps.stages import fetch_stage
 
 FILES = {
     "config.json": "{}",
