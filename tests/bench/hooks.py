@@ -2,11 +2,12 @@
 
 The real OpenRLHF on the processor: a small model, 32 prompts of 8 rollouts a step, two updates a
 step, focal weight on. Step time and clocks come from the same run, the first step left out. With a
-model this small and answers this short a step is as short as it gets, so the share is an upper
-bound for real ones. Counted, as if nothing ran beside anything: focal weights, ordering and
-counting of rollouts, labels, seeds and bookkeeping of the reward executor, the metrics row with its
-fsync, the seeding of updates, and the metrics that ride on updates. Judging is said apart: every
-reward function does it.
+model this small and answers this short a step is as short as it gets, and the share as large.
+
+Counted by wall time, as if nothing ran beside anything: focal weights, ordering and counting of
+rollouts, labels, seeds and bookkeeping of the reward executor, the metrics row with its fsync, the
+seeding of updates, and the metrics that ride on updates. Judging is said apart: every reward
+function does it.
 """
 
 import json
@@ -23,6 +24,7 @@ from tests.support.openrlhf import Run, make_model, train_problems, write_prompt
 
 STEPS, PROMPTS = 12, 32
 OPTIONS = {
+    "--fgrpo.steps": str(STEPS),
     "--rollout.batch_size": str(PROMPTS),
     "--rollout.micro_batch_size": "32",
     "--train.batch_size": str(PROMPTS * 8 // 2),

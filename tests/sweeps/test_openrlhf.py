@@ -22,7 +22,7 @@ Golden = Callable[[str, str], None]
 
 def test_the_plan_is_the_golden_one(golden: Golden) -> None:
     record = plan_record(make_plan(declared()))
-    golden("openrlhf/plan-groupsize.json", json.dumps(record, indent=1) + "\n")
+    golden("plan-groupsize-openrlhf.json", json.dumps(record, indent=1) + "\n")
 
 
 def test_the_dry_run_is_the_golden_one_and_writes_nothing(
@@ -37,7 +37,7 @@ def test_the_dry_run_is_the_golden_one_and_writes_nothing(
     paths = run_paths(plan.declaration)
     said = "\n".join(drive.dry_run(plan, paths))
     said = said.replace(str(code_folder(paths.code)), "CODE").replace(str(root), "ROOT")
-    golden("openrlhf/sbatch-groupsize.txt", said.replace(sys.executable, "PYTHON"))
+    golden("sbatch-openrlhf.txt", said.replace(sys.executable, "PYTHON"))
     assert not root.exists()
 
 
