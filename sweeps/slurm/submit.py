@@ -21,6 +21,7 @@ from sweeps.commands import StageCommand, interpreter, stage_command, stage_envi
 from sweeps.slurm import scheduler, submissions
 from sweeps.slurm.arrays import Record, Sending
 from sweeps.slurm.payload import Payload, Report
+from sweeps.slurm.resources import Resources, resources
 from sweeps.slurm.submissions import REPORT
 
 LAST_TASK_SECONDS = 60
@@ -66,6 +67,7 @@ class Sender:
     def executor(self, sending: Sending) -> SlurmExecutor:
         """submitit's executor with every parameter of the batch."""
         profile, code = self.profile, shlex.quote(str(self.code))
+        asked = self._resources(sending)
         executor = Executor(
             folder=str(self.paths.batch(sending.batch.name)),
             max_num_timeout=0,
@@ -81,11 +83,11 @@ class Sender:
                 qos=profile.qos,
                 constraint=profile.constraint,
                 exclude=profile.exclude,
-                nodes=self._nodes(sending.batch.kind),
+                nodes=asked.nodes,
                 ntasks_per_node=1,
-                gpus_per_node=None if sending.batch.kind == REPORT else profile.gpus_per_node,
-                cpus_per_task=profile.cpus_per_task,
-                mem=None if profile.mem_gb is None else f"{round(profile.mem_gb * 1024)}MB",
+                gpus_per_node=asked.gpus_per_node,
+                cpus_per_task=asked.cpus_per_task,
+                mem=None if asked.mem_mb is None else f"{asked.mem_mb}MB",
                 time=profile.time_minutes,
                 signal_delay_s=profile.signal_seconds,
                 dependency=sending.dependency(),
@@ -98,17 +100,19 @@ class Sender:
         )
         return executor
 
-    def _nodes(self, kind: str) -> int:
-        """Of a job; only training can use more than one."""
-        return self.profile.nodes if kind == "train" else 1
+    def _resources(self, sending: Sending) -> Resources:
+        return resources(self.profile, sending.batch.kind, openrlhf=self._openrlhf(sending))
+
+    def _openrlhf(self, sending: Sending) -> bool:
+        records = [self.records[name] for name in sending.batch.stages if name in self.records]
+        return any(record["environment"] == "openrlhf" for record in records)
 
     def _srun(self, sending: Sending) -> list[str]:
         """One task, or where OpenRLHF trains one on each node."""
-        records = [self.records[name] for name in sending.batch.stages if name in self.records]
-        spread = any(record["environment"] == "openrlhf" for record in records)
-        tasks = self._nodes(sending.batch.kind) if spread else 1
+        asked = self._resources(sending)
+        tasks = asked.nodes if self._openrlhf(sending) else 1
         arguments = [f"--nodes={tasks}", f"--ntasks={tasks}"]
-        arguments += [f"--cpus-per-task={self.profile.cpus_per_task}"]
+        arguments += [f"--cpus-per-task={asked.cpus_per_task}"]
         if tasks > 1:  # where a task dies without a word, the others end after so many seconds
             arguments += ["--ntasks-per-node=1", f"--wait={LAST_TASK_SECONDS}"]
         return arguments
