@@ -93,7 +93,7 @@ mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
 test: setup-dev ## Run the tests that need neither SLURM nor OpenRLHF
-	@$(PY) -m pytest -m "not slurm and not openrlhf" $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not openrlhf" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install

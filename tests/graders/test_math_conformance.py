@@ -20,7 +20,9 @@ def test_every_gold_is_correct_by_the_judge_itself_and_in_a_box_of_its_own(judge
         assert judged.outcome == "correct", gold
         assert grade(judge, gold, f"Thus \\boxed{{{gold}}}.") == "correct", gold
         if NUMBER.fullmatch(normalise(gold)):
-            assert grade(judge, gold, f"Thus \\boxed{{{gold} + 1/7}}.") == "incorrect", gold
+            assert grade(judge, gold, f"Thus \\boxed{{{normalise(gold)} + 1/7}}.") == "incorrect", (
+                gold
+            )
 
 
 def test_graded_outputs_are_graded_alike_but_for_the_one_with_a_thousands_separator(judge):
