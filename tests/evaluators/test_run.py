@@ -34,7 +34,7 @@ def test_a_killed_evaluation_ends_with_the_draws_of_an_undisturbed_one(stage):
     first = stage.benchmark("countdown").shard(0)
     process = start("evaluate", stage.folder)
     deadline = time.monotonic() + 60
-    while not first.exists() and time.monotonic() < deadline:
+    while not (first.exists() and first.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.005)
     process.kill()
     process.communicate()
