@@ -13,7 +13,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse mlflow-ui test test-slurm \
-  test-openrlhf test-slow check bench clean
+  test-openrlhf test-openrlhf-slurm test-slow check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -97,15 +97,18 @@ test: setup-dev ## Run the tests that need neither SLURM nor OpenRLHF
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
-	@$(PY) -m pytest tests/slurm -m "not slow" $(ARGS)
+	@$(PY) -m pytest tests/slurm -m "not slow and not openrlhf" $(ARGS)
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)
 
+test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on a private SLURM cluster, over two nodes
+	@$(PY) -m tests.slurm.install
+	@$(PY) -m pytest tests/slurm -m "openrlhf and not slow" $(ARGS)
+
 test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m slow $(ARGS)
-	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vllm import LLM
 
 IN_FLIGHT = 384
-"""Requests that the engine has at once; more wait here, where they cost nothing."""
+"""Most requests that the engine has at once; more wait here, where they cost nothing."""
 CPU_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -30,7 +30,8 @@ CPU_ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
 CPU_BATCHED_TOKENS = 65_536
-"""On processors, vLLM 0.29 fails on a seeded request whose prompt is cut over two steps."""
+"""Tokens of a step on processors, where vLLM 0.29 fails on a seeded request whose prompt is cut
+over two steps: no more requests are in flight than whose prompts fit into one."""
 
 
 def vllm(
@@ -69,7 +70,14 @@ def vllm(
         for each in wanted:
             if each.problem.problem_id not in ids:
                 ids[each.problem.problem_id] = encode(each.problem.prompt)
-        return run(engine, wanted, ids, temperature=evaluation.temperature, length=length)
+        return run(
+            engine,
+            wanted,
+            ids,
+            temperature=evaluation.temperature,
+            length=length,
+            in_flight=in_flight(device, prompt_tokens + length),
+        )
 
     return draw, facts(device, placement)
 
@@ -80,6 +88,11 @@ def limits(settings: dict[str, Any]) -> tuple[int, int]:
         return settings["prompt_tokens"], settings["response_tokens"]
     task = make_task(from_dict(TaskSpec, settings["task"]))
     return task.prompt_length, task.response_length + 1
+
+
+def in_flight(device: str, tokens: int) -> int:
+    """Requests at once, each of so many tokens at most."""
+    return min(IN_FLIGHT, CPU_BATCHED_TOKENS // tokens) if device == "cpu" else IN_FLIGHT
 
 
 def start(
@@ -142,6 +155,7 @@ def run(
     *,
     temperature: float,
     length: int,
+    in_flight: int,
 ) -> Iterator[list[Draw]]:
     """Every wanted draw, as the engine's steps finish them; prompts: token ids by problem_id.
 
@@ -154,7 +168,7 @@ def run(
     waiting, flying = iter(enumerate(wanted)), dict[str, Wanted]()
     try:
         while True:
-            for number, each in islice(waiting, IN_FLIGHT - len(flying)):
+            for number, each in islice(waiting, in_flight - len(flying)):
                 parameters = SamplingParams(
                     temperature=temperature, max_tokens=length, seed=each.seed
                 )

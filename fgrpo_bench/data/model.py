@@ -19,8 +19,8 @@ PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 def fetch_model(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
     """Run a fetch stage of a model; returns facts for its completion marker.
 
-    Raises ValueError where a folder lacks something (`check_model`), OSError where it has no
-    weights or the publisher cannot be reached.
+    Raises ValueError where a folder lacks something (`check_model`), OSError where the publisher
+    cannot be reached.
     """
     model = from_dict(PretrainedSpec, spec["model"])
     facts: dict[str, Any] = {"step": 0, "path": model.path}
@@ -58,11 +58,12 @@ def check_model(folder: Path, *, chat_template: bool) -> None:
     for what, names in {
         "config": ("config.json",),
         "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json"),
+        "weights": ("*.safetensors",),
     }.items():
-        if not any((folder / name).exists() for name in names):
+        if not any(file for name in names for file in folder.glob(name)):
             raise ValueError(
-                f"{folder} has no {what} ({' or '.join(names)}): a model needs one beside its "
-                "weights; add it, or name another folder"
+                f"{folder} has no {what} ({' or '.join(names)}): a model is a folder with config, "
+                "tokenizer and weights; add what is missing, or name another folder"
             )
     if chat_template and not has_chat_template(folder):
         raise ValueError(

@@ -48,7 +48,7 @@ class SlurmProfile:
     exclude: str | None
     """sbatch --exclude: nodes to avoid, e.g. node[3-5]."""
     nodes: Positive
-    """Nodes of a stage."""
+    """Nodes of a training run, which only OpenRLHF uses; every other stage takes one."""
     gpus_per_node: Positive | None
     """GPUs of a stage on each node; null asks for none."""
     cpus_per_task: Positive
@@ -68,7 +68,11 @@ class SlurmProfile:
     shared_run_root: bool
     """true: nodes see the run root although it is on a disk of this machine, which exports it."""
     max_parallel: Positive
-    """Stages of one kind at once: the throttle of the job arrays."""
+    """Jobs at once of one kind: training runs, and likewise evaluations beside them. It becomes the
+    throttle of the job arrays, which SLURM counts array by array: the arrays of a kind that are
+    sent together share it, evaluations run beside training, and what is submitted again later has
+    a throttle of its own. A limit over all jobs is the site's to set (GrpJobs of an account or
+    qos)."""
     max_array_size: Positive | None
     """Most elements of one array; null asks the site for its MaxArraySize."""
     max_attempts: Positive

@@ -15,7 +15,9 @@ from typing import Any
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
 KINDS = ("warmup", "train", "evaluate")
-"""What jobs do; files are fetched before, where there is a network."""
+"""What jobs do."""
+FETCH = "fetch"
+"""Kind of the stages that are no jobs: `run` fetches files first, where there is a network."""
 Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
 
@@ -28,8 +30,8 @@ class Sending:
     relation: str | None = None
     """aftercorr, afterok or afterany; None waits for nothing."""
     after: tuple[Place, ...] = ()
-    share: int = 1
-    """Batches of its kind that are sent together and share the throttle."""
+    at_once: int = 1
+    """Most elements that SLURM may run at once."""
 
     def dependency(self) -> str | None:
         """sbatch --dependency; every batch waited for must have a job id."""
@@ -46,23 +48,27 @@ def arrange(
     done: Collection[str],
     places: Mapping[str, Place],
     limit: int,
+    at_once: int,
     name: Callable[[str], str],
     now: float,
 ) -> list[Sending]:
     """Batches of at most `limit` stages, in an order in which what is waited for comes first.
 
-    stages: those to be sent. places: where unfinished stages that they may need stand in the queue.
-    name: a new batch name for a kind. now: Unix time. A report after all evaluations ends the list;
-    it cannot wait for a batch whose driver died before its job id was known.
+    stages: those to be sent. At most one need of each is not done, the model that it takes, as
+    files are fetched before. places: where unfinished stages that they may need stand in the queue.
+    at_once: elements of a kind that may run at once. name: a new batch name for a kind. now: Unix
+    time. A report after all evaluations ends the list; it cannot wait for a batch whose driver died
+    before its job id was known.
     """
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
     sendings: list[Sending] = []
     for kind in KINDS:
         groups = list(_groups([s for s in stages if s["kind"] == kind], done, places, limit))
-        for names, relation, after in groups:
+        throttles = throttle([len(names) for names, _, _ in groups], at_once)
+        for (names, relation, after), share in zip(groups, throttles, strict=True):
             batch = Batch(name=name(kind), kind=kind, stages=tuple(names), begun=now)
-            sending = Sending(batch=batch, relation=relation, after=after, share=len(groups))
+            sending = Sending(batch=batch, relation=relation, after=after, at_once=share)
             sendings.append(sending)
             for index, stage in enumerate(names):
                 places[stage] = Place(batch=batch, index=index)
@@ -73,6 +79,19 @@ def arrange(
         after = tuple(Place(batch=b, index=0) for b in last.values() if b.kind == KINDS[-1])
         sendings.append(Sending(batch=report, relation="afterany", after=after))
     return sendings
+
+
+def throttle(sizes: Sequence[int], at_once: int) -> list[int]:
+    """How many elements of each batch may run at once, together at_once; at least one of each, as
+    SLURM has no common throttle for several arrays.
+
+    What a small batch leaves goes to the larger ones.
+    """
+    shares, left = [0] * len(sizes), at_once
+    for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        shares[index] = max(1, min(sizes[index], left // (len(sizes) - rank)))
+        left -= shares[index]
+    return shares
 
 
 Group = tuple[list[str], str | None, tuple[Place, ...]]

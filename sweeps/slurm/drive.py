@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from fgrpo_bench.files import locked, read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
@@ -25,7 +26,7 @@ from sweeps.commands import (
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm import preflight, scheduler, submissions
-from sweeps.slurm.arrays import arrange
+from sweeps.slurm.arrays import FETCH, arrange
 from sweeps.slurm.judge import Decision, decide
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.snapshot import code_folder, freeze_code
@@ -84,18 +85,17 @@ def run(
 
 
 def _fetch(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
-    """Run the stages that fetch files here, where there is a network; RuntimeError where one
-    fails."""
+    """Run the stages that fetch files here, where there is a network; OSError where one fails."""
     profile = plan.declaration.profile
     for stage in plan.stages:
-        if stage.kind != "fetch":
+        if stage.kind != FETCH:
             continue
         folder = paths.folder / stage.name
         asked = command(stage.kind, folder, profile, stage.environment)
         environment = stage_environment(profile, os.environ)
         done = subprocess.run([sys.executable, *asked[1:]], cwd=REPOSITORY, env=environment)
         if done.returncode:
-            raise RuntimeError(
+            raise OSError(
                 f"{stage.name} was not fetched, so nothing was submitted; its reason stands above"
             )
 
@@ -201,7 +201,8 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
     found = observe(paths, records, call, warn=said)
-    decision = decide(found.seen, now=time.time(), max_attempts=profile.max_attempts)
+    seen = [replace(s, done=s.done or s.record["kind"] == FETCH) for s in found.seen]
+    decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
 
     def name(kind: str) -> str:
@@ -210,9 +211,10 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
 
     sendings = arrange(
         decision.submit,
-        done={s.record["name"] for s in found.seen if s.done or s.record["kind"] == "fetch"},
+        done={each.record["name"] for each in seen if each.done},
         places=found.history.latest,
         limit=profile.max_array_size or _limit(call),
+        at_once=profile.max_parallel,
         name=name,
         now=time.time(),
     )

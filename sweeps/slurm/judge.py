@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sweeps.slurm.arrays import Record
+from sweeps.slurm.arrays import FETCH, Record
 from sweeps.slurm.notes import UNREADY
 from sweeps.slurm.scheduler import FAILURES, NEVER, Job
 from sweeps.slurm.submissions import Place
@@ -24,6 +24,11 @@ FATAL = ("failed", "never started", "impossible")
 """Fates that another attempt would share: the stage's or the user's own fault."""
 FREE = ("cancelled before it began", "input incomplete")
 """Fates that count as no attempt."""
+REMEDIES = {
+    "out of memory": "raise profile.mem_gb and give `run` again; the same memory may not do",
+    "killed": "if that was for want of memory, raise profile.mem_gb and give `run` again",
+}
+"""What the user can do where another attempt alone may not help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +67,8 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     waits = job is not None and seen.queued and job.state == "PENDING"
     if seen.done:
         return Standing(state="done", cancel=job.job_id if job is not None and waits else None)
+    if seen.record["kind"] == FETCH:
+        return Standing(state="failed", fate="its files are not here: `run` fetches them")
     if place is None:
         return Standing(state="new")
     if place.job_id is None:
@@ -85,17 +92,21 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
 def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: str | None = None) -> Standing:
     if seen.attempts <= 0:  # allowed again since, or it never began
         return Standing(state="again", fate=fate, cancel=cancel)
+    advice = _advice(fate, seen.job)
     if fate in FATAL:
-        return Standing(state="failed", fate=_advised(fate, seen.job), cancel=cancel)
+        return Standing(state="failed", fate=f"{fate}{advice}", cancel=cancel)
     if seen.attempts - (fate in FREE) >= max_attempts:
-        return Standing(state="failed", fate=f"{fate}, after {seen.attempts} jobs", cancel=cancel)
-    return Standing(state="again", fate=fate, cancel=cancel)
+        said = f"{fate}, after {seen.attempts} jobs{advice}"
+        return Standing(state="failed", fate=said, cancel=cancel)
+    return Standing(state="again", fate=f"{fate}{advice}", cancel=cancel)
 
 
-def _advised(fate: str, job: Job | None) -> str:
+def _advice(fate: str, job: Job | None) -> str:
+    if fate in REMEDIES:
+        return f" ({REMEDIES[fate]})"
     if fate != "never started" or job is None or not job.node:
-        return fate
-    return f"{fate}: can {job.node} see the run root and the interpreter (profile.python)?"
+        return ""
+    return f": can {job.node} see the run root and the interpreter (profile.python)?"
 
 
 def _fate(job: Job, note: Mapping[str, Any] | None) -> str:

@@ -8,6 +8,10 @@ say so: a job that ends by itself in the time of grace before it is preempted is
 
 Each attempt claims the next number by making its log file, which only one process can, and notes
 its job and its end beside it; whoever reconciles later reads those, not the scheduler's word alone.
+
+Where a stage has several nodes, each has a task that runs the same payload. Only the first one
+notes, requeues and passes signals on; the others' children do what the stage's command says there,
+and end when the first one's does.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ class Payload(Checkpointable):
         stage = StagePaths(Path(self.folder))
         if is_marked(stage):
             return "already done"
+        if os.environ.get("SLURM_PROCID", "0") != "0":
+            return self._assist()
         if idle(stage, job_id()):
             raise RuntimeError(f"{self.folder} {GETS_NOWHERE}: see its logs")
         number, log = claim(stage)
@@ -80,13 +86,25 @@ class Payload(Checkpointable):
             sys.exit(EXIT_CONTINUE)
         raise RuntimeError(said)
 
-    def _run(self, output: Any) -> tuple[int, set[int]]:
-        """The child's exit code, and the signals that came meanwhile."""
+    def _assist(self) -> str:
+        """What a task does that is not the first; raises RuntimeError where its child failed."""
+        exit_code, _ = self._run(None, deaf=True)
+        if exit_code:
+            raise RuntimeError(f"{self.folder} {explain(exit_code)} on {socket.gethostname()}")
+        return "done"
+
+    def _run(self, output: Any, *, deaf: bool = False) -> tuple[int, set[int]]:
+        """The child's exit code, and the signals that came meanwhile.
+
+        output: None is this process's. deaf: the child is told of none.
+        """
         told: set[int] = set()
         child: subprocess.Popen[bytes] | None = None
 
         def tell(signum: int, _frame: object) -> None:
             told.add(signum)
+            if deaf:
+                return
             print(f"{signal.Signals(signum).name}: the stage is told to save", flush=True)
             if child is not None:
                 child.send_signal(signal.SIGTERM)
@@ -101,9 +119,9 @@ class Payload(Checkpointable):
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            preexec_fn=_deaf_to_warning,
+            preexec_fn=_deaf_to_all if deaf else _deaf_to_warning,
         )
-        if told:  # a signal between the handlers and the child
+        if told and not deaf:  # a signal between the handlers and the child
             child.send_signal(signal.SIGTERM)
         return child.wait(), told
 
@@ -111,6 +129,12 @@ class Payload(Checkpointable):
 def _deaf_to_warning() -> None:
     """SLURM sends USR2 to every process of a job, and it would end the stage on the spot."""
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+
+
+def _deaf_to_all() -> None:
+    """SLURM sends SIGTERM to every process as well; here the first task says when to end."""
+    _deaf_to_warning()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 @dataclass(frozen=True, kw_only=True)

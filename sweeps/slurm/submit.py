@@ -23,6 +23,9 @@ from sweeps.slurm.arrays import Record, Sending
 from sweeps.slurm.payload import Payload, Report
 from sweeps.slurm.submissions import REPORT
 
+LAST_TASK_SECONDS = 60
+"""How long the tasks of a job may outlive the first of them to end."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sender:
@@ -78,7 +81,7 @@ class Sender:
                 qos=profile.qos,
                 constraint=profile.constraint,
                 exclude=profile.exclude,
-                nodes=profile.nodes,
+                nodes=self._nodes(sending.batch.kind),
                 ntasks_per_node=1,
                 gpus_per_node=None if sending.batch.kind == REPORT else profile.gpus_per_node,
                 cpus_per_task=profile.cpus_per_task,
@@ -86,14 +89,29 @@ class Sender:
                 time=profile.time_minutes,
                 signal_delay_s=profile.signal_seconds,
                 dependency=sending.dependency(),
-                array_parallelism=max(1, profile.max_parallel // sending.share),
+                array_parallelism=sending.at_once,
                 setup=[*profile.setup, f"cd {code} || exit 1", f"export PYTHONPATH={code}"],
-                srun_args=["--nodes=1", "--ntasks=1", f"--cpus-per-task={profile.cpus_per_task}"],
+                srun_args=self._srun(sending),
                 stderr_to_stdout=True,
                 additional_parameters=extra,
             )
         )
         return executor
+
+    def _nodes(self, kind: str) -> int:
+        """Of a job; only training can use more than one."""
+        return self.profile.nodes if kind == "train" else 1
+
+    def _srun(self, sending: Sending) -> list[str]:
+        """One task, or where OpenRLHF trains one on each node."""
+        records = [self.records[name] for name in sending.batch.stages if name in self.records]
+        spread = any(record["environment"] == "openrlhf" for record in records)
+        tasks = self._nodes(sending.batch.kind) if spread else 1
+        arguments = [f"--nodes={tasks}", f"--ntasks={tasks}"]
+        arguments += [f"--cpus-per-task={self.profile.cpus_per_task}"]
+        if tasks > 1:  # where a task dies without a word, the others end after so many seconds
+            arguments += ["--ntasks-per-node=1", f"--wait={LAST_TASK_SECONDS}"]
+        return arguments
 
     def text(self, sending: Sending) -> str:
         """The sbatch file of a batch, to the letter."""

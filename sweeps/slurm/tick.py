@@ -210,6 +210,7 @@ def _submit(
         done={seen.record["name"] for seen in found.seen if seen.done},
         places=history.latest,
         limit=profile.max_array_size or scheduler.max_array_size(call),
+        at_once=profile.max_parallel,
         name=partial(batch_name, paths.sweep),
         now=clock(),
     )

@@ -18,6 +18,7 @@ MEASUREMENTS = {
     "sampling": "draws a second, against transformers.generate",
     "training": "training steps a second, against TRL's GRPOTrainer",
     "memory": "peak memory of a training and of an evaluation worker",
+    "hooks": "time inside our hooks as a share of a training step of OpenRLHF on the processor",
     "slurm": "plan, submit, tick and status on a private SLURM, against hydra-submitit-launcher",
 }
 EXAMPLES = """examples:

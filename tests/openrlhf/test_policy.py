@@ -12,7 +12,9 @@ from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.training.embedded.sampling import sample
 from fgrpo_bench.training.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.training.objectives import aggregate, token_losses
+from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
 from fgrpo_bench.training.openrlhf.policy import CispoLoss, update_metrics
+from tests.support.experiences import advantages, maker_arguments, micro_batches
 from tests.support.openrlhf import algorithm, train_problems
 
 pytestmark = pytest.mark.openrlhf
@@ -75,41 +77,81 @@ def test_metrics_of_a_micro_batch_are_means_over_its_action_tokens():
     )
 
 
-@pytest.mark.parametrize(
-    ("objective", "bounds"), [("clip", (0.2, 0.2)), ("clip", (0.2, 0.28)), ("cispo", (1.0, 5.0))]
-)
-def test_both_engines_have_the_same_first_gradient_within_bf16(model, objective, bounds):
+N_CORRECT = [1, 4, 7, 0]
+"""Of eight rollouts of each of four prompts: three focal weights, and a group without signal."""
+
+
+@pytest.fixture(scope="module")
+def rollouts(model):
+    """(prompts [4, ·], what the embedded engine sampled for them, its mask) of one policy."""
     policy, tokenizer = load_checkpoint(model, "cpu", None)
     prompts = torch.from_numpy(tokenizer.encode([p.prompt for p in train_problems(4)]))
     drawn = sample(policy, prompts, np.arange(32).reshape(4, 8), length=4, temperature=1.0)
-    rewards = (torch.arange(32) % 3 == 0).float().view(4, 8)
-    advantages = group_advantages(rewards, 0.5).view(-1, 1)
-    mask = action_mask(drawn.tokens, eos=EOS, pad=PAD)
-    chosen = algorithm(objective, bounds)
+    return prompts, drawn, action_mask(drawn.tokens, eos=EOS, pad=PAD)
+
+
+def rewards():
+    return torch.stack([(torch.arange(8) < n).float() for n in N_CORRECT])
+
+
+def embedded_gradient(model, rollouts, gamma, chosen):
+    """Of the first update, by parameter; float32."""
+    prompts, drawn, mask = rollouts
+    policy, _ = load_checkpoint(model, "cpu", None)
     logits = policy.completion_logits(prompts, drawn.tokens, 8)
     log_probs = logits.log_softmax(-1).gather(2, drawn.tokens[..., None]).squeeze(-1)
-    losses, _ = token_losses(log_probs, drawn.log_probs, advantages, chosen)
+    advantage = group_advantages(rewards(), gamma).view(-1, 1)
+    losses, _ = token_losses(log_probs, drawn.log_probs, advantage, chosen)
     aggregate(
         losses, mask, algorithm=chosen, batch_tokens=int(mask.sum()), batch_sequences=32
     ).backward()
+    return {name: p.grad for name, p in policy.named_parameters()}
+
+
+def openrlhf_gradient(model, rollouts, gamma, chosen):
+    """The same by OpenRLHF's actor in bf16, experience maker and loss, the batch permuted."""
+    prompts, drawn, mask = rollouts
+    args = maker_arguments(gamma, group_size=8)
+    order = torch.randperm(32, generator=torch.Generator().manual_seed(1)).tolist()
+    padded = torch.cat([torch.zeros(32, prompts.shape[1] - 1), mask], 1)  # as OpenRLHF lays it out
+    batch = micro_batches(rewards().flatten().tolist(), order, mask=mask.float(), size=5)
+    advantage = advantages(FocalExperienceMaker, args, batch).view(-1, 1)
 
     actor = Actor(str(model), attn_implementation="sdpa", param_dtype="bf16", temperature=1.0)
     sequences = torch.cat([prompts.repeat_interleave(8, 0), drawn.tokens], 1)
     attention = torch.cat([torch.ones(32, prompts.shape[1]), mask], 1).long()
-    actions = attention[:, 1:].clone()
-    actions[:, : prompts.shape[1] - 1] = 0
+    actions = padded.long()
     got = actor(sequences, actions, attention_mask=attention)
-    loss_class = CispoLoss if objective == "cispo" else PolicyLoss
+    bounds = (chosen.clip_low, chosen.clip_high)
+    loss_class = CispoLoss if chosen.objective == "cispo" else PolicyLoss
     loss, *_ = loss_class(*bounds)(
-        got, got.detach(), advantages.expand_as(got), actions, batch_num_tokens=mask.sum()
+        got, got.detach(), advantage.expand_as(got), actions, batch_num_tokens=mask.sum()
     )
     loss.backward()
+    return {name.removeprefix("model."): p.grad.float() for name, p in actor.named_parameters()}
 
-    theirs = {name.removeprefix("model."): p.grad for name, p in actor.named_parameters()}
-    ours = dict(policy.named_parameters())
-    assert set(ours) <= set(theirs)
-    ours_flat = torch.cat([p.grad.flatten() for p in ours.values()])
-    theirs_flat = torch.cat([theirs[name].float().flatten() for name in ours])
-    gap = (ours_flat - theirs_flat).norm() / ours_flat.norm()
-    assert ours_flat.norm() > 1e-3
-    assert gap < 0.03  # bf16 keeps 8 bits: each product is off by up to 0.4%
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("objective", "bounds"), [("clip", (0.2, 0.2)), ("clip", (0.2, 0.28)), ("cispo", (1.0, 5.0))]
+)
+def test_both_engines_have_the_same_first_gradient_within_bf16(
+    model, rollouts, objective, bounds, gamma
+):
+    chosen = algorithm(objective, bounds)
+    ours = embedded_gradient(model, rollouts, gamma, chosen)
+    theirs = openrlhf_gradient(model, rollouts, gamma, chosen)
+    assert ours.keys() <= theirs.keys()
+    flat, other = (torch.cat([grads[name].flatten() for name in ours]) for grads in (ours, theirs))
+    assert flat.norm() > 1e-3
+    assert (flat - other).norm() < 0.03 * flat.norm()  # bf16: each product is off by up to 0.4%
+
+
+def test_focal_weights_change_the_first_gradient_by_more_than_bf16_does(model, rollouts):
+    """Else the test above would hold for any gamma."""
+    chosen = algorithm("clip", (0.2, 0.2))
+    plain, *focal = (
+        torch.cat([g.flatten() for g in embedded_gradient(model, rollouts, gamma, chosen).values()])
+        for gamma in (0.0, 0.5, 1.0, 2.0)
+    )
+    assert all((other - plain).norm() > 0.2 * plain.norm() for other in focal)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench import config
 from sweeps.plan import make_plan, plan_record
-from sweeps.slurm.arrays import Sending, arrange
+from sweeps.slurm.arrays import Sending, arrange, throttle
 from sweeps.slurm.submissions import Place
 
 
@@ -36,7 +36,9 @@ def arranged(
         count[kind] += 1
         return f"{kind}-{count[kind]}"
 
-    sendings = arrange(stages, done=done, places=places or {}, limit=limit, name=name, now=0.0)
+    sendings = arrange(
+        stages, done=done, places=places or {}, limit=limit, at_once=8, name=name, now=0.0
+    )
     for job, sending in enumerate(sendings, start=1):
         sending.batch.job_id = str(job)
     return sendings
@@ -119,3 +121,20 @@ def test_the_report_does_not_wait_for_a_batch_whose_job_nobody_knows() -> None:
     batch.name, batch.job_id = "of-a-dead-driver", None
     sendings = arranged(left, done=trained, places={lost["name"]: Place(batch=batch, index=0)})
     assert shown(sendings)[-1] == ("report", 1, "afterany:1")
+
+
+@given(st.lists(st.integers(1, 30), max_size=8), st.integers(1, 40))
+def test_batches_that_are_sent_together_share_what_may_run_at_once(
+    sizes: list[int], at_once: int
+) -> None:
+    shares = throttle(sizes, at_once)
+    assert all(1 <= share <= size for share, size in zip(shares, sizes, strict=True))
+    assert sum(shares) <= max(at_once, len(sizes))
+    if len(sizes) <= at_once:
+        assert sum(shares) == min(at_once, sum(sizes))
+
+
+def test_a_small_batch_leaves_its_share_to_a_large_one() -> None:
+    assert throttle([20, 1], 4) == [3, 1]
+    assert throttle([20, 20], 5) == [2, 3]
+    assert throttle([20, 20, 20], 2) == [1, 1, 1], "SLURM has no common throttle"

@@ -47,6 +47,10 @@ def seen(
 
 FAILED = {"outcome": "failed", "exit_code": 1}
 STOPPED = {"outcome": "stopped", "exit_code": 75}
+OUT_OF_MEMORY = (
+    "out of memory (raise profile.mem_gb and give `run` again; the same memory may not do)"
+)
+KILLED = "killed (if that was for want of memory, raise profile.mem_gb and give `run` again)"
 CASES = [
     ("the marker stands", seen(done=True), "done", "", None),
     ("marked, but its job waits", seen("PENDING", done=True), "done", "", "12"),
@@ -70,7 +74,7 @@ CASES = [
     ("its node just failed", seen("NODE_FAIL", ended=NOW - 5), "active", None, None),
     ("its node failed", seen("NODE_FAIL"), "again", "node failure", None),
     ("timed out", seen("TIMEOUT"), "again", "timed out", None),
-    ("out of memory", seen("OUT_OF_MEMORY", note=FAILED), "again", "out of memory", None),
+    ("out of memory", seen("OUT_OF_MEMORY", note=FAILED), "again", OUT_OF_MEMORY, None),
     ("out of memory thrice", seen("OUT_OF_MEMORY", attempts=3), "failed", None, None),
     ("cancelled at work", seen("CANCELLED", note=STOPPED), "again", "cancelled", None),
     ("cancelled in the queue", seen("CANCELLED", attempts=3), "again", None, None),
@@ -79,8 +83,8 @@ CASES = [
     ("its own fault", seen("FAILED", note=FAILED), "failed", "failed", None),
     ("allowed since", seen("FAILED", note=FAILED, attempts=0), "again", "failed", None),
     ("it never began", seen("FAILED"), "failed", "never started", None),
-    ("killed without a word", seen("FAILED", note={"attempt": 1}), "again", "killed", None),
-    ("killed", seen("FAILED", note=FAILED | {"exit_code": -9}), "again", "killed", None),
+    ("killed without a word", seen("FAILED", note={"attempt": 1}), "again", KILLED, None),
+    ("killed", seen("FAILED", note=FAILED | {"exit_code": -9}), "again", KILLED, None),
     ("marker on its way", seen("COMPLETED", ended=NOW - 5, note=FAILED), "active", None, None),
     ("no marker", seen("COMPLETED", note={"outcome": "done"}), "failed", "failed", None),
 ]
@@ -103,6 +107,22 @@ def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
     standing = judge(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
     assert standing.state == "failed"
     assert standing.fate.startswith("never started: can n7 see the run root and the interpreter")
+
+
+def test_a_stage_that_was_out_of_memory_to_the_end_says_what_to_raise() -> None:
+    standing = judge(seen("OUT_OF_MEMORY", attempts=3), now=NOW, max_attempts=3)
+    assert standing.fate.startswith("out of memory, after 3 jobs (raise profile.mem_gb and give")
+
+
+def test_what_is_to_be_fetched_is_no_job_and_nothing_is_sent_that_needs_it() -> None:
+    data = seen(name="data", sent=False, attempts=0)
+    data = replace(data, record={**data.record, "kind": "fetch"})
+    train = seen(name="train", needs=("data",), sent=False, attempts=0)
+    decision = decide([data, train], now=NOW, max_attempts=3)
+    assert decision.submit == ()
+    assert decision.standings["data"] == Standing(
+        state="failed", fate="its files are not here: `run` fetches them"
+    )
 
 
 def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up() -> None:

@@ -231,6 +231,20 @@ def test_a_stage_whose_input_is_incomplete_is_not_started(
     assert not (stage.folder / "steps.jsonl").exists()
 
 
+def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    code = "import os; os.kill(os.getppid(), 12); os.kill(os.getpid(), 15); print('ran')"
+    job = start(stage, [sys.executable, "-c", code], slurm | {"SLURM_PROCID": "1"})
+    out, errors = job.communicate(timeout=30)
+    assert (job.returncode, out) == (0, "ran\ndone\n"), errors
+    assert attempts(stage) == []
+    job = start(stage, [sys.executable, "-c", "exit(1)"], slurm | {"SLURM_PROCID": "1"})
+    assert "ended with exit code 1 on " in job.communicate(timeout=30)[1]
+    assert job.returncode == 1
+    assert requeued(stage) == []
+
+
 def test_two_attempts_never_get_one_number(stage: StagePaths) -> None:
     claimed = [claim(stage) for _ in range(3)]
     assert [number for number, _ in claimed] == [1, 2, 3]

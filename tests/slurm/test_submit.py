@@ -52,6 +52,27 @@ def test_a_dry_run_prints_the_files_and_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_slurm")
+def test_openrlhf_trains_with_a_task_on_each_node_and_all_else_takes_one(tmp_path: Path) -> None:
+    chosen = ["profile=slurm-multinode", f"run_root='{tmp_path}'"]
+    plan = make_plan(config.load("rehearsal", chosen))
+    for text in drive.dry_run(plan, run_paths(plan.declaration)):
+        nodes = 2 if "--job-name=rehearsal-train-" in text else 1
+        assert f"#SBATCH --nodes={nodes}\n" in text
+        assert "#SBATCH --ntasks-per-node=1\n" in text
+        assert f" --nodes={nodes} --ntasks={nodes} --cpus-per-task=64 " in text
+        assert ("--ntasks-per-node=1 --wait=60 " in text) == (nodes == 2)
+
+
+@pytest.mark.usefixtures("no_slurm")
+def test_a_dry_run_shows_what_is_sent_once_the_files_are_fetched(tmp_path: Path) -> None:
+    chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b", f"run_root='{tmp_path}'"]
+    plan = make_plan(config.load("groupsize", chosen))
+    texts = drive.dry_run(plan, run_paths(plan.declaration))
+    kinds = ["train", "evaluate", "evaluate", "report"]
+    assert [f"-{kind}-" in text for kind, text in zip(kinds, texts, strict=True)] == [True] * 4
+
+
+@pytest.mark.usefixtures("no_slurm")
 def test_without_slurm_a_run_is_refused_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,7 +133,7 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         (["smoke", "profile.device=tpu"], "profile.device = 'tpu': input should be 'cpu' or"),
         (["smoke", "+profile.qos=a"], "profile.qos: unknown key; remove it (valid here: device, "),
         (["smoke", "profile.dispatcher=pbs"], "profile.dispatcher = 'pbs': must be one of 'local'"),
-        (["smoke", "profile=slurm", "profile.nodes=0"], "=<value>. It is: Nodes of a stage."),
+        (["smoke", "profile=slurm", "profile.nodes=0"], "=<value>. It is: Nodes of a training run"),
         (["smoke", "profile=slurm", "profile.setup=[1]"], "profile.setup.0 = 1: input should be a"),
         (["smoke", "profile=slurm", "profile.time_minutes=1"], "lower it, or raise time_minutes"),
         (["smoke", "profile=slurm", "profile.device=cuda"], "set profile.gpus_per_node=1, or"),

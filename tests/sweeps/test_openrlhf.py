@@ -1,4 +1,4 @@
-"""Plans of OpenRLHF on a cluster, what would be sent, and what is refused before."""
+"""Plans of OpenRLHF on a cluster and what would be sent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench import config
+from sweeps.cli import main
 from sweeps.freeze import run_paths
-from sweeps.plan import make_plan, plan_record
+from sweeps.plan import Plan, Stage, make_plan, plan_record
 from sweeps.slurm import drive
 from sweeps.slurm.snapshot import code_folder
 from tests.support.points import declared
@@ -20,7 +22,7 @@ Golden = Callable[[str, str], None]
 
 def test_the_plan_is_the_golden_one(golden: Golden) -> None:
     record = plan_record(make_plan(declared()))
-    golden("openrlhf/plan-groupsize.json", json.dumps(record, indent=1) + "\n")
+    golden("plan-groupsize-openrlhf.json", json.dumps(record, indent=1) + "\n")
 
 
 def test_the_dry_run_is_the_golden_one_and_writes_nothing(
@@ -35,5 +37,72 @@ def test_the_dry_run_is_the_golden_one_and_writes_nothing(
     paths = run_paths(plan.declaration)
     said = "\n".join(drive.dry_run(plan, paths))
     said = said.replace(str(code_folder(paths.code)), "CODE").replace(str(root), "ROOT")
-    golden("openrlhf/sbatch-groupsize.txt", said.replace(sys.executable, "PYTHON"))
+    golden("sbatch-openrlhf.txt", said.replace(sys.executable, "PYTHON"))
     assert not root.exists()
+
+
+def stages(plan: Plan) -> dict[str, Stage]:
+    return {stage.name: stage for stage in plan.stages}
+
+
+def test_dataset_and_model_are_fetched_once_and_trained_on_by_every_point() -> None:
+    plan = stages(make_plan(declared()))
+    data, base = plan["_data/deepscaler"], plan["_base/qwen2.5-7b"]
+    assert (data.kind, data.environment, data.needs) == ("fetch", "base", ())
+    assert (base.kind, base.spec["chat_template"]) == ("fetch", True)
+    trained = [stage for stage in plan.values() if stage.kind == "train"]
+    assert len(trained) == 21
+    for stage in trained:
+        assert (stage.needs, stage.environment) == ((base.name, data.name), "openrlhf")
+        assert (stage.spec["base"], stage.spec["data"]) == (f"../{base.name}", f"../{data.name}")
+    judged = [stage for stage in plan.values() if stage.kind == "evaluate"]
+    assert all("_data/math500" in stage.needs for stage in judged)
+    assert sum(stage.needs[0] == base.name for stage in judged) == 1, "one base for all seeds"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_identity"),
+    [
+        ("experiment.train.dataset.max_tokens=512", True),
+        ("experiment.train.dataset.revision=main", True),
+        ("experiment.train.dataset.deduplicate=false", True),
+        ("experiment.train.dataset.expected_rows=1", False),
+        ("profile.openrlhf.python=/elsewhere/bin/python", False),
+    ],
+)
+def test_what_changes_a_datasets_rows_is_its_identity(change: str, is_identity: bool) -> None:
+    before, after = (
+        stages(make_plan(declared(*more)))["_data/deepscaler"] for more in ([], [change])
+    )
+    assert (before.fingerprint != after.fingerprint) == is_identity
+
+
+def test_how_a_run_is_laid_out_is_no_identity() -> None:
+    marks = [
+        {stage.name: stage.fingerprint for stage in make_plan(declaration).stages}
+        for declaration in (
+            declared(),
+            declared("profile.openrlhf.zero_stage=2", "profile.openrlhf.vllm_gpu_memory=0.5"),
+            config.load("groupsize", ["experiment=qwen2.5-7b", "profile=slurm-multinode"]),
+        )
+    ]
+    assert marks[0] == marks[1] == marks[2]
+
+
+def test_two_datasets_of_one_name_are_refused() -> None:
+    name = "experiment.evaluation.benchmarks.math500.dataset.name=deepscaler"
+    with pytest.raises(ValueError, match="two datasets are named 'deepscaler' and differ"):
+        make_plan(declared(name))
+
+
+def test_a_benchmark_without_problems_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"benchmarks\.math500\.dataset"):
+        make_plan(declared("experiment.evaluation.benchmarks.math500.dataset=null"))
+
+
+def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.openrlhf.gpu_memory_gb=18.0"]
+    assert main(["plan", "groupsize", *tight, "profile.openrlhf.vllm_gpu_memory=0.8"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("warning: qwen2.5-7b with 7.62 billion parameters needs 14.2 GiB") == 1
+    assert make_plan(declared()).warnings == ()

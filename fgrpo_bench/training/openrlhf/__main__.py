@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 from fgrpo_bench.specs import Placement, from_dict
-from fgrpo_bench.stage import StageRun, add_stage_arguments, named_stage, run_stage
+from fgrpo_bench.stage import EXIT_FAILED, StageRun, add_stage_arguments, named_stage, run_stage
+from fgrpo_bench.training.openrlhf.step import Meeting, Step, node_names, step_of
 
 EXAMPLES = """examples:
   python -m sweeps run rehearsal        writes the folder and starts this command with its placement
@@ -31,19 +32,34 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--placement", required=True, help="profile.openrlhf as JSON")
     options = parser.parse_args(argv)
     paths = named_stage(parser, options)
-    return run_stage(paths, lambda spec, run: _work(spec, run, options))
+    if options.device == "cpu":
+        os.environ["FGRPO_OPENRLHF_DEVICE"] = "cpu"
+    step = step_of(os.environ, node_names)
+    if step is None:
+        return run_stage(paths, lambda spec, run: _work(spec, run, options, None))
+    from fgrpo_bench.training.openrlhf import cluster, driver
+
+    driver.prepare_environment()  # Ray's processes have that of the one that starts them
+    meeting = Meeting.of(paths.folder, step)
+    if step.rank:
+        return cluster.join(step, meeting)
+    exit_code = EXIT_FAILED
+    try:
+        exit_code = run_stage(paths, lambda spec, run: _work(spec, run, options, step))
+    finally:
+        meeting.tell("over", exit_code=exit_code)
+    return exit_code
 
 
-def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> dict[str, Any]:
+def _work(
+    spec: dict[str, Any], run: StageRun, options: argparse.Namespace, step: Step | None
+) -> dict[str, Any]:
     import json
 
     from fgrpo_bench.training.openrlhf.stage import train
 
-    if options.device == "cpu":
-        os.environ["FGRPO_OPENRLHF_DEVICE"] = "cpu"
     placement = from_dict(Placement, json.loads(options.placement))
-    nodes = int(os.environ.get("SLURM_NNODES", "1"))
-    return train(spec, run, placement, device=options.device, nodes=nodes)
+    return train(spec, run, placement, device=options.device, step=step)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +25,9 @@ SWITCH = "FGRPO_OPENRLHF_DEVICE"
 STARTUP = Path(__file__).parent / "startup"
 FAKE_GPUS = 8
 """GPUs that Ray is told of; OpenRLHF asks for one a model."""
+STALE_SECONDS = 900.0
+"""Age of a compiler's lock after which whoever took it is dead: DeepSpeed's operators take minutes
+on a busy machine."""
 
 ENVIRONMENT = {
     "DS_ACCELERATOR": "cpu",
@@ -65,6 +70,7 @@ def set_up() -> None:
     after_import("openrlhf.utils.distributed_util", _patch_weight_group)
     after_import("openrlhf.trainer.ray.vllm_worker_wrap", _patch_weight_update)
     after_import("vllm.v1.worker.gpu_model_runner", _patch_generators)
+    after_import("torch.utils.file_baton", _patch_baton)
 
 
 class CpuDevice(str):
@@ -159,6 +165,24 @@ def _patch_generators(module: Any) -> None:
             return Rewindable if name == "Generator" else getattr(torch, name)
 
     module.torch = Torch("torch")
+
+
+def _patch_baton(module: Any) -> None:
+    """torch locks an extension by a file while it compiles it, and waits without a word, for ever
+    where a killed run has left the lock."""
+
+    def wait(self: Any) -> None:
+        lock, said = Path(self.lock_file_path), False
+        with suppress(FileNotFoundError):
+            while time.time() - lock.stat().st_mtime < STALE_SECONDS:
+                if not said:
+                    print(f"waiting for a compilation; if none runs, delete {lock}", flush=True)
+                said = True
+                time.sleep(self.wait_seconds)
+            lock.unlink()
+            print(f"removed {lock}, which a killed run had left", flush=True)
+
+    module.FileBaton.wait = wait
 
 
 def _put_flash_attn() -> None:

@@ -21,9 +21,9 @@ import fgrpo_bench
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
 from fgrpo_bench.training.openrlhf import cpu, guards
 from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
+from fgrpo_bench.training.openrlhf.processes import STOP_SIGNALS, deaf, stay_deaf
 
 CLI = "openrlhf.cli.train_ppo_ray"
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 PASSED_ON = ("FGRPO_", "DS_", "VLLM_", "OMP_", "HF_", "NCCL_", "TORCH_", "PYTHONPATH")
 """Beginnings of the environment variables that Ray's processes get on every node."""
 
@@ -61,7 +61,8 @@ def train(options: DriverOptions, rest: list[str]) -> None:
         )
     import ray
 
-    ray.init(**ray_arguments())
+    with deaf():
+        ray.init(**ray_arguments())
     handle_signals(options)  # again: ray.init has put a handler of its own in place
     guards.check_attributes()
     install(options)
@@ -118,7 +119,9 @@ def ray_arguments() -> dict[str, Any]:
         if name.startswith((*PASSED_ON, "TOKENIZERS_"))
     }
     variables["RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"] = "1"  # as OpenRLHF itself starts Ray
-    arguments: dict[str, Any] = {"runtime_env": {"env_vars": variables}}
+    hook = f"{stay_deaf.__module__}.{stay_deaf.__name__}"
+    environment = {"env_vars": variables, "worker_process_setup_hook": hook}
+    arguments: dict[str, Any] = {"runtime_env": environment}
     if not os.environ.get("RAY_ADDRESS"):
         arguments["include_dashboard"] = False
         if cpu.is_on():

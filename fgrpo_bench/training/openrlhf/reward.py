@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from copy import deepcopy
+from copy import copy
 from typing import Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
@@ -43,7 +43,7 @@ class AgentExecutor(SingleTurnAgentExecutor):  # type: ignore[misc]
         """OpenRLHF's record of a rollout, with reward, scores and extra_logs filled in."""
         dispatched = read_dispatched(label, prompt)
         draw = self._next_draw(dispatched)
-        params = deepcopy(sampling_params)
+        params = copy(sampling_params)  # its numbers alone are changed
         params.seed = draw_seed(dispatched, draw)
         unscaled = params.temperature == 1.0 and params.top_p == 1.0
         if params.logprobs is None and draw == 0 and unscaled:

@@ -6,14 +6,13 @@ can tell a stop from a failure by the exit code alone.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +24,28 @@ from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import Placement, SweepPoint, from_dict
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
 from fgrpo_bench.tables import METRICS, write_table
+from fgrpo_bench.training.openrlhf import cluster
 from fgrpo_bench.training.openrlhf.arguments import RunFiles, arguments, openrlhf_train
+from fgrpo_bench.training.openrlhf.processes import die_with_parent
 from fgrpo_bench.training.openrlhf.prompts import (
     heldout_problems,
     token_counter,
     training_problems,
     write_prompts,
 )
+from fgrpo_bench.training.openrlhf.step import Meeting, Step, fake_gpus
 
 DRIVER = "fgrpo_bench.training.openrlhf.driver"
 POLL_SECONDS = 0.5
-PR_SET_PDEATHSIG = 1
 
 
 def train(
-    spec: dict[str, Any], run: StageRun, placement: Placement, *, device: str, nodes: int
+    spec: dict[str, Any], run: StageRun, placement: Placement, *, device: str, step: Step | None
 ) -> dict[str, Any]:
-    """Run a training stage; returns facts for its completion marker."""
+    """Run a training stage; returns facts for its completion marker.
+
+    step: the nodes that it has, whose first task this is; None has this machine.
+    """
     point = from_dict(SweepPoint, spec["point"])
     source = StagePaths((run.paths.folder / spec["base"]).resolve())
     base = source.checkpoint(0).resolve()
@@ -56,8 +60,10 @@ def train(
     metrics = run.paths.folder / "openrlhf" / "metrics.jsonl"
     own = own_arguments(point, placement, run.paths, metrics)
     command = [sys.executable, "-m", DRIVER, *own]
+    nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
-    exit_code = follow(command, run, metrics, steps=point.train.steps)
+    with _machines(point, placement, run, step, device=device) as check:
+        exit_code = follow(command, run, metrics, steps=point.train.steps, check=check)
     if exit_code == EXIT_CONTINUE:
         raise Stopped("the running step is saved")
     if exit_code != EXIT_DONE:
@@ -100,19 +106,48 @@ def own_arguments(
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
 
 
-def follow(command: Sequence[str], run: StageRun, metrics: Path, *, steps: int) -> int:
+def _machines(
+    point: SweepPoint, placement: Placement, run: StageRun, step: Step | None, *, device: str
+) -> AbstractContextManager[Callable[[], None] | None]:
+    """Ray over the nodes of a step, with its check; on one machine the driver starts Ray itself."""
+    if step is None:
+        return nullcontext()
+    gpus = None
+    if device == "cpu":
+        gpus = fake_gpus(placement, nodes=len(step.nodes), reference=point.algorithm.kl_coef > 0)
+    return cluster.ray_over(
+        step,
+        Meeting.of(run.paths.folder, step),
+        seconds=placement.start_seconds,
+        gpus=gpus,
+        stopping=lambda: run.stopping,
+    )
+
+
+def follow(
+    command: Sequence[str],
+    run: StageRun,
+    metrics: Path,
+    *,
+    steps: int,
+    check: Callable[[], None] | None = None,
+) -> int:
     """The driver's exit code; tells it to save when this stage is told to, and says how far it is.
 
     The driver dies with this process, and Ray's processes with the driver, so that no rerun finds
-    an older one at work.
+    an older one at work. check: raises where the nodes are no longer all there.
     """
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
     told, size = False, -1
     try:
         while True:
             exit_code = process.poll()
             if exit_code is not None:
+                if check is not None and exit_code not in (EXIT_DONE, EXIT_CONTINUE):
+                    cluster.blame(check)
                 return exit_code
+            if check is not None:
+                check()
             if run.stopping and not told:
                 process.send_signal(signal.SIGTERM)
                 told = True
@@ -132,12 +167,6 @@ def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
         if rows:
             run.progress(step=rows[-1]["step"], of=steps, reward=rows[-1]["success_rate"])
     return now
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:  # the parent died before this took effect
-        os._exit(1)
 
 
 def conclude(paths: StagePaths, metrics: Path) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""Starting children that neither outlive this process nor die of the signals that let it save."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+"""Any of these lets a run save after its running step and end with 75."""
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """What is started meanwhile, and all that it starts, gets none of STOP_SIGNALS.
+
+    SLURM sends SIGTERM to every process of a job, and Ray's would take the running step down. They
+    put handlers of their own in place, so the signals are blocked, which children inherit. What
+    comes for this process meanwhile, it gets afterwards.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def stay_deaf() -> None:
+    """Called in each of Ray's workers: keep what `deaf` blocked blocked.
+
+    multiprocessing's resource tracker, which vLLM starts, blocks two signals while it starts and
+    then unblocks them, whether they were blocked before or not.
+    """
+    resource_tracker._IGNORED_SIGNALS = ()  # type: ignore[attr-defined]
+
+
+def die_with_parent() -> None:
+    """Called in a new child: it is killed when the process that started it ends, however it ends.
+
+    Programs that it starts later are not, unless they ask for the same.
+    """
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:  # the parent died before this took effect
+        os._exit(1)

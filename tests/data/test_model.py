@@ -1,0 +1,96 @@
+"""The fetch stage of a published model: a folder of yours, and what a folder may lack."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.data.__main__ import main
+from fgrpo_bench.files import read_json, sha256_file, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.specs import PretrainedSpec
+from sweeps.stages import fetch_stage
+
+FILES = {
+    "config.json": "{}",
+    "tokenizer.json": "{}",
+    "tokenizer_config.json": json.dumps({"chat_template": "{{ messages }}"}),
+    "model.safetensors": "weights",
+}
+
+
+def model(folder: Path, **changes: str | None) -> Path:
+    """A model's folder; None leaves a file out."""
+    folder.mkdir(parents=True)
+    for name, text in (FILES | changes).items():
+        if text is not None:
+            (folder / name).write_text(text)
+    return folder
+
+
+def stage(folder: Path, path: Path | str, *, chat_template: bool = True) -> StagePaths:
+    spec = PretrainedSpec(name="mine", path=str(path), revision=None, parameters=1)
+    paths = StagePaths(folder)
+    planned = fetch_stage("_base/mine", model=spec, chat_template=chat_template)
+    write_json(paths.spec, planned.spec)
+    return paths
+
+
+def test_a_folder_of_yours_becomes_checkpoint_0_without_a_copy(tmp_path: Path) -> None:
+    folder = model(tmp_path / "models" / "mine")
+    paths = stage(tmp_path / "run" / "_base" / "mine", folder)
+    assert main([str(paths.folder)]) == 0
+    assert paths.checkpoint(0).resolve() == folder
+    marker = read_json(paths.done)
+    assert marker["weights_sha256"] == sha256_file(folder / "model.safetensors")
+    assert (marker["step"], marker["path"]) == (0, str(folder))
+    assert main([str(paths.folder)]) == 0  # done before
+
+
+def test_a_link_that_is_there_already_is_replaced(tmp_path: Path) -> None:
+    first, second = (model(tmp_path / name) for name in ("first", "second"))
+    for folder in (first, second):
+        paths = stage(tmp_path / "run", folder)
+        paths.done.unlink(missing_ok=True)
+        assert main([str(paths.folder)]) == 0
+        assert paths.checkpoint(0).resolve() == folder
+
+
+@pytest.mark.parametrize(
+    ("missing", "rule"),
+    [
+        ("config.json", r"has no config \(config\.json\): a model is a folder with config, tok"),
+        ("tokenizer.json", r"has no tokenizer \(tokenizer\.json or tokenizer\.model or vocab"),
+        ("model.safetensors", r"has no weights \(\*\.safetensors\)"),
+        ("tokenizer_config.json", r"no chat template .*prompt\.chat_template=false"),
+    ],
+)
+def test_what_a_folder_lacks_is_named_with_the_remedy(
+    missing: str, rule: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    paths = stage(tmp_path / "run", model(tmp_path / "mine", **{missing: None}))
+    assert main([str(paths.folder)]) not in (0, 75)
+    said = capfd.readouterr()
+    assert re.search(rule, said.out + said.err), said
+    assert not paths.done.exists()
+
+
+def test_a_chat_template_is_asked_for_only_where_it_is_applied(tmp_path: Path) -> None:
+    bare = model(tmp_path / "bare", **{"tokenizer_config.json": "{}"})
+    assert main([str(stage(tmp_path / "plain", bare, chat_template=False).folder)]) == 0
+    assert main([str(stage(tmp_path / "chat", bare).folder)]) != 0
+    (bare / "chat_template.jinja").write_text("{{ messages }}")
+    assert main([str(stage(tmp_path / "chat", bare).folder)]) == 0
+
+
+def test_a_publisher_that_cannot_be_reached_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    paths = stage(tmp_path / "run", "org/nowhere")
+    assert main([str(paths.folder)]) not in (0, 75)
+    said = capfd.readouterr().err
+    assert "cannot fetch model org/nowhere" in said and "HF_ENDPOINT names a mirror" in said

