@@ -6,16 +6,21 @@ A back end is a function that returns a Sampler and its engine fingerprint, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluators.records import Drawn, Sampler
-from fgrpo_bench.records import Problem
+from evaluators.records import Draw, Sampler, Wanted, drawn
 from fgrpo_bench.specs import EvalSpec, Placement, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
+
+DRAWS_AT_ONCE = 512
+"""Draws of a problem that the embedded engine makes together."""
+ROWS_AT_ONCE = 4096
+"""Draws that it makes together over all problems: what a kill can cost."""
 
 
 def make_sampler(
@@ -61,20 +66,41 @@ def embedded(
 
     policy, tokenizer = load_checkpoint(checkpoint, device, sha256)
 
-    def draw(problems: list[Problem], seeds: NDArray[np.int64]) -> Drawn:
-        prompts = torch.from_numpy(tokenizer.encode([problem.prompt for problem in problems]))
-        drawn = sample(
-            policy,
-            prompts.to(device),
-            seeds,
-            length=length,
-            temperature=evaluation.temperature,
-        )
-        mask = action_mask(drawn.tokens, eos=EOS, pad=PAD)
-        return Drawn(
-            responses=tokenizer.decode(drawn.tokens.cpu().numpy()),
-            n_tokens=mask.sum(1).int().cpu().numpy(),
-            finished=((drawn.tokens == EOS) & mask).any(1).cpu().numpy(),
-        )
+    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+        for rows in blocks(wanted):
+            flat = [each for row in rows for each in row]
+            prompts = tokenizer.encode([row[0].problem.prompt for row in rows])
+            sampled = sample(
+                policy,
+                torch.from_numpy(prompts).to(device),
+                np.array([[each.seed for each in row] for row in rows]),
+                length=length,
+                temperature=evaluation.temperature,
+            )
+            mask = action_mask(sampled.tokens, eos=EOS, pad=PAD)
+            responses = tokenizer.decode(sampled.tokens.cpu().numpy())
+            n_tokens = mask.sum(1).tolist()
+            finished = ((sampled.tokens == EOS) & mask).any(1).tolist()
+            yield [
+                drawn(each, response, n_tokens=tokens, finished=ended)
+                for each, response, tokens, ended in zip(
+                    flat, responses, n_tokens, finished, strict=True
+                )
+            ]
 
     return draw, engine_facts(device)
+
+
+def blocks(wanted: Sequence[Wanted]) -> Iterator[list[list[Wanted]]]:
+    """Every wanted draw once, in blocks of rows: a row is draws of one problem, and the rows of a
+    block are equally long."""
+    rows = [
+        own[start : start + DRAWS_AT_ONCE]
+        for _, of_problem in groupby(wanted, key=lambda each: each.problem.problem_id)
+        for own in [list(of_problem)]
+        for start in range(0, len(own), DRAWS_AT_ONCE)
+    ]
+    for length, equal in groupby(sorted(rows, key=len, reverse=True), key=len):
+        together, alike = max(1, ROWS_AT_ONCE // length), list(equal)
+        for start in range(0, len(alike), together):
+            yield alike[start : start + together]

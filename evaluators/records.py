@@ -1,26 +1,50 @@
-"""What every back end gives: draws, and the function that makes them."""
+"""What every back end takes and gives: draws that are wanted, and draws as they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fgrpo_bench.records import Problem
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """Draws of some problems; row p * n + j is draw j of problem p."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """A draw that is still to be made."""
 
-    responses: list[str]
-    n_tokens: NDArray[np.int32]
+    problem: Problem
+    draw: int
+    """0-based within the problem."""
+    seed: int
+    """The draw follows from it, whatever is drawn beside it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draw:
+    """A draw; fields are the columns of fgrpo_bench.tables.DRAWS."""
+
+    problem_id: str
+    draw: int
+    seed: int
+    response: str
+    n_tokens: int
     """Sampled tokens, the end token included."""
-    finished: NDArray[np.bool_]
-    """Whether the model ended by itself (else it ran into the length limit)."""
+    finish_reason: str
+    """stop: the model ended by itself; length: it ran into the limit."""
 
 
-Sampler = Callable[[list[Problem], NDArray[np.int64]], Drawn]
-"""Problems and seeds [problems, draws] -> draws; each draw follows from its own seed."""
+Sampler = Callable[[Sequence[Wanted]], Iterator[Sequence[Draw]]]
+"""Wanted draws -> draws as they are made, each once, in any order."""
+
+
+def drawn(wanted: Wanted, response: str, *, n_tokens: int, finished: bool) -> Draw:
+    """What became of a wanted draw; what no file can hold of a response (half of a surrogate pair)
+    becomes `?`."""
+    return Draw(
+        problem_id=wanted.problem.problem_id,
+        draw=wanted.draw,
+        seed=wanted.seed,
+        response=response.encode("utf-8", "replace").decode(),
+        n_tokens=n_tokens,
+        finish_reason="stop" if finished else "length",
+    )

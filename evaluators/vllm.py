@@ -7,15 +7,13 @@ before the last is done. Runs in the OpenRLHF environment, which pins its vLLM.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from evaluators.records import Drawn, Sampler
+from evaluators.records import Draw, Sampler, Wanted, drawn
 from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
@@ -67,12 +65,15 @@ def vllm(
     )
     encode = encoder(engine, from_dict(PromptSpec, settings["prompt"]), prompt_tokens)
 
-    def draw(problems: list[Problem], seeds: NDArray[np.int64]) -> Drawn:
-        prompts = [encode(problem.prompt) for problem in problems]
+    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+        ids: dict[str, list[int]] = {}
+        for each in wanted:
+            if each.problem.problem_id not in ids:
+                ids[each.problem.problem_id] = encode(each.problem.prompt)
         return run(
             engine,
-            prompts,
-            seeds,
+            wanted,
+            ids,
             temperature=evaluation.temperature,
             length=length,
             in_flight=in_flight(device, prompt_tokens + length),
@@ -149,43 +150,51 @@ def encoder(engine: LLM, spec: PromptSpec, limit: int) -> Any:
 
 def run(
     engine: LLM,
-    prompts: list[list[int]],
-    seeds: NDArray[np.int64],
+    wanted: Sequence[Wanted],
+    prompts: Mapping[str, list[int]],
     *,
     temperature: float,
     length: int,
     in_flight: int,
-) -> Drawn:
-    """Every draw of every prompt; seeds [prompts, draws]."""
+) -> Iterator[list[Draw]]:
+    """Every wanted draw, as the engine's steps finish them; prompts: token ids by problem_id.
+
+    Where the caller stops early, the requests in flight are given up.
+    """
     from vllm import SamplingParams
     from vllm.inputs import TokensPrompt
 
-    n = seeds.shape[1]
-    responses = [""] * seeds.size
-    n_tokens = np.zeros(seeds.size, np.int32)
-    finished = np.zeros(seeds.size, np.bool_)
-    waiting, flying = iter(range(seeds.size)), 0
     core = engine.llm_engine
-    while True:
-        for row in waiting:
-            parameters = SamplingParams(
-                temperature=temperature, max_tokens=length, seed=int(seeds.flat[row])
-            )
-            prompt = TokensPrompt(prompt_token_ids=prompts[row // n])
-            core.add_request(str(row), prompt, parameters)
-            flying += 1
-            if flying == in_flight:
-                break
-        if not flying:
-            return Drawn(responses=responses, n_tokens=n_tokens, finished=finished)
-        for output in core.step():
-            if not output.finished:
-                continue
-            flying -= 1
-            row, answer = int(output.request_id.split("-")[0]), output.outputs[0]
-            responses[row] = answer.text
-            n_tokens[row] = len(answer.token_ids)
-            finished[row] = answer.finish_reason == "stop"
+    waiting, flying = iter(enumerate(wanted)), dict[str, Wanted]()
+    try:
+        while True:
+            for number, each in islice(waiting, in_flight - len(flying)):
+                parameters = SamplingParams(
+                    temperature=temperature, max_tokens=length, seed=each.seed
+                )
+                prompt = TokensPrompt(prompt_token_ids=prompts[each.problem.problem_id])
+                core.add_request(str(number), prompt, parameters)
+                flying[str(number)] = each
+            if not flying:
+                return
+            made = []
+            for output in core.step():
+                if output.finished:
+                    answer = output.outputs[0]
+                    each = flying.pop(output.request_id.split("-")[0])
+                    made.append(
+                        drawn(
+                            each,
+                            answer.text,
+                            n_tokens=len(answer.token_ids),
+                            finished=answer.finish_reason == "stop",
+                        )
+                    )
+            if made:
+                yield made
+    finally:
+        if flying:
+            core.abort_request(list(flying))
 
 
 def facts(device: str, placement: Placement) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -144,19 +144,26 @@ def read_json(path: Path) -> Any:
 
 
 def append_line(path: Path, value: Any) -> None:
-    """Append one JSON line with one write and fsync it, after closing a line cut short.
+    """Append one JSON line and fsync it; see append_lines."""
+    append_lines(path, [value], sync=True)
 
-    OSError names the file.
+
+def append_lines(path: Path, values: Iterable[Any], *, sync: bool) -> None:
+    """Append JSON lines with one write, after closing a line cut short.
+
+    sync: whether to wait until everything in the file is on the disk. OSError names the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         size = os.fstat(handle).st_size
         start = "" if size == 0 or os.pread(handle, 1, size - 1) == b"\n" else "\n"
-        line = (start + json.dumps(value, allow_nan=False) + "\n").encode()
-        if os.write(handle, line) < len(line):
+        lines = "".join(json.dumps(value, allow_nan=False) + "\n" for value in values)
+        content = (start + lines).encode() if lines else b""
+        if os.write(handle, content) < len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(handle)
+        if sync:
+            os.fsync(handle)
     except OSError as error:
         raise OSError(
             error.errno,

@@ -90,9 +90,9 @@ class BenchmarkPaths:
         """All draws (tables.DRAWS), once they are complete."""
         return self.folder / "draws.parquet"
 
-    def shard(self, first_draw: int, first_problem: int) -> Path:
-        """Draws of one block while sampling goes on, named by where the block begins."""
-        return self.shards / f"draws-{first_draw:06d}-{first_problem:06d}.parquet"
+    def shard(self, number: int) -> Path:
+        """Draws of one attempt while sampling goes on, a JSON line each; append-only."""
+        return self.shards / f"draws-{number:04d}.jsonl"
 
     @property
     def shards(self) -> Path:

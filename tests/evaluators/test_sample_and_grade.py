@@ -1,13 +1,18 @@
 """Draws are made once, in blocks that survive; grades and pass@k follow from them."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from evaluators.backends import Drawn
+from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import check_manifest
 from evaluators.grade import count, grade_draws, score
-from evaluators.sample import DRAWS_A_BLOCK, blocks, complete_draws
+from evaluators.records import Wanted, drawn
+from evaluators.sample import complete_draws
 from fgrpo_bench.fingerprint import SEED_SCHEME
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
@@ -34,17 +39,17 @@ def response(seed: int) -> str:
 class Counting:
     """A back end at the process boundary that answers from the seed and counts its draws."""
 
-    def __init__(self) -> None:
-        self.made = 0
+    def __init__(self, at_once: int = 50) -> None:
+        self.made, self.at_once = 0, at_once
 
-    def __call__(self, problems, seeds) -> Drawn:
-        self.made += seeds.size
-        flat = seeds.reshape(-1).tolist()
-        return Drawn(
-            responses=[response(seed) for seed in flat],
-            n_tokens=np.full(len(flat), 7, np.int32),
-            finished=np.array([seed % 2 == 0 for seed in flat]),
-        )
+    def __call__(self, wanted):
+        for start in range(0, len(wanted), self.at_once):
+            some = wanted[start : start + self.at_once]
+            self.made += len(some)
+            yield [
+                drawn(each, response(each.seed), n_tokens=7, finished=each.seed % 2 == 0)
+                for each in reversed(some)  # in any order
+            ]
 
 
 def draw(paths, n_samples, backend, tell=lambda done, of: None, problems=PROBLEMS):
@@ -84,44 +89,82 @@ def test_asking_for_fewer_draws_makes_none(tmp_path):
     assert backend.made == 300
 
 
-def test_a_stop_after_any_block_loses_no_block_and_repeats_none(tmp_path):
-    problems = [
-        Problem(benchmark="b", problem_id=f"p{i}", prompt="", target="", grader="countdown")
-        for i in range(20)
-    ]
+def test_a_stop_at_any_moment_loses_no_stored_draw_and_repeats_none(tmp_path):
     paths, backend = BenchmarkPaths(tmp_path), Counting()
-    for _ in range(2):
+    for stop_at in (50, 250, 300):
 
-        def stop(done: int, of: int) -> None:
-            raise Stopped(f"{done} of {of}")
+        def stop(done: int, of: int, stop_at: int = stop_at) -> None:
+            assert of == 600
+            if done >= stop_at:
+                raise Stopped(f"{done} of {of}")
 
-        with pytest.raises(Stopped):
-            draw(paths, 1024, backend, stop, problems)
-    table, made = draw(paths, 1024, backend, problems=problems)
-    assert backend.made == len(table) == 20 * 1024
-    assert made < backend.made
-    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 1024, Counting(), problems=problems)
+        with pytest.raises(Stopped, match=f"{stop_at} of 600"):
+            draw(paths, 200, backend, stop)
+    table, made = draw(paths, 200, backend)
+    assert (made, backend.made, len(table)) == (300, 600, 600)
+    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 200, Counting())
     assert table.equals(whole)
 
 
-def test_a_half_written_shard_is_refused_by_name(tmp_path):
-    paths = BenchmarkPaths(tmp_path)
-    shard = paths.shard(0, 0)
-    shard.parent.mkdir()
-    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 16, Counting())
-    shard.write_bytes((tmp_path / "other" / "draws.parquet").read_bytes()[:-40])
-    with pytest.raises(ValueError, match=rf"{shard}.*damaged; delete it and run .* again"):
-        draw(paths, 16, Counting())
-    shard.unlink()
-    assert draw(paths, 16, Counting())[0].equals(whole)
+def test_a_line_that_a_crash_cut_short_is_drawn_again(tmp_path):
+    paths, whole = BenchmarkPaths(tmp_path), draw(BenchmarkPaths(tmp_path / "o"), 16, Counting())[0]
+
+    def stop(done: int, of: int) -> None:
+        raise Stopped("")
+
+    with pytest.raises(Stopped):
+        draw(paths, 16, Counting(10), stop)
+    with paths.shard(0).open("rb+") as shard:
+        shard.truncate(paths.shard(0).stat().st_size - 9)
+    table, made = draw(paths, 16, Counting())
+    assert made == 48 - 9 and table.equals(whole)
 
 
-def test_blocks_cover_every_draw_exactly_once():
-    seen = np.zeros((7, 1300), int)
-    for block in blocks(n_problems=7, first_draw=100, n_samples=1300):
-        seen[block.first_problem : block.end_problem, block.first_draw : block.end_draw] += 1
-        assert block.end_draw - block.first_draw <= DRAWS_A_BLOCK
-    assert (seen[:, 100:] == 1).all() and (seen[:, :100] == 0).all()
+def test_shards_of_a_crash_before_the_table_was_written_are_used(tmp_path, monkeypatch):
+    paths, backend = BenchmarkPaths(tmp_path), Counting()
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+        patch.setattr("evaluators.sample.write_table", full_disk)
+        draw(paths, 16, backend)
+    table, made = draw(paths, 16, backend)
+    assert (made, backend.made, len(table)) == (0, 48, 48)
+
+
+def full_disk(*_):
+    raise OSError("the disk is full")
+
+
+def test_a_back_end_that_ends_early_is_an_error(tmp_path):
+    with pytest.raises(RuntimeError, match="made 40 of 48 draws and ended"):
+        draw(BenchmarkPaths(tmp_path), 16, lambda wanted: Counting()(wanted[:40]))
+
+
+def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
+    def odd(wanted):
+        yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, finished=True) for each in wanted]
+
+    table, _ = draw(BenchmarkPaths(tmp_path), 2, odd)
+    assert set(table["response"]) == {"a?b\x00c\u2028"}
+
+
+@given(st.lists(st.integers(0, 1300), max_size=6))
+def test_blocks_hold_every_wanted_draw_once_in_rows_of_one_problem(counts):
+    problems = [replace(PROBLEMS[0], problem_id=f"p{i}") for i in range(len(counts))]
+    wanted = [
+        Wanted(problem=problem, draw=number, seed=number)
+        for problem, count in zip(problems, counts, strict=True)
+        for number in range(count)
+    ]
+    seen = []
+    for rows in blocks(wanted):
+        assert len({len(row) for row in rows}) == 1 and len(rows[0]) <= DRAWS_AT_ONCE
+        assert sum(len(row) for row in rows) <= ROWS_AT_ONCE
+        assert all(len({each.problem.problem_id for each in row}) == 1 for row in rows)
+        seen += [each for row in rows for each in row]
+    assert sorted(seen, key=key) == sorted(wanted, key=key)
+
+
+def key(each):
+    return each.problem.problem_id, each.draw
 
 
 def test_draws_of_other_weights_prompts_or_settings_are_never_mixed(tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 import evaluators.vllm as back_end
+from evaluators.records import Wanted
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.fingerprint import evaluation_identity
 from fgrpo_bench.seeds import draw_seeds
@@ -54,13 +55,17 @@ def main() -> None:
     problems = heldout_problems(3)
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
 
-    def drawn(which: slice, draws: slice) -> list[list[tuple[str, int, bool]]]:
-        found = draw(problems[which], seeds[which, draws])
-        rows = list(
-            zip(found.responses, found.n_tokens.tolist(), found.finished.tolist(), strict=True)
-        )
-        n = seeds[which, draws].shape[1]
-        return [rows[i : i + n] for i in range(0, len(rows), n)]
+    def drawn(problem: slice, draws: slice, further: int = 0) -> list[list[tuple[str, int, str]]]:
+        rows = [
+            [Wanted(problem=of, draw=i, seed=seed + further) for i, seed in enumerate(own)]
+            for of, own in zip(problems[problem], seeds[problem, draws].tolist(), strict=True)
+        ]
+        found = {
+            (each.problem_id, each.draw): (each.response, each.n_tokens, each.finish_reason)
+            for made in draw([each for row in rows for each in row])
+            for each in made
+        }
+        return [[found[each.problem.problem_id, each.draw] for each in row] for row in rows]
 
     told = {
         "facts": facts,
@@ -68,7 +73,7 @@ def main() -> None:
         "again": drawn(slice(None), slice(None)),
         "first": drawn(slice(None), slice(0, 16)),
         "block": drawn(slice(1, 2), slice(16, 40)),
-        "other": draw(problems, seeds + 1).responses,
+        "other": drawn(slice(None), slice(None), further=1),
     }
     back_end.IN_FLIGHT = 5
     told["five at once"] = drawn(slice(None), slice(0, 40))

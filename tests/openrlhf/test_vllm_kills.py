@@ -1,0 +1,98 @@
+"""An evaluation by the real vLLM that is killed again and again."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from evaluators.sample import read_shards
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.specs import to_dict
+from fgrpo_bench.tables import DRAWS, read_table
+from tests.support.vllm_draws import EVALUATION, PLACEMENT, SETTINGS
+
+pytestmark = pytest.mark.openrlhf
+
+N_PROBLEMS, N_SAMPLES = 25, 256
+TOTAL = N_PROBLEMS * N_SAMPLES
+
+
+@pytest.fixture(scope="module")
+def source(model, tmp_path_factory):
+    """A stage whose checkpoint 0 is the model."""
+    paths = StagePaths(tmp_path_factory.mktemp("source"))
+    paths.checkpoint(0).parent.mkdir(parents=True)
+    paths.checkpoint(0).symlink_to(model)
+    write_json(paths.done, {"weights_sha256": weights_sha256(model)})
+    return paths
+
+
+def stage(folder, source):
+    benchmark = replace(EVALUATION.benchmarks["countdown"], n_problems=N_PROBLEMS)
+    evaluation = replace(EVALUATION, benchmarks={"countdown": benchmark}, n_samples=N_SAMPLES)
+    paths = StagePaths(folder)
+    spec = {
+        "kind": "evaluate",
+        "fingerprint": "f",
+        "target": {},
+        "identity": {"sampling": SETTINGS, "source": "s", "step": 0},
+        "evaluation": to_dict(evaluation),
+        "data": {},
+        "source": str(source.folder),
+        "step": 0,
+    }
+    write_json(paths.spec, spec)
+    return paths
+
+
+def start(paths):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
+    placement = json.dumps(to_dict(PLACEMENT))
+    command = [sys.executable, "-m", "evaluators", "run", str(paths.folder)]
+    with (paths.folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [*command, "--placement", placement],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        )
+
+
+def finish(paths):
+    log = paths.folder / "log"
+    assert start(paths).wait(300) == 0, log.read_text()[-3000:]
+    return read_table(paths.benchmark("countdown").draws, DRAWS)
+
+
+def stored(paths):
+    """How many bytes of draws are on the disk."""
+    return sum(path.stat().st_size for path in paths.benchmark("countdown").shards.glob("*.jsonl"))
+
+
+def test_three_kills_lose_no_stored_draw_and_change_none(source, tmp_path):
+    undisturbed = finish(stage(tmp_path / "undisturbed", source))
+    assert len(undisturbed) == TOTAL
+    paths = stage(tmp_path / "killed", source)
+    rng, kept = random.Random(11), 0
+    for _ in range(3):
+        before, more = stored(paths), rng.randrange(10_000, 100_000)
+        process = start(paths)
+        while stored(paths) < before + more:
+            assert process.poll() is None, (paths.folder / "log").read_text()[-3000:]
+            time.sleep(0.005)
+        process.kill()
+        process.wait()
+        now = len(read_shards(paths.benchmark("countdown")))
+        assert kept < now < TOTAL
+        kept = now
+    killed = finish(paths)
+    assert read_json(paths.done)["draws_made"] == {"countdown": TOTAL - kept}
+    assert killed.select("problem_id", "draw").is_unique().all()
+    assert killed.equals(undisturbed)
