@@ -185,9 +185,16 @@ class Cluster(Client):
 
     def node_up(self, node: str) -> None:
         """Takes the node back into service, if it has not come back by itself."""
+        try:
+            if self._is_away(node):
+                self.scontrol("update", f"nodename={node}", "state=resume")
+        except RuntimeError:
+            if self._is_away(node):  # else it came back between the question and the order
+                raise
+
+    def _is_away(self, node: str) -> bool:
         state = self.run("sinfo", "-h", "-N", "-n", node, "-o", "%T").upper()
-        if "DOWN" in state or "DRAIN" in state:
-            self.scontrol("update", f"nodename={node}", "state=resume")
+        return "DOWN" in state or "DRAIN" in state
 
     @contextmanager
     def hidden_from(self, node: str, folder: Path) -> Iterator[None]:
