@@ -125,6 +125,7 @@ def test_a_run_saves_when_it_is_told_to_and_goes_on(
     assert [row["step"] for row in read_lines(rows)] == [1, 2, 3, 4]
 
 
+@pytest.mark.fault
 @pytest.mark.parametrize(
     ("struck", "words"),
     [
