@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
@@ -89,10 +90,21 @@ def waits_for_first(stage: StagePaths) -> bool:
 
 @contextmanager
 def still(stage: StagePaths) -> Iterator[None]:
-    """Stop the process of a stage meanwhile."""
-    pid = read_json(stage.owner)["pid"]
+    """Stop the process of a stage meanwhile, again and again: SLURM's own signals wake it."""
+    pid, over = read_json(stage.owner)["pid"], threading.Event()
+
+    def stop() -> None:
+        with suppress(ProcessLookupError):
+            while not over.wait(0.005):
+                os.kill(pid, signal.SIGSTOP)
+
     os.kill(pid, signal.SIGSTOP)
+    stopping = threading.Thread(target=stop)
+    stopping.start()
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        over.set()
+        stopping.join()
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
