@@ -108,7 +108,7 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 
 test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
 	@$(PY) -m tests.slurm.install
-	@$(PY) -m pytest -m slow $(ARGS)
+	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .

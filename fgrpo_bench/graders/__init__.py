@@ -18,6 +18,9 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "countdown": (1, countdown.grade),
     "math": (1, math.grade),
 }
+WAITING = frozenset({"math"})
+"""Graders that wait for a process of their own: an event loop asks them in a thread. The others
+answer within microseconds."""
 
 
 def get_grader(name: str) -> Grader:

@@ -149,6 +149,7 @@ def test_a_grader_that_raises_ends_the_run_with_its_reason(tokenizer, monkeypatc
 
 def test_a_judgement_that_hangs_ends_the_run(tokenizer, monkeypatch):
     monkeypatch.setattr(reward, "JUDGEMENT_SECONDS", 0.05)
+    monkeypatch.setattr(reward, "WAITING", {"countdown"})
     use(monkeypatch, lambda problem, response: time.sleep(0.5))
     with pytest.raises(RuntimeError, match=r"gave no judgement within 0\.05 s"):
         execute(reward.AgentExecutor(), Engine(tokenizer, "1+1"), label())

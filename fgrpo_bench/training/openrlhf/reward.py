@@ -14,7 +14,7 @@ from typing import Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-from fgrpo_bench.graders import get_grader
+from fgrpo_bench.graders import WAITING, get_grader
 from fgrpo_bench.records import Grade
 from fgrpo_bench.training.openrlhf.labels import Dispatched, draw_seed, read_dispatched
 
@@ -77,6 +77,8 @@ async def judge(dispatched: Dispatched, response: str) -> Grade:
     where = f"grader {problem.grader!r} on problem {problem.problem_id!r}"
     grade = get_grader(problem.grader)
     try:
+        if problem.grader not in WAITING:
+            return grade(problem, response)
         judged = asyncio.to_thread(grade, problem, response)
         return await asyncio.wait_for(judged, JUDGEMENT_SECONDS)
     except TimeoutError as error:
