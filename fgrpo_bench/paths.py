@@ -151,6 +151,7 @@ class RunPaths:
       <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
                                              grades.<grader_version>.parquet  passk.parquet
     <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
+    <root>/verdicts/                             what judges have said, over all sweeps
     """
 
     root: Path
@@ -209,6 +210,11 @@ class RunPaths:
     def point(self, point_id: str) -> StagePaths:
         """One training run."""
         return StagePaths(self.folder / point_id)
+
+    @property
+    def verdicts(self) -> Path:
+        """Folder of the judges' verdicts (fgrpo_bench.graders.verdicts)."""
+        return self.root / "verdicts"
 
     @property
     def mlflow_db(self) -> Path:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import Placement, Profile, SlurmProfile, to_dict
 from sweeps.stages import Environment, Kind
 
@@ -83,8 +84,11 @@ def check_interpreters(profile: Profile, environments: Collection[Environment]) 
         )
 
 
-def stage_environment(profile: Profile, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The driver's environment with this checkout importable and the threads bounded."""
+def stage_environment(
+    profile: Profile, paths: RunPaths, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The driver's environment with this checkout importable, the threads bounded and the judges'
+    verdicts shared by all sweeps under the run root."""
     threads = str(profile.threads_per_worker)
     path = [str(REPOSITORY), *filter(None, [inherited.get("PYTHONPATH")])]
     return dict(inherited) | {
@@ -92,6 +96,7 @@ def stage_environment(profile: Profile, inherited: Mapping[str, str]) -> dict[st
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "POLARS_MAX_THREADS": threads,
+        "FGRPO_VERDICTS": str(paths.verdicts.absolute()),
     }
 
 

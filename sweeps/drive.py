@@ -61,7 +61,7 @@ def run(
                 command=lambda stage, folder: command(
                     stage.kind, folder, declaration.profile, stage.environment
                 ),
-                environment=stage_environment(declaration.profile, os.environ),
+                environment=stage_environment(declaration.profile, paths, os.environ),
                 driver=driver_id(lock_holder(paths.driver_lock)),
                 watcher=seen,
                 stop=stop,

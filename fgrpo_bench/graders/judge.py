@@ -4,7 +4,7 @@ math-verify has no time limit that holds in a thread, takes a timeout for a wron
 answers keep it busy or eat memory for ever. So it runs in workers (`judge_worker`) with limits on
 processor time and address space; a worker that exceeds one is killed and replaced. Processor time
 rather than wall time: a verdict must not depend on how busy the machine is. Each distinct question
-is asked once; a cache that outlives the process would stand in front of `Judge.verdict`.
+is asked once, and where the judge has a store of verdicts (`verdicts`), once for all processes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fgrpo_bench.graders.judge_worker import TESTED
+from fgrpo_bench.graders.verdicts import Question, VerdictStore
 from fgrpo_bench.records import Outcome
 
+VERSION = 1
+"""Raised with any change of judgement here or in the worker; stored verdicts belong to one."""
 SECONDS = 5.0
 """Processor seconds of a judgement."""
 WALL_FACTOR = 12.0
@@ -58,17 +62,24 @@ class Judge:
     """A pool of workers that judge; for any number of threads, and as a context manager.
 
     workers: most at once. seconds: processor time of a judgement. megabytes: address space of a
-    worker. Workers start when they are first needed and end with `close` or with this process.
+    worker. store: verdicts of earlier processes, to which those of this one are added; None keeps
+    none. Workers start when they are first needed and end with `close` or with this process.
     """
 
     def __init__(
-        self, *, workers: int = 1, seconds: float = SECONDS, megabytes: int = MEGABYTES
+        self,
+        *,
+        workers: int = 1,
+        seconds: float = SECONDS,
+        megabytes: int = MEGABYTES,
+        store: VerdictStore | None = None,
     ) -> None:
+        self._store = store
         self._seconds, self._megabytes = seconds, megabytes
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         for _ in range(workers):
             self._idle.put(None)
-        self._known: dict[tuple[str, str, bool], Future[Verdict]] = {}
+        self._known: dict[Question, Future[Verdict]] = {}
         self._living: set[_Worker] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -112,12 +123,27 @@ class Judge:
                     del self._known[next(iter(self._known))]
         if mine:
             try:
-                future.set_result(self._ask(*key))
+                future.set_result(self._stored(key) or self._keep(key, self._ask(*key)))
             except BaseException as error:
                 with self._lock:
                     self._known.pop(key, None)
                 future.set_exception(error)
         return future.result()
+
+    def _stored(self, key: Question) -> Verdict | None:
+        if self._store is None:
+            return None
+        with self._lock:
+            found = self._store.get(key)
+        if found is None:
+            return None
+        return Verdict(outcome=found[0], extracted=found[1], reason=found[2])
+
+    def _keep(self, key: Question, verdict: Verdict) -> Verdict:
+        if self._store is not None:
+            with self._lock:
+                self._store.add(key, (verdict.outcome, verdict.extracted, verdict.reason))
+        return verdict
 
     def _ask(self, gold: str, answer: str, boxed: bool) -> Verdict:
         request = {"gold": gold, "answer": answer, "boxed": boxed}
@@ -237,12 +263,19 @@ _default: Judge | None = None
 _default_lock = threading.Lock()
 
 
+def default_store() -> VerdictStore | None:
+    """The verdicts of this version in the folder FGRPO_VERDICTS; None where that is not set."""
+    folder = os.environ.get("FGRPO_VERDICTS")
+    packages = "-".join(f"{name}-{version}" for name, version in TESTED.items())
+    return VerdictStore(Path(folder) / f"judge-{VERSION}-{packages}") if folder else None
+
+
 def default_judge() -> Judge:
     """The judge of this process, made at the first call and closed at exit."""
     global _default
     with _default_lock:
         if _default is None:
-            _default = Judge(workers=WORKERS)
+            _default = Judge(workers=WORKERS, store=default_store())
             atexit.register(_default.close)
         return _default
 

@@ -92,7 +92,7 @@ def _fetch(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
             continue
         folder = paths.folder / stage.name
         asked = command(stage.kind, folder, profile, stage.environment)
-        environment = stage_environment(profile, os.environ)
+        environment = stage_environment(profile, paths, os.environ)
         done = subprocess.run([sys.executable, *asked[1:]], cwd=REPOSITORY, env=environment)
         if done.returncode:
             raise OSError(

@@ -42,7 +42,7 @@ class Sender:
 
     def payloads(self, sending: Sending) -> list[Callable[[], str]]:
         """What each element runs."""
-        variables = stage_environment(self.profile, {}) | {"PYTHONPATH": str(self.code)}
+        variables = stage_environment(self.profile, self.paths, {}) | {"PYTHONPATH": str(self.code)}
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
             last = (self._python(), "-m", "sweeps.slurm.last", str(self.paths.folder))

@@ -310,8 +310,10 @@ def test_a_stage_is_a_command_that_anybody_may_run() -> None:
 
 def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
     profile = config.load("smoke").profile
-    environment = stage_environment(profile, {"PYTHONPATH": "/else", "HOME": "/root"})
+    paths = RunPaths(root=Path("/runs"), sweep="smoke", experiment="x", version="v1")
+    environment = stage_environment(profile, paths, {"PYTHONPATH": "/else", "HOME": "/root"})
     assert environment["PYTHONPATH"] == f"{REPOSITORY}{os.pathsep}/else"
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
     assert environment["HOME"] == "/root"
-    assert stage_environment(profile, {})["PYTHONPATH"] == str(REPOSITORY)
+    assert environment["FGRPO_VERDICTS"] == "/runs/verdicts"
+    assert stage_environment(profile, paths, {})["PYTHONPATH"] == str(REPOSITORY)

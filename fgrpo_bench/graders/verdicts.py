@@ -1,0 +1,71 @@
+"""Verdicts that outlive the process: each question is put to the judge once, ever.
+
+A folder of append-only files, one for each process that adds to it, so that any number of jobs on
+any number of machines can share it without a lock; all are read when it is opened. A line:
+
+    ["5a0c...", "correct", "\\\\frac{1}{2}", "equal by math-verify"]
+
+The first field is a hash of gold, answer and whether the answer stood in a box.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import uuid
+from pathlib import Path
+from typing import get_args
+
+from fgrpo_bench.files import append_lines, read_lines
+from fgrpo_bench.records import Outcome
+
+Question = tuple[str, str, bool]
+"""Gold, answer, and whether the answer stood in a box."""
+Answer = tuple[Outcome, str | None, str]
+"""Outcome, extracted answer and reason, as fgrpo_bench.graders.judge.Verdict has them."""
+
+LONGEST = 2_000
+"""Characters of a stored answer; one that is longer is judged again where it comes again."""
+
+
+class VerdictStore:
+    """The verdicts in a folder; used by one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._own = folder / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+        self._known: dict[str, Answer] = {}
+        for path in sorted(folder.glob("*.jsonl")):
+            for line in read_lines(path):
+                if _is_verdict(line):
+                    self._known[line[0]] = (line[1], line[2], line[3])
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, question: Question) -> Answer | None:
+        """What was said of a question; None where it was never asked."""
+        return self._known.get(_key(question))
+
+    def add(self, question: Question, answer: Answer) -> None:
+        """Keep a verdict; a crash may lose the last ones, which are then asked again."""
+        if answer[1] is not None and len(answer[1]) > LONGEST:
+            return
+        key = _key(question)
+        self._known[key] = answer
+        append_lines(self._own, [(key, *answer)], sync=False)
+
+
+def _key(question: Question) -> str:
+    return hashlib.sha256(json.dumps(question).encode()).hexdigest()[:32]
+
+
+def _is_verdict(line: object) -> bool:
+    return (
+        isinstance(line, list)
+        and len(line) == 4
+        and all(isinstance(line[i], str) for i in (0, 1, 3))
+        and line[1] in get_args(Outcome)
+        and (line[2] is None or isinstance(line[2], str))
+    )
