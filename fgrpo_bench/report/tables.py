@@ -91,6 +91,7 @@ def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table
                     NONE if d.low is None else f"[{points(d.low)}, {points(d.high)}]",
                     ", ".join(points(value) for value in d.by_seed),
                     f"{one.agreeing} of {d.n_seeds}",
+                    *map(p_value, (d.p_value, one.p_holm, one.p_bh, one.p_draws)),
                     word(one),
                 )
             )
@@ -98,7 +99,7 @@ def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table
         title=f"{benchmark}: differences in percentage points",
         header=(
             *("comparison", "", "k", "difference", "95% interval"),
-            *("by seed", "seeds of that sign", "verdict"),
+            *("by seed", "seeds of that sign", "p", "p Holm", "p BH", "p draws", "verdict"),
         ),
         rows=tuple(rows),
         n_words=2,
@@ -162,6 +163,11 @@ def with_interval(made: Estimate) -> str:
     if made.low is None:
         return percent(made.mean)
     return f"{percent(made.mean)} [{percent(made.low)}, {percent(made.high)}]"
+
+
+def p_value(value: float | None) -> str:
+    """Three digits after the point, or that it is less."""
+    return NONE if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def number(value: float | None, *, digits: int = 0) -> str:
