@@ -55,7 +55,7 @@ def main_table(summary: Summary, benchmark: str) -> Table:
         header=("method", "N", "gamma", *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
         rows=tuple(
             (
-                *_names(cell),
+                *names(cell),
                 *(with_interval(summary.scores[benchmark, cell].estimates[end]) for end in ends),
                 str(len(summary.scores[benchmark, cell].seeds)),
             )
@@ -70,7 +70,7 @@ def all_ks(summary: Summary, benchmark: str) -> Table:
         title=f"{benchmark}: pass@k in percent at every k",
         header=("method", "N", "gamma", *(f"k={k}" for k in summary.ks)),
         rows=tuple(
-            (*_names(cell), *(percent(e.mean) for e in summary.scores[benchmark, cell].estimates))
+            (*names(cell), *(percent(e.mean) for e in summary.scores[benchmark, cell].estimates))
             for cell in summary.cells
         ),
     )
@@ -116,7 +116,7 @@ def compute_table(summary: Summary) -> Table:
         ),
         rows=tuple(
             (
-                *_names(cell),
+                *names(cell),
                 str(summary.compute[cell].n_runs),
                 number(summary.compute[cell].rollouts),
                 number(summary.compute[cell].optimizer_steps),
@@ -147,7 +147,8 @@ def _csv_rows(summary: Summary) -> Iterator[tuple[object, ...]]:
                 )
 
 
-def _names(cell: Cell) -> tuple[str, str, str]:
+def names(cell: Cell) -> tuple[str, str, str]:
+    """Method, N and gamma, as every table names a cell."""
     if cell.group_size is None or cell.focal_gamma is None:
         return cell.method, NONE, NONE
     return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
