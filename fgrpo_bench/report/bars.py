@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from fgrpo_bench.report.covered import fates, mean_count
 from fgrpo_bench.report.style import WIDTH
@@ -33,6 +34,7 @@ def bars(summary: Summary, benchmark: str) -> Figure:
         left = left + counts
     axes.set_yticks(places, [cell.label for cell in found])
     axes.invert_yaxis()
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(f"problems of {benchmark} within reach at k = {summary.ks[-1]}")
     figure.legend(loc="outside upper center", ncols=len(COLORS))
