@@ -71,6 +71,7 @@ def local_files(tmp_path: Path, *, columns: str = "prompt,answer") -> list[str]:
             "max_tokens": "null",
             "tokenizer": "null",
             "token_field": "null",
+            "exact_rows": "false",
         }
         out += [f"experiment.{key}.{name}={value}" for name, value in values.items()]
     return [*out, "experiment.evaluation.benchmarks.math500.n_problems=1"]
