@@ -71,6 +71,12 @@ def test_a_text_has_one_verdict_however_often_it_is_asked_and_what_is_drawn_betw
     assert [judge_instructions(asked, text) for _ in range(3)] == [first] * 3
 
 
+@settings(max_examples=15)
+@given(st.text(max_size=200))
+def test_no_text_of_a_model_makes_the_grader_raise(text):
+    assert grade(every_type(), text).outcome in ("incorrect", "unscored")
+
+
 HOSTILE = {
     "brackets": "[" * 2**16,
     "lone surrogates": "\ud83d\0" * 1_000,
@@ -95,12 +101,6 @@ def test_hostile_text_is_judged_or_unscored_with_a_reason(text, impatient):
     assert found.outcome == "incorrect" or found.reason.endswith(REASONS)
     kinds = problem(("detectable_content:number_placeholders", {"num_placeholders": 1}))
     assert grade(kinds, "Dear [name]").outcome == "correct"
-
-
-@settings(max_examples=15)
-@given(st.text(max_size=200))
-def test_no_text_of_a_model_makes_the_grader_raise(text):
-    assert grade(every_type(), text).outcome in ("incorrect", "unscored")
 
 
 @pytest.mark.parametrize("target", ["", "[]", "{}", '{"kwargs": []}', "3"])
