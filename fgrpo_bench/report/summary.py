@@ -6,7 +6,7 @@ The only module of the report that reads results; everything after it is compute
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,27 @@ class Scores:
     """Training seeds that have results, rising."""
     values: NDArray[np.float64] = field(repr=False)
     """[seeds, problems, ks], fractions; nan where a problem has no estimate."""
+    n_scored: NDArray[np.int64] = field(repr=False)
+    """[seeds, problems], judged draws; 0 where a problem has none."""
+    n_correct: NDArray[np.int64] = field(repr=False)
+    """[seeds, problems], correct draws."""
     estimates: tuple[Estimate, ...]
     """Mean and interval for every k."""
     n_samples: int | None
     """Draws a problem (the fewest over the seeds); None without results."""
     unscored: float
     """Share of the draws that the grader could not judge; 0 without results."""
+
+    def of_seeds(self, seeds: Sequence[int]) -> Scores:
+        """The same with the arrays of these seeds alone, in this order."""
+        rows = [self.seeds.index(seed) for seed in seeds]
+        return replace(
+            self,
+            seeds=tuple(seeds),
+            values=self.values[rows],
+            n_scored=self.n_scored[rows],
+            n_correct=self.n_correct[rows],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +174,7 @@ def _scores(
     ks: tuple[int, ...],
 ) -> Scores:
     values = np.full((len(points), len(problems), len(ks)), np.nan)
+    n_scored, n_correct = np.zeros((2, len(points), len(problems)), dtype=np.int64)
     drawn = scored = 0
     sizes = []
     for seed, (point, table) in enumerate(zip(points, tables, strict=True)):
@@ -167,12 +183,17 @@ def _scores(
         column = np.searchsorted(ks, wanted["k"].to_numpy())
         values[seed, row, column] = wanted["pass_at_k"].to_numpy()
         sizes.append(int(read_json(point.evaluate.done)["target"]["n_samples"]))
-        judged = table.unique("problem_id")["n_scored"]
-        drawn += sizes[-1] * len(judged)
-        scored += int(judged.sum())
+        counts = table.unique("problem_id")
+        row = np.searchsorted(problems, counts["problem_id"].to_list())
+        n_scored[seed, row] = counts["n_scored"].to_numpy()
+        n_correct[seed, row] = counts["n_correct"].to_numpy()
+        drawn += sizes[-1] * len(counts)
+        scored += int(n_scored[seed].sum())
     return Scores(
         seeds=tuple(point.seed for point in points),
         values=values,
+        n_scored=n_scored,
+        n_correct=n_correct,
         estimates=tuple(estimate(values)),
         n_samples=min(sizes, default=None),
         unscored=1 - scored / drawn if drawn else 0.0,
