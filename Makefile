@@ -14,7 +14,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse paper-tables mlflow-ui test test-slurm \
-  test-openrlhf test-openrlhf-slurm test-slow conformance check bench clean
+  test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -118,6 +118,13 @@ test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault m
 
 conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
 	@$(PY) -m tests.conformance $(DATA)
+
+fuzz: setup-dev $(VENV)/.fuzz ## Fuzz what reads model output, a minute a target (ARGS='600 last_box' for longer)
+	@$(PY) -m tests.fuzz $(ARGS)
+
+$(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
+	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/fuzz.txt
+	@touch $@
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .
