@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from fgrpo_bench.report import tables, verdict
+from fgrpo_bench.report import covered, tables, verdict
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.report.tables import Table
@@ -91,6 +91,10 @@ def markdown(
         ]
         for table in made:
             parts += _titled(table)
+        reached = covered.coverage_table(summary, benchmark)
+        if reached.rows:
+            note = escape_markdown(covered.coverage_note(summary.ks[-1]))
+            parts += [*_titled(reached), note]
     for table in further:
         parts += _titled(table)
     parts += ["## Figures"] if figures else []

@@ -82,8 +82,12 @@ class Compute:
 
     n_runs: int
     rollouts: float | None
+    tokens: float | None
+    """Sampled in training."""
     optimizer_steps: float | None
     train_cpu_seconds: float | None
+    train_gpu_seconds: float | None
+    """Seconds of all steps times the GPUs that they held; 0 on processors."""
     evaluate_cpu_seconds: float | None
 
 
@@ -211,6 +215,10 @@ def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame]) -> 
     return Compute(
         n_runs=len(trained),
         rollouts=_mean([frame["rollouts"][-1] for frame in rows]),
+        tokens=_mean([frame["tokens"][-1] for frame in rows]),
+        train_gpu_seconds=_mean(
+            [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
+        ),
         optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
         train_cpu_seconds=_mean([marker["cpu_seconds"] for marker in trained]),
         evaluate_cpu_seconds=_mean([marker["cpu_seconds"] for marker in judged]),

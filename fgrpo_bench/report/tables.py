@@ -111,16 +111,18 @@ def compute_table(summary: Summary) -> Table:
     return Table(
         title="Compute, mean over the runs of a cell",
         header=(
-            *("method", "N", "gamma", "runs", "rollouts", "optimizer steps"),
-            *("training CPU-s", "evaluation CPU-s"),
+            *("method", "N", "gamma", "runs", "rollouts", "tokens", "optimizer steps"),
+            *("training CPU-s", "training GPU-s", "evaluation CPU-s"),
         ),
         rows=tuple(
             (
                 *names(cell),
                 str(summary.compute[cell].n_runs),
                 number(summary.compute[cell].rollouts),
+                number(summary.compute[cell].tokens),
                 number(summary.compute[cell].optimizer_steps),
                 number(summary.compute[cell].train_cpu_seconds, digits=1),
+                number(summary.compute[cell].train_gpu_seconds, digits=1),
                 number(summary.compute[cell].evaluate_cpu_seconds, digits=1),
             )
             for cell in summary.cells
