@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from evaluators.fetch import add_fetch_arguments, fetch_command
 from fgrpo_bench.stage import StageRun, add_stage_arguments, named_stage, run_stage
 
 EXAMPLES = """examples:
@@ -34,7 +35,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     add_stage_arguments(run)
     run.add_argument("--placement", help="profile.openrlhf as JSON; needed for sampler=vllm")
+    add_fetch_arguments(commands.add_parser("fetch", help="fetch benchmarks, once"))
     options = parser.parse_args(argv)
+    if options.command == "fetch":
+        return fetch_command(options)
     paths = named_stage(parser, options)
     return run_stage(paths, lambda spec, stage: _work(spec, stage, options))
 

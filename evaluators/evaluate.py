@@ -83,6 +83,7 @@ def load_problems(
     if data is not None:
         assert benchmark.dataset is not None
         return dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
+    assert benchmark.n_problems is not None  # the spec refuses null without a dataset
     spec = from_dict(TaskSpec, task)
     made = make_task(spec)
     if benchmark.n_problems > made.n_heldout:

@@ -27,7 +27,7 @@ from fgrpo_bench.specs import (
 RECIPE_VERSION = 1
 """Raised when an objective, a task or the engine changes what the same spec computes."""
 
-DATA_VERSION = 1
+DATA_VERSION = 2
 """Raised when a dataset's rules make another table of the same spec."""
 
 SEED_SCHEME = "splitmix64-1"
@@ -68,9 +68,7 @@ def model_identity(model: PretrainedSpec) -> dict[str, Any]:
 def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     """What changes a dataset's table, apart from the bytes of its source."""
     fields = to_dict(dataset)
-    del fields["expected_rows"]
-    if not dataset.deduplicate:
-        del fields["grader"]  # else it says which answers agree
+    del fields["expected_rows"], fields["exact_rows"]
     return {"data_version": DATA_VERSION} | fields
 
 
@@ -83,6 +81,18 @@ def train_identity(point: SweepPoint) -> dict[str, Any]:
         "focal_gamma": point.focal_gamma,
         "seed": point.seed,
         "train": to_dict(point.train),
+    }
+
+
+def dataset_stage(dataset: DatasetSpec) -> dict[str, Any]:
+    """The spec of the stage that fetches a dataset, whoever runs it."""
+    identity = dataset_identity(dataset)
+    return {
+        "kind": "fetch",
+        "fingerprint": fingerprint(identity),
+        "target": {},
+        "identity": identity,
+        "dataset": to_dict(dataset),
     }
 
 
@@ -101,6 +111,7 @@ def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any
                 "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
                 "n_problems": benchmark.n_problems,
             }
+            | _own_prompt(evaluation, name)
             for name, benchmark in evaluation.benchmarks.items()
         },
         "temperature": evaluation.temperature,
@@ -109,6 +120,12 @@ def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any
         "seed": evaluation.seed,
         "seed_scheme": SEED_SCHEME,
     }
+
+
+def _own_prompt(evaluation: EvalSpec, benchmark: str) -> dict[str, Any]:
+    """The prompt of a benchmark that has another one than training."""
+    prompt = evaluation.prompt_of(benchmark)
+    return {} if prompt is None else {"prompt": to_dict(prompt)}
 
 
 def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:

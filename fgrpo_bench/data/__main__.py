@@ -10,8 +10,10 @@ from typing import Any
 from fgrpo_bench.stage import StageRun, named_stage, run_stage
 
 EXAMPLES = """examples:
-  python -m fgrpo_bench.data runs/_data/deepscaler
-  HF_ENDPOINT=https://mirror.example python -m fgrpo_bench.data runs/_data/deepscaler
+  python -m fgrpo_bench.data runs/_data/deepscaler-1a2b3c4d
+  HF_ENDPOINT=https://mirror.example python -m fgrpo_bench.data runs/_data/deepscaler-1a2b3c4d
+
+`python -m evaluators fetch` does it for benchmarks by their names.
 
 Run it where the publisher can be reached; other stages only read what it leaves.
 exit code 0: done (or was done before); 75: stopped, run it again to resume; other: failed"""
@@ -28,10 +30,11 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("folder", type=Path, help="the stage's folder")
     paths = named_stage(parser, parser.parse_args(argv))
-    return run_stage(paths, _work)
+    return run_stage(paths, work)
 
 
-def _work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+    """Do a fetch stage; returns facts for its completion marker."""
     from fgrpo_bench.data.model import fetch_model
     from fgrpo_bench.data.prepare import prepare
 
