@@ -1,28 +1,29 @@
-"""The evaluation stage: sample what is missing, grade what is ungraded, compute pass@k.
+"""The evaluation stage: sample what is missing, grading it meanwhile, and compute pass@k.
 
 Each of the three leaves a file of its own, so that a new k or a new grader never draws again.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from evaluators.backends import make_sampler
-from evaluators.grade import count, grade_draws, score
-from evaluators.records import Sampler
+from evaluators.grade import count, score
+from evaluators.grading import Grading, grade_workers
+from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.graders import grader_version
 from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, TaskSpec, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
-from fgrpo_bench.tables import GRADES, PASSK, read_table, write_table
+from fgrpo_bench.tables import PASSK, write_table
 from fgrpo_bench.tasks import make_task
 
 
@@ -45,31 +46,80 @@ def evaluate(
         return draw
 
     made: dict[str, int] = {}
+    graded: dict[str, dict[str, Any]] = {}
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, settings["task"], data.get(name))
         manifest = check_manifest(paths, problems, sha256, spec["fingerprint"])
+        with ExitStack() as stack:
+            layers = [
+                stack.enter_context(Grading(paths, problems, grader, workers=grade_workers()))
+                for grader in benchmark_graders(benchmark)
+            ]
+            pace = Pace()
 
-        def tell(done: int, of: int) -> None:
-            run.progress(step=done, of=of)
-            if run.stopping and done < of:
-                raise Stopped(f"{done} of {of} draws are saved")
+            def tell(
+                done: int,
+                of: int,
+                draws: Sequence[Draw],
+                layers: Sequence[Grading] = layers,
+                pace: Pace = pace,
+            ) -> None:
+                for layer in layers:
+                    layer.add(draws)
+                numbers = {"tokens_per_second": pace.tokens_per_second(draws)}
+                if (share := layers[0].pass_at_1) is not None:
+                    numbers["pass_at_1"] = share
+                run.progress(step=done, of=of, **numbers)
+                if run.stopping and done < of:
+                    raise Stopped(f"{done} of {of} draws are saved")
 
-        draws, made[name] = complete_draws(
-            paths,
-            problems,
-            n_samples=evaluation.n_samples,
-            seed=evaluation.seed,
-            sampler=sampler,
-            tell=tell,
-        )
-        if engine:
-            write_json(paths.manifest, manifest | {"engine": engine})
-        grades = _grades(paths, draws, problems, grader_version(benchmark.grader))
-        counts = count(grades)
-        write_table(paths.passk, score(counts, list(evaluation.ks)), PASSK)
-    return {"step": spec["step"], "weights_sha256": sha256, "draws_made": made, "engine": engine}
+            draws, made[name] = complete_draws(
+                paths,
+                problems,
+                n_samples=evaluation.n_samples,
+                seed=evaluation.seed,
+                sampler=sampler,
+                tell=tell,
+            )
+            if engine:
+                write_json(paths.manifest, manifest | {"engine": engine})
+            for layer in layers:
+                counts = count(layer.finish(draws))
+                own = layer is layers[0]
+                at = paths.passk if own else paths.also_passk(layer.version)
+                write_table(at, score(counts, list(evaluation.ks)), PASSK)
+            graded[name] = {layer.version: layer.tally.facts() for layer in layers}
+    return {
+        "step": spec["step"],
+        "weights_sha256": sha256,
+        "draws_made": made,
+        "grading": graded,
+        "engine": engine,
+    }
+
+
+def benchmark_graders(benchmark: BenchmarkSpec) -> list[str]:
+    """The benchmark's grader, then those beside it."""
+    return [benchmark.grader, *getattr(benchmark, "also", ())]
+
+
+class Pace:
+    """How fast draws come in."""
+
+    def __init__(self) -> None:
+        self._begun: float | None = None
+        self._tokens = 0
+
+    def tokens_per_second(self, draws: Sequence[Draw]) -> float:
+        """Sampled tokens a second since the first call, whose draws do not count."""
+        clock = time.monotonic()
+        if self._begun is None:
+            self._begun = clock
+            return 0.0
+        self._tokens += sum(draw.n_tokens for draw in draws)
+        return self._tokens / max(clock - self._begun, 1e-9)
 
 
 def load_problems(
@@ -118,16 +168,3 @@ def check_manifest(
                 "or bump `version`"
             )
     return found
-
-
-def _grades(
-    paths: BenchmarkPaths, draws: pl.DataFrame, problems: list[Problem], version: str
-) -> pl.DataFrame:
-    path = paths.grades(version)
-    if path.exists():
-        grades = read_table(path, GRADES)
-        if len(grades) == len(draws):
-            return grades
-    grades = grade_draws(draws, problems, version)
-    write_table(path, grades, GRADES)
-    return grades
