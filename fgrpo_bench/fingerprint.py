@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from fgrpo_bench.specs import (
+    BenchmarkSpec,
     DatasetSpec,
     EvalSpec,
     LoopSpec,
     ModelSpec,
     OpenRLHFTrain,
     PretrainedSpec,
+    PromptSpec,
     SweepPoint,
     TaskSpec,
     TrainSpec,
@@ -89,18 +91,33 @@ def train_identity(point: SweepPoint) -> dict[str, Any]:
 def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
     """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
     published = train if isinstance(train, OpenRLHFTrain) else None
+    return sampling_identity(
+        evaluation,
+        task=train.task,
+        prompt=None if published is None else published.prompt,
+        prompt_tokens=None if published is None else published.prompt_tokens,
+        response_tokens=None if published is None else published.response_tokens,
+    )
+
+
+def sampling_identity(
+    evaluation: EvalSpec,
+    *,
+    task: TaskSpec | None,
+    prompt: PromptSpec | None,
+    prompt_tokens: int | None,
+    response_tokens: int | None,
+) -> dict[str, Any]:
+    """The same without a training run; all but the first are None for the embedded engine."""
     return {
         "recipe_version": RECIPE_VERSION,
         "sampler": evaluation.sampler,
-        "task": None if train.task is None else to_dict(train.task),
-        "prompt": None if published is None else to_dict(published.prompt),
-        "prompt_tokens": None if published is None else published.prompt_tokens,
-        "response_tokens": None if published is None else published.response_tokens,
+        "task": None if task is None else to_dict(task),
+        "prompt": None if prompt is None else to_dict(prompt),
+        "prompt_tokens": prompt_tokens,
+        "response_tokens": response_tokens,
         "benchmarks": {
-            name: {
-                "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
-                "n_problems": benchmark.n_problems,
-            }
+            name: benchmark_identity(benchmark)
             for name, benchmark in evaluation.benchmarks.items()
         },
         "temperature": evaluation.temperature,
@@ -108,6 +125,14 @@ def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any
         "dtype": evaluation.dtype,
         "seed": evaluation.seed,
         "seed_scheme": SEED_SCHEME,
+    }
+
+
+def benchmark_identity(benchmark: BenchmarkSpec) -> dict[str, Any]:
+    """What defines the problems of a benchmark."""
+    return {
+        "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
+        "n_problems": benchmark.n_problems,
     }
 
 
