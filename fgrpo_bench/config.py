@@ -35,9 +35,7 @@ def load(sweep: str, overrides: Sequence[str] = (), *, conf: Path = CONF) -> Dec
     return validate(compose([f"sweep={sweep}", *overrides], conf=conf))
 
 
-def compose(
-    overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
-) -> dict[str, Any]:
+def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config") -> dict[str, Any]:
     """The merged configuration as plain dictionaries, lists and scalars.
 
     root: the file of conf/ that everything starts from.
@@ -62,7 +60,9 @@ def compose(
     except (HydraException, OmegaConfBaseException) as error:
         said = [line for line in str(error).splitlines() if not line.startswith("To append")]
         raise ValueError(
-            f"these overrides cannot be applied: {' '.join(overrides)}\n" + "\n".join(said) + "\n"
+            f"these overrides cannot be applied: {' '.join(overrides)}\n"
+            + "\n".join(said)
+            + "\n"
             + f"conf/{root}.yaml and the files it names hold every key with its value"
         ) from error
     assert isinstance(plain, dict)

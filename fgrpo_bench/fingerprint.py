@@ -117,8 +117,7 @@ def sampling_identity(
         "prompt_tokens": prompt_tokens,
         "response_tokens": response_tokens,
         "benchmarks": {
-            name: benchmark_identity(benchmark)
-            for name, benchmark in evaluation.benchmarks.items()
+            name: benchmark_identity(benchmark) for name, benchmark in evaluation.benchmarks.items()
         },
         "temperature": evaluation.temperature,
         "top_p": evaluation.top_p,
