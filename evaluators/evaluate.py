@@ -8,35 +8,47 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from evaluators.backends import make_sampler
+from evaluators.bar import Bar
 from evaluators.grade import count, score
 from evaluators.grading import Grading, grade_workers
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
-from fgrpo_bench.data import dataset_problems
+from evaluators.stored import graders_of, load_problems
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, TaskSpec, from_dict
+from fgrpo_bench.specs import EvalSpec, Placement, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import PASSK, write_table
-from fgrpo_bench.tasks import make_task
 
 
 def evaluate(
-    spec: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    spec: dict[str, Any],
+    run: StageRun,
+    *,
+    device: str,
+    placement: Placement | None,
+    bar: Bar | None,
 ) -> dict[str, Any]:
-    """Run an evaluation stage; returns facts for its completion marker."""
+    """Run an evaluation stage; returns facts for its completion marker.
+
+    bar: shows the progress in place of lines; None prints lines.
+    """
+    run.quiet = bar is not None and bar.shown
     evaluation = from_dict(EvalSpec, spec["evaluation"])
     settings = spec["identity"]["sampling"]
     source = StagePaths((run.paths.folder / spec["source"]).resolve())
     data = {name: (run.paths.folder / at).resolve() for name, at in spec["data"].items()}
     sha256 = read_json(source.done)["weights_sha256"]
 
+    marks = spec.get("marks") or dict.fromkeys(evaluation.benchmarks, spec["fingerprint"])
+
+    @cache
     def sampler() -> Sampler:
         checkpoint = source.checkpoint(spec["step"])
         draw, facts = make_sampler(
@@ -51,11 +63,11 @@ def evaluate(
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, settings["task"], data.get(name))
-        manifest = check_manifest(paths, problems, sha256, spec["fingerprint"])
+        manifest = check_manifest(paths, problems, sha256, marks[name])
         with ExitStack() as stack:
             layers = [
                 stack.enter_context(Grading(paths, problems, grader, workers=grade_workers()))
-                for grader in benchmark_graders(benchmark)
+                for grader in graders_of(benchmark)
             ]
             pace = Pace()
 
@@ -65,12 +77,15 @@ def evaluate(
                 draws: Sequence[Draw],
                 layers: Sequence[Grading] = layers,
                 pace: Pace = pace,
+                name: str = name,
             ) -> None:
                 for layer in layers:
                     layer.add(draws)
                 numbers = {"tokens_per_second": pace.tokens_per_second(draws)}
                 if (share := layers[0].pass_at_1) is not None:
                     numbers["pass_at_1"] = share
+                if bar is not None:
+                    bar(name, done, of, numbers)
                 run.progress(step=done, of=of, **numbers)
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
@@ -100,11 +115,6 @@ def evaluate(
     }
 
 
-def benchmark_graders(benchmark: BenchmarkSpec) -> list[str]:
-    """The benchmark's grader, then those beside it."""
-    return [benchmark.grader, *getattr(benchmark, "also", ())]
-
-
 class Pace:
     """How fast draws come in."""
 
@@ -120,28 +130,6 @@ class Pace:
             return 0.0
         self._tokens += sum(draw.n_tokens for draw in draws)
         return self._tokens / max(clock - self._begun, 1e-9)
-
-
-def load_problems(
-    benchmark: BenchmarkSpec, task: dict[str, Any] | None, data: Path | None
-) -> list[Problem]:
-    """The first n_problems of the benchmark; ValueError where there are fewer.
-
-    task: of the experiment, for a benchmark of its held-out problems. data: the stage that fetched
-    the benchmark's dataset.
-    """
-    if data is not None:
-        assert benchmark.dataset is not None
-        return dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
-    spec = from_dict(TaskSpec, task)
-    made = make_task(spec)
-    if benchmark.n_problems > made.n_heldout:
-        raise ValueError(
-            f"benchmark {benchmark.name} asks for n_problems={benchmark.n_problems}, but the "
-            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or raise "
-            "the task's heldout_fraction"
-        )
-    return [made.heldout_problem(i) for i in range(benchmark.n_problems)]
 
 
 def check_manifest(

@@ -68,6 +68,15 @@ def read_shards(paths: BenchmarkPaths) -> pl.DataFrame:
     return table.unique(["problem_id", "draw"], keep="first", maintain_order=True)
 
 
+def stored_draws(paths: BenchmarkPaths) -> pl.DataFrame:
+    """Draws (tables.DRAWS) so far, complete or not, each once."""
+    have = read_table(paths.draws, DRAWS) if paths.draws.exists() else DRAWS.to_frame()
+    if not paths.shards.exists():
+        return have
+    have = pl.concat([have, read_shards(paths)])
+    return have.unique(["problem_id", "draw"], keep="first", maintain_order=True)
+
+
 def missing(
     have: pl.DataFrame, problems: list[Problem], *, n_samples: int, seed: int
 ) -> Iterator[Wanted]:
@@ -99,10 +108,7 @@ def complete_draws(
     sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
     whenever draws are stored, with these; it may raise to stop there.
     """
-    have = read_table(paths.draws, DRAWS) if paths.draws.exists() else DRAWS.to_frame()
-    if paths.shards.exists():
-        have = pl.concat([have, read_shards(paths)])
-        have = have.unique(["problem_id", "draw"], keep="first", maintain_order=True)
+    have = stored_draws(paths)
     wanted = list(missing(have, problems, n_samples=n_samples, seed=seed))
     if not wanted and not paths.shards.exists():
         return have, 0

@@ -1,0 +1,89 @@
+"""Grading stored draws again: another layer of grades beside the old ones, and pass@k anew."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from evaluators.grade import count, score
+from evaluators.grading import Grading, grade_workers
+from evaluators.stored import Stored, graders_of
+from fgrpo_bench.files import locked, read_json, write_json
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+
+
+def regrade(stored: Stored, grader: str | None) -> str:
+    """Grade every draw with the present version of each of the benchmark's graders, or with the
+    named one; returns what came of it, for a person.
+
+    BlockingIOError where the evaluation is being run.
+    """
+    with locked(stored.stage.lock, wait=False, what=f"stage {stored.stage.folder.name}"):
+        graders = graders_of(stored.benchmark) if grader is None else [grader]
+        return "\n".join(_regrade(stored, each) for each in graders)
+
+
+def _regrade(stored: Stored, grader: str) -> str:
+    draws = read_table(stored.paths.draws, DRAWS)
+    problems = stored.problems()
+    with Grading(stored.paths, problems, grader, workers=grade_workers()) as grading:
+        table = grading.finish(draws)
+    own = grader == stored.benchmark.grader
+    at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
+    write_table(at, score(count(table), stored.ks), PASSK)
+    if own:
+        _mark(stored, grading.version)
+    said = f"{stored.benchmark.name}, {grading.version}: "
+    tally = grading.tally
+    if not tally.graded:
+        said += f"all {len(draws):,} draws had been graded; "
+    else:
+        said += f"{tally.graded:,} draws graded with {tally.judgements:,} judgements; "
+    former = former_layer(stored, grading.version)
+    if former is None:
+        return said + "no other grades to compare with"
+    old = read_table(stored.paths.grades(former), GRADES)
+    return said + changes(old, table, former)
+
+
+def former_layer(stored: Stored, version: str) -> str | None:
+    """The grades to compare with: the version before of the same grader, else the benchmark's
+    own; None without any."""
+    names = [path.name for path in stored.paths.folder.glob("grades.*.parquet")]
+    layers = {name.removeprefix("grades.").removesuffix(".parquet") for name in names} - {version}
+    grader, number = _split(version)
+    older = [each for each in layers if _split(each)[0] == grader and _split(each)[1] < number]
+    own = [each for each in layers if _split(each)[0] == stored.benchmark.grader]
+    return max(older or own, key=lambda each: _split(each)[1], default=None)
+
+
+def _split(version: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.+)-(\d+)", version)
+    return (found[1], int(found[2])) if found else (version, 0)
+
+
+def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
+    """How many verdicts differ, and from what to what."""
+    both = old.join(new, on=["problem_id", "draw"], suffix="_new")
+    moved = (
+        both.filter(pl.col("outcome") != pl.col("outcome_new"))
+        .group_by("outcome", "outcome_new")
+        .len()
+        .sort("outcome", "outcome_new")
+    )
+    total = int(moved["len"].sum())
+    kinds = ", ".join(f"{n:,} {a} -> {b}" for a, b, n in moved.iter_rows())
+    return f"{total:,} of {len(both):,} verdicts differ from {former}" + (
+        f" ({kinds})" if kinds else ""
+    )
+
+
+def _mark(stored: Stored, version: str) -> None:
+    """Let the completion marker say whose pass@k stands there."""
+    done: Path = stored.stage.done
+    if done.exists():
+        marker = read_json(done)
+        marker["target"]["graders"][stored.benchmark.name] = version
+        write_json(done, marker)
