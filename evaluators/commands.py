@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from evaluators.fetch import add_fetch_arguments, fetch_command
 from fgrpo_bench.paths import default_root
 from fgrpo_bench.stage import EXIT_DONE, StageRun, add_machine_arguments, named_stage, run_stage
 
@@ -48,6 +49,10 @@ def add(subparsers: Any) -> None:
     grade.add_argument("evaluation", help="folder or name under evals/")
     grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
     grade.set_defaults(run=_grade)
+
+    fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
+    add_fetch_arguments(fetch)
+    fetch.set_defaults(run=lambda _, options: fetch_command(options))
 
 
 def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:

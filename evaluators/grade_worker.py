@@ -18,11 +18,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
-from fgrpo_bench.graders import WAITING, get_grader
+from fgrpo_bench.graders import get_grader
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.records import Grade, Problem
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+BY_JUDGE = frozenset({"math", "math-tolerance"})
+"""Graders that put questions to the judge of their process, which knows what was asked before."""
 BATCH, WAITING_MOST = 64, 4_096
 """Responses sent at once, and that may wait for a process while sampling goes on."""
 
@@ -151,7 +153,7 @@ def serve(line: Connection, problems: list[Problem]) -> None:
 
 
 def _graded(problem: Problem, grader: str, response: str) -> tuple[Grade, int]:
-    if grader not in WAITING:
+    if grader not in BY_JUDGE:
         return get_grader(grader)(replace(problem, grader=grader), response), 1
     before = default_judge().judgements
     grade = get_grader(grader)(replace(problem, grader=grader), response)

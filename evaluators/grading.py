@@ -26,9 +26,6 @@ from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Grade, Outcome, Problem
 from fgrpo_bench.tables import GRADES, read_table, write_table
 
-SLOW = WAITING | {"ifeval"}
-"""Graders that judge in processes of their own; the others take microseconds, less than it costs
-to hand them a response."""
 SHORT = 32
 """Characters of a response up to which it is remembered itself, and longer ones by their hash."""
 UNKNOWN, ASKED = -1, -2
@@ -66,7 +63,7 @@ def grade_workers() -> int:
 class Grading:
     """The judgements of one benchmark by one grader; a context manager.
 
-    problems: all of the benchmark. workers: processes for a grader of SLOW.
+    problems: all of the benchmark. workers: processes for a grader of WAITING.
     """
 
     def __init__(
@@ -83,7 +80,7 @@ class Grading:
         self._known: dict[tuple[int, str | bytes], int] = {}  # by problem and response
         self._askers: dict[tuple[int, str | bytes], list[int]] = {}
         self._scored, self._correct = [0] * len(problems), [0] * len(problems)
-        self._workers = GradeWorkers(problems, workers=workers) if grader in SLOW else None
+        self._workers = GradeWorkers(problems, workers=workers) if grader in WAITING else None
         self._own = paths.judging(self.version)
         self._stored: int | None = None  # judgements in the table
         self._load()
@@ -103,7 +100,7 @@ class Grading:
         return sum(shares) / len(shares) if shares else None
 
     def add(self, draws: Sequence[Draw]) -> None:
-        """Draws that were just made; returns without waiting for a grader of SLOW."""
+        """Draws that were just made; returns without waiting for a grader of WAITING."""
         for draw in draws:
             self._ask(self._rows[draw.problem_id], draw.draw, draw.response, wait=False)
         if self._workers is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import EvalSpec, PromptSpec, TaskSpec, from_dict
+from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, PromptSpec, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
 
@@ -43,8 +43,7 @@ def encoder(
 
 def prompt_spec(evaluation: EvalSpec, settings: dict[str, Any], problem: Problem) -> PromptSpec:
     """The benchmark's own prompt, else the one of all."""
-    own = getattr(evaluation, "prompt_of", lambda _: None)(problem.benchmark)
-    return own or from_dict(PromptSpec, settings["prompt"])
+    return evaluation.prompt_of(problem.benchmark) or from_dict(PromptSpec, settings["prompt"])
 
 
 def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
@@ -52,7 +51,7 @@ def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
     if not spec.chat_template:
         return list(tokenizer(text)["input_ids"])
     system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
-    thinking = getattr(spec, "thinking", None)
+    thinking = spec.thinking if isinstance(spec, BenchmarkPrompt) else None
     ids = tokenizer.apply_chat_template(
         [*system, {"role": "user", "content": text}],
         add_generation_prompt=True,

@@ -75,6 +75,9 @@ def load(overrides: Sequence[str]) -> Request:
     evaluation["name"] = "alone"
     kept = wanted or shipped
     evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in kept}
+    if any(key.partition(".")[0] == "prompt" for key in keys):  # then it is that of all
+        for benchmark in evaluation["benchmarks"].values():
+            benchmark["prompt"] = None
     if "evaluation.ks" not in keys and isinstance(evaluation["n_samples"], int):
         evaluation["ks"] = [k for k in evaluation["ks"] if k <= evaluation["n_samples"]]
     return config.validated(Request, composed)

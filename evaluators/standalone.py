@@ -29,7 +29,7 @@ from fgrpo_bench.fingerprint import (
     sampling_identity,
 )
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.paths import DataPaths, StagePaths
+from fgrpo_bench.paths import DataPaths, StagePaths, shared_data
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -76,8 +76,8 @@ def freeze(request: Request) -> StagePaths:
         "target": target(request.evaluation),
         "identity": identity,
         "marks": {
-            name: fingerprint([mark, benchmark_identity(benchmark)])
-            for name, benchmark in request.evaluation.benchmarks.items()
+            name: fingerprint([mark, benchmark_identity(request.evaluation, name)])
+            for name in request.evaluation.benchmarks
         },
         "evaluation": to_dict(request.evaluation),
         "data": {key: os.path.relpath(of, paths.folder) for key, of in data.items()},
@@ -125,8 +125,7 @@ def _with_former(spec: dict[str, Any], paths: StagePaths) -> dict[str, Any]:
 
 def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
     """Where a benchmark's problems are; FileNotFoundError where they were never fetched."""
-    mark = fingerprint(dataset_identity(dataset))
-    folder = root / "_data" / f"{dataset.name}-{mark[:8]}"
+    folder = shared_data(root, dataset.name, fingerprint(dataset_identity(dataset)))
     if not (StagePaths(folder).done.exists() and DataPaths(folder).problems.exists()):
         raise FileNotFoundError(
             f"benchmark {name} is not here (there is no {folder}): run `python -m evaluators fetch "

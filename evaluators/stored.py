@@ -13,9 +13,6 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
-GATED = frozenset({"gpqa", "gpqa-diamond", "gpqa_diamond"})
-"""Benchmarks whose publisher asks that no text of theirs is shown."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
@@ -40,7 +37,8 @@ class Stored:
     @property
     def gated(self) -> bool:
         """Whether no text of the benchmark may be shown."""
-        return self.benchmark.name in GATED or "choice" in graders_of(self.benchmark)
+        dataset = self.benchmark.dataset
+        return dataset is not None and dataset.layout == "gpqa"
 
     def problems(self) -> list[Problem]:
         """The problems that were drawn for."""
@@ -52,7 +50,7 @@ class Stored:
 
 def graders_of(benchmark: BenchmarkSpec) -> list[str]:
     """The benchmark's grader, then those beside it."""
-    return [benchmark.grader, *getattr(benchmark, "also", ())]
+    return [benchmark.grader, *benchmark.also]
 
 
 def load_problems(

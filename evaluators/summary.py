@@ -9,13 +9,11 @@ import polars as pl
 
 from evaluators.stored import Stored, graders_of
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.intervals import estimate
 from fgrpo_bench.report.documents import plain_table
 from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
 from fgrpo_bench.tables import DRAWS, read_passk
-
-GUESS = 0.25
-"""Chance that a choice of four is right by guessing."""
 
 
 def closing_table(stored: Sequence[Stored]) -> str:
@@ -68,7 +66,7 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
             with_interval(made),
             NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
             f"{unscored:.2%}",
-            percent(1 - (1 - GUESS) ** k) if grader == "choice" else NONE,
+            percent(guessing_floor(k)) if grader == "choice" else NONE,
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from fgrpo_bench.specs import Declaration, from_dict
+from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 T = TypeVar("T")
@@ -35,10 +35,32 @@ def load(sweep: str, overrides: Sequence[str] = (), *, conf: Path = CONF) -> Dec
     return validate(compose([f"sweep={sweep}", *overrides], conf=conf))
 
 
+def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CONF) -> BenchmarkSpec:
+    """A benchmark by itself, validated as within a declaration.
+
+    overrides: of its own keys, e.g. ["dataset.limit=3"].
+    """
+    if name not in options("benchmark", conf):
+        raise ValueError(
+            f"unknown benchmark {name!r}: valid ones are {', '.join(options('benchmark', conf))} "
+            "(the files of conf/benchmark/)"
+        )
+    own = [f"benchmark.{override}" for override in overrides]
+    composed = compose(own, conf=conf, root=f"benchmark/{name}")["benchmark"]
+    try:
+        return from_dict(BenchmarkSpec, composed)
+    except ValidationError as error:
+        lines = [
+            f"  {'.'.join(map(str, fault['loc']))} = {fault['input']!r}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise ValueError(f"benchmark {name} is refused:\n" + "\n".join(lines)) from error
+
+
 def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config") -> dict[str, Any]:
     """The merged configuration as plain dictionaries, lists and scalars.
 
-    root: the file of conf/ that everything starts from.
+    root: the file that it begins with.
     """
     for override in overrides:
         name, _, value = override.partition("=")

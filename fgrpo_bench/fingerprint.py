@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from fgrpo_bench.specs import (
-    BenchmarkSpec,
     DatasetSpec,
     EvalSpec,
     LoopSpec,
@@ -29,7 +28,7 @@ from fgrpo_bench.specs import (
 RECIPE_VERSION = 1
 """Raised when an objective, a task or the engine changes what the same spec computes."""
 
-DATA_VERSION = 1
+DATA_VERSION = 2
 """Raised when a dataset's rules make another table of the same spec."""
 
 SEED_SCHEME = "splitmix64-1"
@@ -70,9 +69,7 @@ def model_identity(model: PretrainedSpec) -> dict[str, Any]:
 def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     """What changes a dataset's table, apart from the bytes of its source."""
     fields = to_dict(dataset)
-    del fields["expected_rows"]
-    if not dataset.deduplicate:
-        del fields["grader"]  # else it says which answers agree
+    del fields["expected_rows"], fields["exact_rows"]
     return {"data_version": DATA_VERSION} | fields
 
 
@@ -85,6 +82,18 @@ def train_identity(point: SweepPoint) -> dict[str, Any]:
         "focal_gamma": point.focal_gamma,
         "seed": point.seed,
         "train": to_dict(point.train),
+    }
+
+
+def dataset_stage(dataset: DatasetSpec) -> dict[str, Any]:
+    """The spec of the stage that fetches a dataset, whoever runs it."""
+    identity = dataset_identity(dataset)
+    return {
+        "kind": "fetch",
+        "fingerprint": fingerprint(identity),
+        "target": {},
+        "identity": identity,
+        "dataset": to_dict(dataset),
     }
 
 
@@ -117,7 +126,7 @@ def sampling_identity(
         "prompt_tokens": prompt_tokens,
         "response_tokens": response_tokens,
         "benchmarks": {
-            name: benchmark_identity(benchmark) for name, benchmark in evaluation.benchmarks.items()
+            name: benchmark_identity(evaluation, name) for name in evaluation.benchmarks
         },
         "temperature": evaluation.temperature,
         "top_p": evaluation.top_p,
@@ -127,12 +136,13 @@ def sampling_identity(
     }
 
 
-def benchmark_identity(benchmark: BenchmarkSpec) -> dict[str, Any]:
-    """What defines the problems of a benchmark."""
+def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:
+    """What changes a draw on one benchmark: its problems, and its prompt where it has an own."""
+    benchmark, prompt = evaluation.benchmarks[name], evaluation.prompt_of(name)
     return {
         "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
         "n_problems": benchmark.n_problems,
-    }
+    } | ({} if prompt is None else {"prompt": to_dict(prompt)})
 
 
 def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:

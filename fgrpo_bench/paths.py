@@ -144,6 +144,11 @@ class DataPaths:
         return self.folder / "tokenizer"
 
 
+def shared_data(root: Path, name: str, fingerprint: str) -> Path:
+    """The folder of a dataset that all sweeps under a root share; their own ones link to it."""
+    return root / "_data" / f"{name}-{fingerprint[:8]}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunPaths:
     """One sweep of one experiment in one version.
@@ -152,6 +157,7 @@ class RunPaths:
                                              driver.lock  report/
                                              on SLURM: submissions.jsonl  code/  slurm/
       _warmup/s<seed>/                       a stage; one for each training seed
+      _data/<dataset>                        a link to <root>/_data/<dataset>-<fp8>/, a stage
       <point_id>/                            a stage: spec.json  metrics.parquet  checkpoints/
                                              state/  progress.json  logs/  stage.lock
                                              owner.json  DONE.json

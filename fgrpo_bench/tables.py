@@ -51,6 +51,7 @@ PROBLEMS = pl.Schema(
         "problem_id": pl.String,  # dataset and row of the source, e.g. deepscaler-000017
         "prompt": pl.String,  # as published, before any chat template
         "answer": pl.String,  # gold, as published
+        "gold_used": pl.String,  # gold as the grader gets it, normalised once
     }
 )
 METRICS = pl.Schema(

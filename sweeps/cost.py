@@ -35,7 +35,7 @@ def _work_seconds(stage: Stage) -> float:
         return float(DEMONSTRATION_SECONDS * warmup["steps"] * warmup["batch_size"])
     if stage.kind == "evaluate":
         evaluation = stage.spec["evaluation"]
-        problems = sum(each["n_problems"] for each in evaluation["benchmarks"].values())
+        problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
         return float(DRAW_SECONDS * problems * evaluation["n_samples"])
     point = stage.spec["point"]
     train = point["train"]

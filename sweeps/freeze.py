@@ -7,6 +7,7 @@ for before the first file is written.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ from typing import Any
 
 from fgrpo_bench.files import now, read_json, write_json, write_many
 from fgrpo_bench.fingerprint import differences
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.paths import RunPaths, StagePaths, shared_data
 from fgrpo_bench.specs import Declaration, to_dict
 from sweeps.commands import REPOSITORY
 from sweeps.plan import Plan, plan_record
@@ -120,11 +121,25 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
 
 def _freeze_specs(paths: RunPaths, plan: Plan) -> None:
     wanted: dict[str, str] = {}
+    _share_data(paths, plan)
     for stage in plan.stages:
         spec = StagePaths(paths.folder / stage.name).spec
         if _frozen(spec) != stage.spec:
             wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(stage.spec)
     write_many(paths.folder, wanted)
+
+
+def _share_data(paths: RunPaths, plan: Plan) -> None:
+    """Let the sweep's datasets be those that all sweeps share, so that none is fetched twice."""
+    for stage in plan.stages:
+        own = paths.folder / stage.name
+        if "dataset" not in stage.spec or stage.kind != "fetch" or own.exists():
+            continue
+        shared = shared_data(paths.root, own.name, stage.fingerprint)
+        shared.mkdir(parents=True, exist_ok=True)
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.unlink(missing_ok=True)
+        own.symlink_to(os.path.relpath(shared, own.parent), target_is_directory=True)
 
 
 def _frozen(spec: Path) -> Any:

@@ -103,7 +103,8 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             cluster = profile if isinstance(profile, SlurmProfile) else None
             warnings += fit.check(point, cluster, profile.openrlhf)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
-        grader_version(benchmark.grader)
+        for grader in (benchmark.grader, *benchmark.also):
+            grader_version(grader)
         if benchmark.dataset is None and train.task is None:
             raise ValueError(
                 f"benchmark {name} has no dataset and the experiment has no task whose held-out "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fgrpo_bench.fingerprint import (
-    dataset_identity,
+    dataset_stage,
     evaluation_identity,
     fingerprint,
     model_identity,
@@ -132,20 +132,25 @@ def fetch_stage(
 
     chat_template: whether the model must have one.
     """
-    what: dict[str, Any]
     if dataset is not None:
-        identity, what = dataset_identity(dataset), {"dataset": to_dict(dataset)}
+        spec = dataset_stage(dataset)
     else:
         assert model is not None
         identity = model_identity(model)
-        what = {"model": to_dict(model), "chat_template": chat_template}
-    mark = fingerprint(identity)
+        spec = {
+            "kind": "fetch",
+            "fingerprint": fingerprint(identity),
+            "target": {},
+            "identity": identity,
+            "model": to_dict(model),
+            "chat_template": chat_template,
+        }
     return Stage(
         name=name,
         kind="fetch",
-        fingerprint=mark,
+        fingerprint=spec["fingerprint"],
         target={},
-        spec={"kind": "fetch", "fingerprint": mark, "target": {}, "identity": identity} | what,
+        spec=spec,
         needs=(),
         point_id=name,
         environment="base",
@@ -197,6 +202,11 @@ def evaluation_stage(
         "graders": {
             name: grader_version(benchmark.grader)
             for name, benchmark in evaluation.benchmarks.items()
+        }
+        | {
+            f"{name}/{grader}": grader_version(grader)
+            for name, benchmark in evaluation.benchmarks.items()
+            for grader in benchmark.also
         },
     }
     data = {

@@ -28,7 +28,7 @@ def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None)
             benchmark=spec.name,
             problem_id=row["problem_id"],
             prompt=row["prompt"],
-            target=row["answer"],
+            target=row["gold_used"],
             grader=spec.grader,
         )
         for row in table.head(n_problems or len(table)).iter_rows(named=True)

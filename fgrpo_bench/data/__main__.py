@@ -28,10 +28,11 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("folder", type=Path, help="the stage's folder")
     paths = named_stage(parser, parser.parse_args(argv))
-    return run_stage(paths, _work)
+    return run_stage(paths, work)
 
 
-def _work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+    """Do a fetch stage; returns facts for its completion marker."""
     from fgrpo_bench.data.model import fetch_model
     from fgrpo_bench.data.prepare import prepare
 

@@ -77,6 +77,13 @@ def fetch(
     except Exception as error:
         if not _is_transport(error):
             raise
+        if _is_gated(error):
+            page = f"{endpoint}/{'datasets/' * (kind == 'dataset')}{repository}"
+            raise PermissionError(
+                f"{repository} is gated, or does not exist: accept its terms at {page} with your "
+                "account there, make a token that may read it, and run the same command again with "
+                "HF_TOKEN=<token>"
+            ) from None
         raise OSError(
             f"cannot fetch {url}: {str(error).splitlines()[0]}; run this stage on a machine that "
             "reaches it (HF_ENDPOINT names a mirror, HF_TOKEN opens a gated repository), or fetch "
@@ -98,6 +105,12 @@ def _is_transport(error: Exception) -> bool:
     """Whether the network or the publisher is at fault, whatever library says so."""
     modules = {base.__module__.partition(".")[0] for base in type(error).__mro__}
     return isinstance(error, OSError) or bool(modules & {"huggingface_hub", "httpx", "httpx2"})
+
+
+def _is_gated(error: Exception) -> bool:
+    """Whether the publisher wants to know who asks; it says so of what does not exist too."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status in (401, 403)
 
 
 def _bar(tell: Callable[[int, int], None]) -> Any:

@@ -15,13 +15,15 @@ import polars as pl
 from fgrpo_bench.data.fetch import fetch
 from fgrpo_bench.data.read import read_rows
 from fgrpo_bench.files import read_json, sha256_file, write_json
-from fgrpo_bench.graders import GRADERS, grader_version
-from fgrpo_bench.graders.math_golds import normalise
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.math_golds import stored_gold
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.specs import DatasetSpec, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import PROBLEMS, write_table
 
+GOLDS = {"math": stored_gold, "math-tolerance": stored_gold}
+"""What makes of a published gold the one that a grader gets; other graders get it as it is."""
 CHUNK = 1_000
 """Rows whose tokens are counted at once."""
 
@@ -36,7 +38,7 @@ def prepare(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
     keys = [dataset.prompt_key, dataset.answer_key]
     if dataset.token_field is not None:
         keys.append(dataset.token_field)
-    rows = read_rows(source, keys)
+    rows = read_rows(source, keys, layout=dataset.layout)
     count = _counter(dataset, paths, lock, run) if dataset.max_tokens is not None else None
     table, rules = select(rows, dataset, count)
     if table.is_empty():
@@ -44,9 +46,14 @@ def prepare(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
             f"none of the {len(rows)} rows of {source} is left after the rules {rules}: check "
             "prompt_key, answer_key and max_tokens"
         )
+    remark = describe(dataset, len(table))
+    if dataset.exact_rows and dataset.expected_rows not in (None, len(table)):
+        raise ValueError(
+            f"{remark}: {source} is not the benchmark that was meant; fetch the revision that has "
+            "them (dataset.revision), or set dataset.expected_rows where this one is meant"
+        )
     write_table(paths.problems, table, PROBLEMS)
     result = {"rows": len(table), "sha256": sha256_file(paths.problems)}
-    remark = describe(dataset, len(table))
     write_json(paths.lock, lock | {"rules": rules, "result": result, "remark": remark})
     print(remark, flush=True)
     return result | {"source_sha256": lock["source"]["sha256"], "remark": remark}
@@ -78,7 +85,7 @@ def select(
             kept.filter(tokens <= dataset.max_tokens),
         )
     if dataset.deduplicate:
-        says = normalise if GRADERS[dataset.grader] is GRADERS["math"] else str.strip
+        says = GOLDS.get(dataset.grader, str.strip)
         problem = prompt.str.replace_all(r"\s+", " ").str.strip_chars()
         kept = kept.with_columns(
             problem.alias("_problem"),
@@ -96,7 +103,8 @@ def select(
         prompt.alias("prompt"),
         answer.alias("answer"),
     )
-    return table.cast(PROBLEMS), rules
+    used = map(GOLDS.get(dataset.grader, str), table["answer"])
+    return table.with_columns(gold_used=pl.Series(used, dtype=pl.String)).cast(PROBLEMS), rules
 
 
 def describe(dataset: DatasetSpec, rows: int) -> str:

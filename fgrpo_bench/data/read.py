@@ -1,7 +1,11 @@
-"""Rows of a JSON, JSON Lines or Parquet file as text columns."""
+"""Rows of a JSON, JSON Lines, CSV or Parquet file as text columns.
+
+No error tells anything of a row's content: some datasets may not be shown in plain text.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +13,18 @@ from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.data.layouts import LAYOUTS
 
-def read_rows(path: Path, keys: list[str]) -> pl.DataFrame:
+
+def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataFrame:
     """The named columns as text, in the order of the file, with the row number in `row`.
 
-    Numbers become their shortest text and null stays null. Raises ValueError that names the file
-    where it is empty, of an unknown kind, damaged, without a column, or holds nested values.
+    keys: first those of the prompt and of the gold, which the layout fills
+    (fgrpo_bench.data.layouts). Numbers become their shortest text and null stays null. Raises
+    ValueError that names the file where it is empty, of an unknown kind, damaged, without a column,
+    of another layout, or holds nested values.
     """
-    readers = {".json": _json, ".jsonl": _json, ".parquet": _parquet}
+    readers = {".json": _json, ".jsonl": _json, ".csv": _csv, ".parquet": _parquet}
     if path.suffix not in readers:
         raise ValueError(
             f"{path} ends in {path.suffix!r}: a dataset is a {', '.join(readers)} file; convert it"
@@ -33,12 +41,37 @@ def read_rows(path: Path, keys: list[str]) -> pl.DataFrame:
                 f"{path} has no column {key!r}; it has {', '.join(columns)}: name one of these "
                 "as prompt_key, answer_key or token_field"
             )
+    rows = [_arranged(row, keys, layout, f"{path}, row {i}") for i, row in enumerate(rows)]
     texts = {
         key: [_text(row.get(key), f"{path}, row {i}, column {key!r}") for i, row in enumerate(rows)]
         for key in dict.fromkeys(keys)
     }
     schema = {"row": pl.Int64} | dict.fromkeys(texts, pl.String)
     return pl.DataFrame({"row": range(len(rows))} | texts, schema=schema)
+
+
+def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> dict[str, Any]:
+    prompt, answer = keys[:2]
+    try:
+        values = LAYOUTS[layout](row, prompt, answer)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        lacks = f": it lacks the column {error}" if isinstance(error, KeyError) else ""
+        raise ValueError(
+            f"{where} is not of layout={layout}{lacks}; fetch the file again, or name the layout "
+            "that it has"
+        ) from None
+    return row | {prompt: values[0], answer: values[1]}
+
+
+def _csv(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            for number, row in enumerate(csv.DictReader(file, strict=True)):
+                if None in row or None in row.values():
+                    raise csv.Error(f"row {number} has another number of fields than the heading")
+                yield row
+        except csv.Error as error:
+            raise ValueError(f"{path} is no readable CSV file ({error}): fetch it again") from None
 
 
 def _json(path: Path) -> Iterator[dict[str, Any]]:
@@ -84,7 +117,7 @@ def _text(value: Any, where: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
     raise ValueError(
         f"{where} holds {type(value).__name__}: prompts and answers are text or numbers; write "
         "them out as text first"

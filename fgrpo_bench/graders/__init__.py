@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fgrpo_bench.graders import countdown, math
+from fgrpo_bench.graders import choice, countdown, ifeval, math, math_tolerance, synlogic
 from fgrpo_bench.records import Grade, Problem
 
 Grader = Callable[[Problem, str], Grade]
 
 GRADERS: dict[str, tuple[int, Grader]] = {
+    "choice": (1, choice.grade),
     "countdown": (1, countdown.grade),
+    "ifeval": (1, ifeval.grade),
     "math": (1, math.grade),
+    "math-tolerance": (1, math_tolerance.grade),
+    "synlogic": (0, synlogic.grade),
 }
-WAITING = frozenset({"math"})
+WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
 answer within microseconds."""
 

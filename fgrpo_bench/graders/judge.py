@@ -76,11 +76,11 @@ class Judge:
     ) -> None:
         self._store = store
         self._seconds, self._megabytes = seconds, megabytes
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()
         for _ in range(workers):
             self._idle.put(None)
         self._known: dict[Question, Future[Verdict]] = {}
-        self._living: set[_Worker] = set()
+        self._living: set[Worker] = set()
         self._lock = threading.Lock()
         self._closed = False
         self.judgements = 0
@@ -170,29 +170,38 @@ class Judge:
         finally:
             self._idle.put(worker)
 
-    def _start(self) -> _Worker:
+    def _start(self) -> Worker:
         with self._lock:
             if self._closed:
                 raise RuntimeError("this judge is closed: make another one")
-        worker = _Worker(self._seconds, self._megabytes)
+        worker = Worker(self._seconds, self._megabytes)
         with self._lock:
             self._living.add(worker)
         worker.wait_ready()
         return worker
 
-    def _bury(self, worker: _Worker) -> None:
+    def _bury(self, worker: Worker) -> None:
         with self._lock:
             self._living.discard(worker)
         worker.end()
 
 
-class _Worker:
-    """One process and the socket to it. Any OSError ends its use."""
+class Worker:
+    """One process and the socket to it. Any OSError ends its use.
 
-    def __init__(self, seconds: float, megabytes: int) -> None:
+    module: the program, which takes seconds and megabytes and answers a line with a line.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        megabytes: int,
+        *,
+        module: str = "fgrpo_bench.graders.judge_worker",
+    ) -> None:
+        self._module = module
         self._socket, theirs = socket.socketpair()
         search = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-        module = "fgrpo_bench.graders.judge_worker"
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(seconds), str(megabytes)],
@@ -213,9 +222,9 @@ class _Worker:
         except OSError as error:
             self.end()
             raise RuntimeError(
-                f"a process of the math judge ended while it started ({error}): run "
-                f"`{sys.executable} -P -m fgrpo_bench.graders.judge_worker 5 {MEGABYTES}` to see "
-                "why; it needs math-verify and about 500 MB of address space"
+                f"a process that judges ended while it started ({error}): run "
+                f"`{sys.executable} -P -m {self._module} 5 {MEGABYTES}` to see why; it needs its "
+                "packages and about 500 MB of address space"
             ) from error
         if "error" in ready:
             self.end()

@@ -12,6 +12,7 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -26,8 +27,14 @@ SAME_TO = 0.01
 """... which is refused where they differ by more than this relative to the larger."""
 
 
-def main() -> None:
-    """Serve the judge at the other end of standard input."""
+def serve(
+    load: Callable[[], dict[str, Any]], judge: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """Answer the questions that arrive at standard input, each within the limits of the arguments.
+
+    load: imports what is needed; its answer is the greeting. judge: from a question to an outcome,
+    what was extracted and a reason; what it raises is an outcome too.
+    """
     seconds, megabytes = float(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -47,12 +54,9 @@ def main() -> None:
         before = _peak_bytes()
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            reply = _judge(asked["gold"], asked["answer"], boxed=asked["boxed"])
+            reply = judge(asked)
         except MemoryError:
             reply = {"outcome": "unscored", "extracted": None, "reason": ""}
-        except Exception as error:
-            reason = f"math-verify failed with {type(error).__name__}"
-            reply = {"outcome": "incorrect", "extracted": None, "reason": reason}
         signal.setitimer(signal.ITIMER_PROF, 0)
         grown = _peak_bytes() - before
         if not reply["reason"] or (reply["outcome"] != "correct" and grown > room / 4):
@@ -96,8 +100,18 @@ def load() -> dict[str, Any]:
     return {"versions": {package: version(package) for package in packages}}
 
 
+def judge(asked: dict[str, Any]) -> dict[str, Any]:
+    """math-verify's verdict on a gold and an answer; MemoryError where it shows."""
+    try:
+        return _judge(asked["gold"], asked["answer"], boxed=asked["boxed"])
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = f"math-verify failed with {type(error).__name__}"
+        return {"outcome": "incorrect", "extracted": None, "reason": reason}
+
+
 def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
-    """math-verify's verdict; MemoryError where it shows."""
     from math_verify import parse, verify
 
     wanted = _parsed(gold)
@@ -137,4 +151,4 @@ def _only_tiny(gold: Any, found: Any) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    serve(load, judge)

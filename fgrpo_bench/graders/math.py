@@ -10,6 +10,7 @@ verdicts differ from plain math-verify's on purpose, tests/cases/math.json says 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from fgrpo_bench.graders.judge import Judge, Verdict, default_judge
 from fgrpo_bench.graders.math_golds import normalise
@@ -106,18 +107,32 @@ def _balanced(text: str, start: int) -> str:
 
 def scan_boxes(text: str) -> str | None:
     """`last_box` in one pass over the text, for texts full of unclosed boxes."""
-    opened: list[tuple[int, int]] = []  # (start of a box or -1, start of its content)
     last, content = -1, None
+    for start, begin, end in _closed(text):
+        if start > last and (found := text[begin:end].strip()):
+            last, content = start, found
+    return content
+
+
+def boxes(text: str, *, longest: int) -> Iterator[str]:
+    """Contents of all balanced boxes of at most so many characters, as they close."""
+    for _, begin, end in _closed(text):
+        if end - begin <= longest:
+            yield text[begin:end]
+
+
+def _closed(text: str) -> Iterator[tuple[int, int, int]]:
+    """(start of the box, start and end of its content) of every balanced box, as they close."""
+    opened: list[tuple[int, int]] = []  # (start of a box or -1, start of its content)
     for token in _BOX.finditer(text):
         if token[0] == "{":
             opened.append((-1, 0))
         elif token[0] == "}":
             start, begin = opened.pop() if opened else (-1, 0)
-            if start > last and (found := text[begin : token.start()].strip()):
-                last, content = start, found
+            if start >= 0:
+                yield start, begin, token.start()
         elif token[0].endswith("{") and len(token[0]) > 2:
             opened.append((token.start(), token.end()))
-    return content
 
 
 def _grade(verdict: Verdict) -> Grade:

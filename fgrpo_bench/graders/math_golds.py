@@ -14,6 +14,7 @@ _E_NOTATION = re.compile(rf"(?<![\w.\\])({_NUMBER})[eE]([+-]?[0-9]{{1,4}})(?![\w
 _BARE_DOT = re.compile(r"(?<=[0-9])\.(?=\s*(?:[/,;)}\]]|$))")
 _LAST_DOT = re.compile(r"(?<![.\\])(?<!\\right)\.$")
 _NUMPY = re.compile(r"\bnp\.(arc)?(sin|cos|tan|sqrt|exp|log)\b")
+_WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 _WRAPPED = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 
 UNREADABLE = {
@@ -34,6 +35,17 @@ def normalise(answer: str) -> str:
     while previous != answer:
         previous, answer = answer, _rewrite(answer)
     return answer
+
+
+def stored_gold(answer: str) -> str:
+    """A gold as it is stored for grading: normalised, and a whole number without `.0`.
+
+    >>> stored_gold("27.0"), stored_gold("$0.50$")
+    ('27', '0.50')
+    """
+    gold = normalise(answer)
+    whole = _WHOLE.fullmatch(gold)
+    return whole[1] if whole else gold
 
 
 def _rewrite(answer: str) -> str:

@@ -25,9 +25,11 @@ class DatasetSpec:
     revision: str | None
     """Branch, tag or commit; null is main at the first fetch, whose commit the lock file keeps."""
     path: str
-    """The file: its name in the repository, or its path; .json, .jsonl or .parquet."""
+    """The file: its name in the repository, or its path; .json, .jsonl, .csv or .parquet."""
     sha256: Digest | None
     """Digest that the file must have; null is the one of the first fetch, from the lock file."""
+    layout: Literal["plain", "olympiadbench", "ifeval", "gpqa", "synlogic"]
+    """How the publisher's columns become a prompt and a gold; see fgrpo_bench.data.layouts."""
     prompt_key: str
     """Column of the problems."""
     answer_key: str
@@ -44,9 +46,11 @@ class DatasetSpec:
     limit: Positive | None
     """Most rows of the result, the first ones; null is all."""
     expected_rows: Positive | None
-    """Rows that a publication reports; another number is said and is no error. Null: unknown."""
+    """Rows that a publication reports; null: unknown."""
+    exact_rows: bool
+    """Whether another number of rows is an error, as for a benchmark; else it is only said."""
     grader: Name
-    """A key of fgrpo_bench.graders.GRADERS."""
+    """A key of fgrpo_bench.graders.GRADERS; says how golds are normalised."""
 
     def __post_init__(self) -> None:
         if (self.repository is not None) != (self.source == "huggingface"):

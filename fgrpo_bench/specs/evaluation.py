@@ -9,6 +9,15 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, Name, NonNegative, Positive, PositiveFloat
 from fgrpo_bench.specs.dataset import DatasetSpec
+from fgrpo_bench.specs.openrlhf import PromptSpec
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class BenchmarkPrompt(PromptSpec):
+    """How a problem of some benchmarks becomes what the model reads."""
+
+    thinking: bool | None
+    """Value of enable_thinking in the chat template; null leaves it to the template."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -19,10 +28,31 @@ class BenchmarkSpec:
     """Name in paths, tables and metrics."""
     dataset: DatasetSpec | None
     """Where the problems come from; null is the held-out split of the experiment's own task."""
-    n_problems: Positive
-    """How many problems; the first n."""
+    n_problems: Positive | None
+    """How many problems; the first n. Null is all of the dataset."""
     grader: Name
-    """A key of fgrpo_bench.graders.GRADERS."""
+    """A key of fgrpo_bench.graders.GRADERS; pass@k is of its grades."""
+    also: tuple[Name, ...]
+    """Further graders, whose grades stand beside."""
+    prompt: Name | None
+    """A key of EvalSpec.prompts; null is the prompt of training."""
+
+    def __post_init__(self) -> None:
+        if self.dataset is None and self.n_problems is None:
+            raise ValueError(
+                f"benchmark {self.name} has neither a dataset nor n_problems: a held-out split "
+                "needs a number of problems"
+            )
+        if self.dataset is not None and self.dataset.grader != self.grader:
+            raise ValueError(
+                f"benchmark {self.name} has grader={self.grader}, but the golds of its dataset are "
+                f"normalised for {self.dataset.grader}: set grader and dataset.grader alike"
+            )
+        if self.grader in self.also or len(set(self.also)) < len(self.also):
+            raise ValueError(
+                f"benchmark {self.name} has grader={self.grader} and also={list(self.also)}: name "
+                "each grader once"
+            )
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -47,6 +77,13 @@ class EvalSpec:
     """Number type of the weights while sampling."""
     seed: NonNegative
     """Base of every draw's own seed."""
+    prompts: dict[str, BenchmarkPrompt]
+    """Prompts of the model family, by the names that benchmarks give them."""
+
+    def prompt_of(self, benchmark: str) -> BenchmarkPrompt | None:
+        """The prompt of a benchmark; None is that of training."""
+        name = self.benchmarks[benchmark].prompt
+        return None if name is None else self.prompts[name]
 
     def __post_init__(self) -> None:
         if not self.benchmarks or not self.ks:
@@ -66,3 +103,10 @@ class EvalSpec:
         for key, benchmark in self.benchmarks.items():
             if key != benchmark.name:
                 raise ValueError(f"benchmarks.{key} is named {benchmark.name!r}: use one name")
+            if benchmark.prompt not in (None, *self.prompts):
+                raise ValueError(
+                    f"benchmarks.{key}.prompt={benchmark.prompt!r}, but prompts has "
+                    f"{', '.join(sorted(self.prompts)) or 'none'}: set evaluation.prompts."
+                    f"{benchmark.prompt} for this model (the files of conf/experiment/ do), or "
+                    "prompt=null for the prompt of training"
+                )

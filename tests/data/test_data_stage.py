@@ -40,6 +40,7 @@ DEEPSCALER = DatasetSpec(
     revision=None,
     path="deepscaler.json",
     sha256=None,
+    layout="plain",
     prompt_key="problem",
     answer_key="answer",
     max_tokens=8,
@@ -48,6 +49,7 @@ DEEPSCALER = DatasetSpec(
     deduplicate=True,
     limit=None,
     expected_rows=39202,
+    exact_rows=False,
     grader="math",
 )
 LOCAL = replace(
@@ -88,8 +90,8 @@ def test_a_published_dataset_becomes_a_table_with_its_record(tmp_path, here, cap
     assert main([str(paths.folder)]) == 0
     table = read_table(paths.problems, PROBLEMS)
     assert table.rows() == [
-        ("deepscaler-000000", "What is 1+1?", "2"),
-        ("deepscaler-000002", "Half of one?", "\\frac{1}{2}"),
+        ("deepscaler-000000", "What is 1+1?", "2", "2"),
+        ("deepscaler-000002", "Half of one?", "\\frac{1}{2}", "\\frac{1}{2}"),
     ]
     lock = read_json(paths.lock)
     assert lock["source"] == {
@@ -240,7 +242,10 @@ BROKEN = {
     "list.json": ("[1, 2]", "row 0 is int"),
     "chat.json": ('[{"problem": [{"role": "user"}], "answer": "1"}]', "holds list"),
     "blank.json": ('[{"problem": "", "answer": "1"}]', "none of the 1 rows"),
-    "x.csv": ("problem,answer\n", "ends in '.csv'"),
+    "x.txt": ("problem,answer\n", "ends in '.txt'"),
+    "x.csv": ("problem,answer\n", "holds no rows"),
+    "short.csv": ("problem,answer\np\n", "row 0 has another number of fields"),
+    "open.csv": ('problem,answer\np,"secret', "no readable CSV file"),
     "x.parquet": ("PAR", "no readable Parquet file"),
 }
 

@@ -22,6 +22,7 @@ SPEC = DatasetSpec(
     revision=None,
     path="any.jsonl",
     sha256=None,
+    layout="plain",
     prompt_key="prompt",
     answer_key="answer",
     max_tokens=None,
@@ -30,6 +31,7 @@ SPEC = DatasetSpec(
     deduplicate=True,
     limit=None,
     expected_rows=None,
+    exact_rows=False,
     grader="math",
 )
 
@@ -60,7 +62,7 @@ def test_what_is_left_is_the_first_copy_of_every_problem_whose_answers_agree(pai
 
 def test_copies_stay_where_nothing_is_deduplicated():
     table, _ = select(rows([("a", "1"), ("a", "2")]), replace(SPEC, deduplicate=False), None)
-    assert table.rows() == [("any-000000", "a", "1"), ("any-000001", "a", "2")]
+    assert table.rows() == [("any-000000", "a", "1", "1"), ("any-000001", "a", "2", "2")]
 
 
 def test_rows_at_the_length_limit_stay_and_longer_ones_go():

@@ -15,7 +15,7 @@ from evaluators.records import Wanted
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.fingerprint import sampling_identity
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, PromptSpec, from_dict
+from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
 from tests.support.openrlhf import heldout_problems, make_untrained
 
 PLAIN = PromptSpec(chat_template=False, system=None)
@@ -32,6 +32,8 @@ def evaluation(**changes):
                 "dataset": None,
                 "n_problems": 3,
                 "grader": "countdown",
+                "also": [],
+                "prompt": None,
             }
         },
         "n_samples": N,
@@ -40,14 +42,8 @@ def evaluation(**changes):
         "top_p": 1.0,
         "dtype": "float32",
         "seed": 0,
+        "prompts": {},
     }
-    optional = {"benchmarks": {"also": [], "prompt": None}, "evaluation": {"prompts": {}}}
-    for name, value in optional["benchmarks"].items():
-        if name in BenchmarkSpec.__dataclass_fields__:
-            made["benchmarks"]["countdown"][name] = value
-    for name, value in optional["evaluation"].items():
-        if name in EvalSpec.__dataclass_fields__:
-            made[name] = value
     return from_dict(EvalSpec, made | changes)
 
 

@@ -40,13 +40,13 @@ def test_a_judge_killed_between_questions_is_replaced():
 
 
 def test_a_process_that_always_dies_leaves_its_question_unscored(monkeypatch):
-    def die(worker: judge_module._Worker, *_: object) -> None:
+    def die(worker: judge_module.Worker, *_: object) -> None:
         worker.process.kill()
         raise ConnectionResetError
 
     with Judge() as judge:
         judge.verdict("1", "2")
-        monkeypatch.setattr(judge_module._Worker, "ask", die)
+        monkeypatch.setattr(judge_module.Worker, "ask", die)
         verdict = judge.verdict("1", "3")
         assert verdict.outcome == "unscored"
         assert "exit code -9 twice" in verdict.reason

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from fgrpo_bench.data.__main__ import main as fetch
 from fgrpo_bench.files import write_json
-from fgrpo_bench.fingerprint import dataset_identity, fingerprint
-from fgrpo_bench.specs import DatasetSpec, EvalSpec, to_dict
+from fgrpo_bench.fingerprint import dataset_stage
+from fgrpo_bench.paths import shared_data
+from fgrpo_bench.specs import DatasetSpec, EvalSpec
 
 ROWS = [("98=72:", "12"), ("55=10:", "3"), ("83=05:", "\\frac{1}{2}")]
 """Problems that the small checkpoint's tokenizer can read, and their golds."""
@@ -50,10 +51,8 @@ def fetched(root: Path, evaluation: EvalSpec) -> list[Path]:
 
 
 def _fetched(root: Path, dataset: DatasetSpec) -> Path:
-    identity = dataset_identity(dataset)
-    mark = fingerprint(identity)
-    folder = root / "_data" / f"{dataset.name}-{mark[:8]}"
-    spec = {"kind": "fetch", "fingerprint": mark, "target": {}, "identity": identity}
-    write_json(folder / "spec.json", spec | {"dataset": to_dict(dataset)})
+    spec = dataset_stage(dataset)
+    folder = shared_data(root, dataset.name, spec["fingerprint"])
+    write_json(folder / "spec.json", spec)
     assert fetch([str(folder)]) == 0
     return folder

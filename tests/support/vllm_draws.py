@@ -24,7 +24,14 @@ EVALUATION = EvalSpec(
     name="x",
     sampler="vllm",
     benchmarks={
-        "countdown": BenchmarkSpec(name="countdown", dataset=None, n_problems=3, grader="countdown")
+        "countdown": BenchmarkSpec(
+            name="countdown",
+            dataset=None,
+            n_problems=3,
+            grader="countdown",
+            also=(),
+            prompt=None,
+        )
     },
     n_samples=256,
     ks=(1, 256),
@@ -32,6 +39,7 @@ EVALUATION = EvalSpec(
     top_p=1.0,
     dtype="bfloat16",
     seed=0,
+    prompts={},
 )
 SETTINGS = evaluation_identity(EVALUATION, TRAIN) | {
     "prompt": to_dict(PromptSpec(chat_template=False, system=None)),

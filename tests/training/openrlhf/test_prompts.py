@@ -41,6 +41,7 @@ def data(tmp_path: Path) -> Path:
         "problem_id": [f"deepscaler-{i}" for i in range(12)],
         "prompt": [" ".join(["word"] * (i + 1)) for i in range(12)],
         "answer": [str(i) for i in range(12)],
+        "gold_used": [str(i) for i in range(12)],
     }
     paths.problems.parent.mkdir(parents=True)
     write_table(paths.problems, pl.DataFrame(rows).cast(PROBLEMS), PROBLEMS)

@@ -1,0 +1,132 @@
+"""Benchmarks fetched and prepared once, on a machine with a network: `python -m evaluators fetch`.
+
+They go where sweeps look for them, as the same stage: what is fetched here is not fetched again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fgrpo_bench.files import is_locked, read_json, write_json
+from fgrpo_bench.fingerprint import dataset_stage
+from fgrpo_bench.paths import DataPaths, StagePaths, default_root, shared_data
+from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
+
+EXAMPLES = """examples:
+  python -m evaluators fetch                    what there is, and what of it is fetched
+  python -m evaluators fetch math500 aime24
+  python -m evaluators fetch amc23 path=amc23.jsonl prompt_key=problem answer_key=answer
+  HF_TOKEN=<token> python -m evaluators fetch gpqa
+
+A sweep that is to use the same local file takes the same values:
+  experiment.evaluation.benchmarks.amc23.dataset={source: file, repository: null, path: ...}
+
+exit code 0: done (or was done before); 75: stopped, run it again to resume; other: failed"""
+
+
+def add_fetch_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = "Fetch benchmarks and prepare them for evaluations, once."
+    parser.epilog = EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="benchmark|key=value",
+        help="files of conf/benchmark/ and keys of their dataset; path=<file> takes a local file",
+    )
+    parser.add_argument(
+        "--root", type=Path, default=default_root(), help="folder of all runs; default: %(default)s"
+    )
+
+
+def fetch_command(options: argparse.Namespace) -> int:
+    """Run the command to its exit code; says on stderr what is wrong with the arguments."""
+    names = [name for name in options.names if "=" not in name]
+    keys = [name for name in options.names if "=" in name]
+    try:
+        if not names and not keys:
+            print("\n".join(overview(options.root)))
+            return 0
+        wanted = [chosen(name, keys) for name in dict.fromkeys(names)]
+        if not wanted or (keys and len(wanted) > 1):
+            raise ValueError(f"{' '.join(keys)} needs exactly one benchmark to apply to: name one")
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return max((run(options.root, dataset) for dataset in wanted), default=0)
+
+
+def chosen(name: str, keys: list[str]) -> DatasetSpec:
+    """The dataset of a benchmark with some of its keys set; path= takes a local file.
+
+    Raises ValueError where the benchmark has none or the keys do not fit.
+    """
+    from fgrpo_bench.config import load_benchmark
+
+    overrides = [f"dataset.{key}" for key in keys]
+    given = dict(key.split("=", 1) for key in keys)
+    if "path" in given and "source" not in given:
+        absolute = Path(given["path"]).absolute()
+        overrides = [each for each in overrides if not each.startswith("dataset.path=")]
+        overrides += [f"dataset.path='{absolute}'", "dataset.source=file"]
+        overrides += ["dataset.repository=null", "dataset.revision=null"]
+    dataset = load_benchmark(name, overrides).dataset
+    if dataset is None:
+        raise ValueError(
+            f"benchmark {name} is the held-out split of the experiment's own task: there is "
+            "nothing to fetch"
+        )
+    return dataset
+
+
+def run(root: Path, dataset: DatasetSpec) -> int:
+    """Fetch and prepare one dataset to the stage's exit code."""
+    from fgrpo_bench.data.__main__ import work
+    from fgrpo_bench.stage import run_stage
+
+    spec = dataset_stage(dataset)
+    paths = StagePaths(shared_data(root, dataset.name, spec["fingerprint"]))
+    if not paths.spec.exists():
+        write_json(paths.spec, spec)
+    print(f"{dataset.name}: {paths.folder}", flush=True)
+    return run_stage(paths, work)
+
+
+def overview(root: Path) -> list[str]:
+    """A line a benchmark: problems, grader, publisher, and the revision that is fetched here."""
+    from fgrpo_bench.config import load_benchmark, options
+
+    rows = [("benchmark", "problems", "graders", "fetched", "publisher")]
+    for name in options("benchmark"):
+        benchmark = load_benchmark(name)
+        if benchmark.dataset is None:
+            continue
+        count = "all" if benchmark.n_problems is None else str(benchmark.n_problems)
+        graders = ", ".join((benchmark.grader, *benchmark.also))
+        rows.append((name, count, graders, _state(root, benchmark), _origin(benchmark.dataset)))
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _state(root: Path, benchmark: BenchmarkSpec) -> str:
+    dataset = benchmark.dataset
+    assert dataset is not None
+    folder = shared_data(root, dataset.name, dataset_stage(dataset)["fingerprint"])
+    stage = StagePaths(folder)
+    if is_locked(stage.lock):
+        return "in hand"
+    if not stage.done.exists():
+        return "-"
+    lock = read_json(DataPaths(folder).lock)
+    source = lock["source"]
+    return f"{lock['result']['rows']} rows of {source.get('revision', source['sha256'])[:12]}"
+
+
+def _origin(dataset: DatasetSpec) -> str:
+    return dataset.repository or dataset.path

@@ -1,0 +1,130 @@
+"""Instruction following (IFEval): does a response do all that its prompt asks for?
+
+The checkers are lm-eval's. They run in a process that can be killed (`ifeval_worker`): some need
+time that grows with the square of the text, 22 s for 64 kB of opening brackets. A response that
+takes more processor time or memory than the limit, or makes a checker fail, is unscored. What is
+checked is the text after the last `</think>`.
+
+Strict: the response follows an instruction as it is. Loose: it does, or one of seven variants
+without its first line, last line or asterisks. The outcome of a grade is strict at prompt level,
+all instructions at once; the other numbers stand in its reason and come from `judge_instructions`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from fgrpo_bench.graders.judge import Worker
+from fgrpo_bench.graders.math import after_thoughts
+from fgrpo_bench.records import Grade, Problem
+
+SECONDS = 5.0
+"""Processor seconds for all instructions of a response, strict and loose."""
+WALL_SECONDS = 60.0
+"""Wall seconds; only a stopped or starved process ever gets there."""
+MEGABYTES = 4096
+"""Address space of the process that checks."""
+LIFETIME = 20_000
+"""Responses after which that process is replaced."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Followed:
+    """Which instructions of a prompt a response follows, in their order."""
+
+    strict: tuple[bool, ...]
+    loose: tuple[bool, ...]
+    failure: str | None
+    """Why it could not be told; both tuples are empty then. None where it could."""
+
+
+def grade(problem: Problem, response: str) -> Grade:
+    """Correct where the response follows every instruction as it is.
+
+    problem.target: JSON with `instruction_id_list` and `kwargs`. Raises RuntimeError where lm-eval
+    or NLTK's data is missing or of another version.
+    """
+    found = judge_instructions(problem, response)
+    if found.failure is not None:
+        return Grade(outcome="unscored", extracted=None, reason=found.failure)
+    counts = f"{sum(found.strict)} of {len(found.strict)} strict, {sum(found.loose)} loose"
+    return Grade(
+        outcome="correct" if all(found.strict) else "incorrect", extracted=None, reason=counts
+    )
+
+
+def judge_instructions(problem: Problem, response: str) -> Followed:
+    """Which instructions a response follows, strictly and loosely; problem and errors as `grade`.
+
+    Instruction-level scores are means over all instructions of all prompts, prompt-level ones over
+    prompts whose instructions are all followed.
+    """
+    try:
+        asked = json.loads(problem.target)
+        asked = {key: asked[key] for key in ("instruction_id_list", "kwargs")}
+    except (ValueError, KeyError, TypeError):
+        return Followed(strict=(), loose=(), failure="the gold is no list of instructions")
+    request = asked | {"prompt": problem.prompt, "response": after_thoughts(response)}
+    reply = _checker.ask(request)
+    if "strict" not in reply:
+        return Followed(strict=(), loose=(), failure=reply["reason"])
+    return Followed(strict=tuple(reply["strict"]), loose=tuple(reply["loose"]), failure=None)
+
+
+class _Checker:
+    """The process that checks, started when it is first needed; one question at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._worker: Worker | None = None
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply; without `strict` where there was none within the limits."""
+        with self._lock:
+            for _ in range(2):  # once more where the process died of something else
+                if self._worker is None:
+                    self._worker = Worker(
+                        SECONDS, MEGABYTES, module="fgrpo_bench.graders.ifeval_worker"
+                    )
+                    self._worker.wait_ready()
+                worker = self._worker
+                try:
+                    reply = worker.ask(request, WALL_SECONDS)
+                except OSError as error:
+                    reason, final = worker.cause(error, SECONDS)
+                    self._end()
+                    if final:
+                        break
+                    continue
+                if reply.pop("spent", False) or worker.asked >= LIFETIME:
+                    self._end()
+                return reply
+            return {"reason": reason}
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
+
+
+_checker = _Checker()
+atexit.register(lambda: _checker.close())
+
+
+def _forget() -> None:
+    """A forked process must not speak over its parent's socket."""
+    global _checker
+    _checker = _Checker()
+
+
+os.register_at_fork(after_in_child=_forget)
