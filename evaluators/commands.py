@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from evaluators.audit import COMPARED
 from evaluators.fetch import add_fetch_arguments, fetch_command
 from fgrpo_bench.paths import default_root
 from fgrpo_bench.stage import EXIT_DONE, StageRun, add_machine_arguments, named_stage, run_stage
@@ -23,6 +24,11 @@ conf/evaluate.yaml has every key with its value. The same command goes on after 
 n_samples draws only what is missing.
 
 With a folder that holds a spec.json it runs that stage."""
+
+
+COMPARED_HELP = "most draws to judge by plain math-verify too; default: %(default)s"
+EXPORTED_HELP = "files of conf/benchmark/, fetched; and key=value as they were given to fetch"
+OVERRIDES_HELP = "keys of the benchmark, as they were given to fetch"
 
 
 def add(subparsers: Any) -> None:
@@ -49,6 +55,42 @@ def add(subparsers: Any) -> None:
     grade.add_argument("evaluation", help="folder or name under evals/")
     grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
     grade.set_defaults(run=_grade)
+
+    audit = subparsers.add_parser(
+        "audit",
+        help="what a reviewer would ask about the grades",
+        description="Share of draws unscored, without a box, cut off, judged otherwise by plain "
+        "math-verify on the whole response, with examples; distinct answers. Changes nothing.",
+    )
+    audit.add_argument("evaluation", help="folder or name under evals/")
+    audit.add_argument(
+        "--compared", type=int, default=COMPARED, metavar="DRAWS", help=COMPARED_HELP
+    )
+    audit.add_argument("--json", action="store_true", help="print JSON")
+    audit.set_defaults(run=_audit)
+
+    imported = subparsers.add_parser(
+        "import",
+        help="score what another program has drawn",
+        description="Store and score draws of another program: lm-eval's samples_*.jsonl, or lines "
+        '{"problem_id" or "problem": ..., "response" or "responses": ...}.',
+    )
+    imported.add_argument("file", type=Path, help="JSON Lines")
+    imported.add_argument("overrides", nargs="*", metavar="key=value", help=OVERRIDES_HELP)
+    imported.add_argument("--benchmark", required=True, help="a file of conf/benchmark/")
+    imported.add_argument("--name", required=True, help="folder under evals/")
+    imported.add_argument("--subset", action="store_true", help="the file may lack problems")
+    imported.set_defaults(run=_import)
+
+    export = subparsers.add_parser(
+        "export-lm-eval",
+        help="write tasks for lm-evaluation-harness",
+        description="Write a folder for `lm_eval --include_path <folder>`; says how to call it.",
+    )
+    export.add_argument("benchmarks", nargs="+", help=EXPORTED_HELP)
+    export.add_argument("--to", type=Path, required=True, help="folder to write")
+    export.add_argument("--n-samples", type=int, default=1, help="draws a problem; default: 1")
+    export.set_defaults(run=_export)
 
     fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
     add_fetch_arguments(fetch)
@@ -128,4 +170,48 @@ def _grade(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     for stored in found:
         print(regrade(stored, options.grader), flush=True)
     print(closing_table(found))
+    return EXIT_DONE
+
+
+def _audit(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.audit import audit, render
+    from evaluators.stored import find
+
+    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
+    audits = [
+        each
+        for stored in find(options.evaluation)
+        for each in audit(stored, compared=options.compared)
+    ]
+    print(
+        json.dumps([each.as_json() for each in audits], indent=1)
+        if options.json
+        else render(audits)
+    )
+    return EXIT_DONE
+
+
+def _import(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.imports import import_file
+    from evaluators.regrade import regrade
+    from evaluators.summary import closing_table
+
+    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
+    stored = import_file(
+        options.file,
+        benchmark=options.benchmark,
+        name=options.name,
+        root=default_root(),
+        subset=options.subset,
+        keys=options.overrides,
+    )
+    print(regrade(stored, None), flush=True)
+    print(closing_table([stored]))
+    return EXIT_DONE
+
+
+def _export(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.exports import export
+
+    print(export(options.benchmarks, options.to, root=default_root(), n_samples=options.n_samples))
     return EXIT_DONE

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import polars as pl
 
 from evaluators.grade import count, score
 from evaluators.grading import Grading, grade_workers
-from evaluators.stored import Stored, graders_of
+from evaluators.stored import Stored, graders_of, versions
 from fgrpo_bench.files import locked, read_json, write_json
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
@@ -33,8 +32,8 @@ def _regrade(stored: Stored, grader: str) -> str:
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
     write_table(at, score(count(table), stored.ks), PASSK)
-    if own:
-        _mark(stored, grading.version)
+    if grader in graders_of(stored.benchmark):
+        _mark(stored, stored.benchmark.name if own else f"{stored.benchmark.name}/{grader}")
     said = f"{stored.benchmark.name}, {grading.version}: "
     tally = grading.tally
     if not tally.graded:
@@ -80,10 +79,9 @@ def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
     )
 
 
-def _mark(stored: Stored, version: str) -> None:
+def _mark(stored: Stored, key: str) -> None:
     """Let the completion marker say whose pass@k stands there."""
-    done: Path = stored.stage.done
-    if done.exists():
-        marker = read_json(done)
-        marker["target"]["graders"][stored.benchmark.name] = version
-        write_json(done, marker)
+    if stored.stage.done.exists():
+        marker = read_json(stored.stage.done)
+        marker["target"]["graders"][key] = versions({stored.benchmark.name: stored.benchmark})[key]
+        write_json(stored.stage.done, marker)

@@ -19,7 +19,7 @@ from typing import Any
 from evaluators import checkpoint
 from evaluators.request import Request
 from evaluators.sample import stored_draws
-from evaluators.stored import graders_of, load_problems
+from evaluators.stored import load_problems, versions
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import (
@@ -28,7 +28,6 @@ from fgrpo_bench.fingerprint import (
     fingerprint,
     sampling_identity,
 )
-from fgrpo_bench.graders import grader_version
 from fgrpo_bench.paths import DataPaths, StagePaths, shared_data
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
 
@@ -73,7 +72,11 @@ def freeze(request: Request) -> StagePaths:
     spec = {
         "kind": "evaluate",
         "fingerprint": mark,
-        "target": target(request.evaluation),
+        "target": {
+            "n_samples": request.evaluation.n_samples,
+            "ks": list(request.evaluation.ks),
+            "graders": versions(request.evaluation.benchmarks),
+        },
         "identity": identity,
         "marks": {
             name: fingerprint([mark, benchmark_identity(request.evaluation, name)])
@@ -99,16 +102,6 @@ def _task(request: Request, folder: Path) -> dict[str, Any] | None:
             "another benchmark"
         )
     return task if own else None
-
-
-def target(evaluation: EvalSpec) -> dict[str, Any]:
-    """Layers on top of the fingerprint; see fgrpo_bench.stage.is_done."""
-    graders = {}
-    for name, benchmark in evaluation.benchmarks.items():
-        for grader in graders_of(benchmark):
-            key = name if grader == benchmark.grader else f"{name}/{grader}"
-            graders[key] = grader_version(grader)
-    return {"n_samples": evaluation.n_samples, "ks": list(evaluation.ks), "graders": graders}
 
 
 def _with_former(spec: dict[str, Any], paths: StagePaths) -> dict[str, Any]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evaluators.fetch import chosen
+from fgrpo_bench.config import load_benchmark
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import BenchmarkPaths, StagePaths, default_root
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.paths import BenchmarkPaths, DataPaths, StagePaths, default_root
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
+from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, TaskSpec, from_dict
+from fgrpo_bench.tables import PROBLEMS, read_table
 from fgrpo_bench.tasks import make_task
 
 
@@ -47,10 +52,36 @@ class Stored:
         folder = None if data is None else (self.stage.folder / data).resolve()
         return load_problems(self.benchmark, task, folder)
 
+    def golds(self) -> dict[str, str]:
+        """Gold answers as published, by problem_id."""
+        data = self.spec["data"].get(self.benchmark.name)
+        if data is None:
+            return {problem.problem_id: problem.target for problem in self.problems()}
+        table = read_table(DataPaths((self.stage.folder / data).resolve()).problems, PROBLEMS)
+        return dict(table.select("problem_id", "answer").iter_rows())
+
+
+def benchmark_spec(name: str, keys: Sequence[str]) -> tuple[BenchmarkSpec, DatasetSpec]:
+    """A shipped benchmark and its dataset with keys as they were given to fetch, e.g. path=<file>,
+    which may then have another number of problems. ValueError where it has no dataset."""
+    spec, dataset = load_benchmark(name), chosen(name, list(keys))
+    changed = replace(spec, dataset=dataset, n_problems=None if keys else spec.n_problems)
+    return changed, dataset
+
 
 def graders_of(benchmark: BenchmarkSpec) -> list[str]:
     """The benchmark's grader, then those beside it."""
     return [benchmark.grader, *benchmark.also]
+
+
+def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
+    """Grader versions as a stage's target has them: by benchmark, and by benchmark/grader for
+    those beside."""
+    return {
+        name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
+        for name, benchmark in benchmarks.items()
+        for grader in graders_of(benchmark)
+    }
 
 
 def load_problems(
