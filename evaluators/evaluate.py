@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluators.backends import make_sampler
 from evaluators.bar import Bar
-from evaluators.grade import count, score
+from evaluators.grade import count_stored, score
 from evaluators.grading import Grading, grade_workers
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
@@ -101,7 +101,8 @@ def evaluate(
             if engine:
                 write_json(paths.manifest, manifest | {"engine": engine})
             for layer in layers:
-                counts = count(layer.finish(draws))
+                layer.finish(draws)
+                counts = count_stored(paths.grades(layer.version))
                 own = layer is layers[0]
                 at = paths.passk if own else paths.also_passk(layer.version)
                 write_table(at, score(counts, list(evaluation.ks)), PASSK)

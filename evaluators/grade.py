@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
 from fgrpo_bench.passk import pass_at_k
-from fgrpo_bench.tables import PASSK
+from fgrpo_bench.tables import GRADES, PASSK
 
 
-def count(grades: pl.DataFrame) -> pl.DataFrame:
+def count_stored(path: Path) -> pl.DataFrame:
+    """`count` of a stored table of grades, of which only two columns are read."""
+    return count(pl.scan_parquet(path, schema=GRADES))
+
+
+def count(grades: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
     """n_samples, n_scored and n_correct by problem, sorted by problem_id."""
     return (
-        grades.group_by("problem_id")
+        grades.lazy()
+        .group_by("problem_id")
         .agg(
             n_samples=pl.len().cast(pl.Int64),
             n_scored=(pl.col("outcome") != "unscored").sum().cast(pl.Int64),
             n_correct=(pl.col("outcome") == "correct").sum().cast(pl.Int64),
         )
         .sort("problem_id")
+        .collect()
     )
 
 

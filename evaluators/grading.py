@@ -205,8 +205,12 @@ class Grading:
                 grade = Grade(outcome=line[2], extracted=line[3], reason=line[4])
                 self._grow(max(line[1]) + 1)
                 self._at[self._rows[line[0]], line[1]] = self._number(grade)
-        for row, number in zip(*(axis.tolist() for axis in np.nonzero(self._at >= 0)), strict=True):
-            self._count(row, int(self._at[row, number]), 1)
+        outcomes = np.array([str(grade.outcome) for grade in self._grades], dtype=np.str_)
+        placed = self._at >= 0
+        where, kinds = np.nonzero(placed)[0], outcomes[self._at[placed]]
+        size = len(self._problems)
+        self._scored = np.bincount(where[kinds != "unscored"], minlength=size).tolist()
+        self._correct = np.bincount(where[kinds == "correct"], minlength=size).tolist()
 
 
 def _hash(response: str) -> bytes:
