@@ -207,10 +207,10 @@ class Grading:
                 self._at[self._rows[line[0]], line[1]] = self._number(grade)
         outcomes = np.array([str(grade.outcome) for grade in self._grades], dtype=np.str_)
         placed = self._at >= 0
-        where, kinds = np.nonzero(placed)[0], outcomes[self._at[placed]]
+        where, judged = np.nonzero(placed)[0], outcomes[self._at[placed]]
         size = len(self._problems)
-        self._scored = np.bincount(where[kinds != "unscored"], minlength=size).tolist()
-        self._correct = np.bincount(where[kinds == "correct"], minlength=size).tolist()
+        self._scored = np.bincount(where[judged != "unscored"], minlength=size).tolist()
+        self._correct = np.bincount(where[judged == "correct"], minlength=size).tolist()
 
 
 def _hash(response: str) -> bytes:
