@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
 from evaluators.backends import make_sampler
 from evaluators.bar import Bar
 from evaluators.grade import count_stored, score
+from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
@@ -64,9 +64,9 @@ def evaluate(
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, settings["task"], data.get(name))
         manifest = check_manifest(paths, problems, sha256, marks[name])
-        with ExitStack() as stack:
+        with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
-                stack.enter_context(Grading(paths, problems, grader, workers=grade_workers()))
+                Grading(paths, problems, grader, workers=workers)
                 for grader in graders_of(benchmark)
             ]
             pace = Pace()

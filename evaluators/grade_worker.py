@@ -11,6 +11,7 @@ import queue
 import signal
 import threading
 import zlib
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -41,7 +42,7 @@ class Answer:
 
 
 class GradeWorkers:
-    """Some processes that grade the problems of a benchmark; a context manager.
+    """Some processes that grade the problems of a benchmark by any graders; a context manager.
 
     Processes start when they are first needed. RuntimeError where one cannot grade or has died.
     """
@@ -64,10 +65,10 @@ class GradeWorkers:
         lane = self._lanes[zlib.crc32(target) % len(self._lanes)]
         return lane.offer((ticket, row, grader, response), wait=wait)
 
-    def answers(self, *, wait: bool) -> Iterator[Answer]:
-        """Judgements that have arrived; with `wait` all that are outstanding."""
+    def answers(self, grader: str, *, wait: bool) -> Iterator[Answer]:
+        """A grader's judgements that have arrived; with `wait` all that are outstanding."""
         for lane in self._lanes:
-            yield from lane.answers(wait=wait)
+            yield from lane.answers(grader, wait=wait)
 
 
 class _Lane:
@@ -76,27 +77,31 @@ class _Lane:
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
         self._waiting: queue.Queue[tuple[Any, int, str, str]] = queue.Queue(WAITING_MOST)
-        self._answered: queue.SimpleQueue[list[Answer] | str] = queue.SimpleQueue()
-        self._outstanding = 0
+        self._answered: defaultdict[str, queue.SimpleQueue[Answer | str]]
+        self._answered = defaultdict(queue.SimpleQueue)
+        self._outstanding: Counter[str] = Counter()
         self._process: Any = None
 
     def offer(self, item: tuple[Any, int, str, str], *, wait: bool) -> bool:
         if self._process is None:
             self._start()
+        self._answered[item[2]]  # so that it is there before the thread looks
         try:
             self._waiting.put(item, block=wait)
         except queue.Full:
             return False
-        self._outstanding += 1
+        self._outstanding[item[2]] += 1
         return True
 
-    def answers(self, *, wait: bool) -> Iterator[Answer]:
-        while self._outstanding and (wait or not self._answered.empty()):
-            came = self._answered.get()
+    def answers(self, grader: str, *, wait: bool) -> Iterator[Answer]:
+        answered = self._answered[grader]
+        while self._outstanding[grader] and (wait or not answered.empty()):
+            came = answered.get()
             if isinstance(came, str):
+                answered.put(came)  # whoever asks again is told again
                 raise RuntimeError(came)
-            self._outstanding -= len(came)
-            yield from came
+            self._outstanding[grader] -= 1
+            yield came
 
     def _start(self) -> None:
         context = get_context("spawn")
@@ -125,13 +130,12 @@ class _Lane:
                     "the same command again, and with more memory if it happens again"
                 )
             if isinstance(came, str):
-                return self._answered.put(came)
-            self._answered.put(
-                [
-                    Answer(ticket=item[0], grade=grade, judgements=asked)
-                    for item, (grade, asked) in zip(batch, came, strict=True)
-                ]
-            )
+                for answered in list(self._answered.values()):
+                    answered.put(came)
+                return
+            for item, (grade, asked) in zip(batch, came, strict=True):
+                answer = Answer(ticket=item[0], grade=grade, judgements=asked)
+                self._answered[item[2]].put(answer)
 
     def end(self) -> None:
         if self._process is not None:

@@ -61,13 +61,18 @@ def grade_workers() -> int:
 
 
 class Grading:
-    """The judgements of one benchmark by one grader; a context manager.
+    """The judgements of one benchmark by one grader.
 
-    problems: all of the benchmark. workers: processes for a grader of WAITING.
+    problems: all of the benchmark. workers: for the same problems, used by a grader of WAITING.
     """
 
     def __init__(
-        self, paths: BenchmarkPaths, problems: Sequence[Problem], grader: str, *, workers: int
+        self,
+        paths: BenchmarkPaths,
+        problems: Sequence[Problem],
+        grader: str,
+        *,
+        workers: GradeWorkers,
     ) -> None:
         self.version = grader_version(grader)
         self.tally = Tally()
@@ -80,18 +85,10 @@ class Grading:
         self._known: dict[tuple[int, str | bytes], int] = {}  # by problem and response
         self._askers: dict[tuple[int, str | bytes], list[int]] = {}
         self._scored, self._correct = [0] * len(problems), [0] * len(problems)
-        self._workers = GradeWorkers(problems, workers=workers) if grader in WAITING else None
+        self._workers = workers if grader in WAITING else None
         self._own = paths.judging(self.version)
         self._stored: int | None = None  # judgements in the table
         self._load()
-
-    def __enter__(self) -> Grading:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._workers is not None:
-            with self._workers:
-                self._take(self._workers.answers(wait=False))
 
     @property
     def pass_at_1(self) -> float | None:
@@ -104,19 +101,19 @@ class Grading:
         for draw in draws:
             self._ask(self._rows[draw.problem_id], draw.draw, draw.response, wait=False)
         if self._workers is not None:
-            self._take(self._workers.answers(wait=False))
+            self._take(self._workers.answers(self._grader, wait=False))
 
     def finish(self, draws: pl.DataFrame) -> pl.DataFrame:
         """Judgements (tables.GRADES) of all draws (tables.DRAWS), in their order, stored."""
         rows, numbers = self._places(draws)
         if self._workers is not None:
-            self._take(self._workers.answers(wait=True))
+            self._take(self._workers.answers(self._grader, wait=True))
         for i in np.flatnonzero(self._at[rows, numbers] == UNKNOWN).tolist():
             self._ask(int(rows[i]), int(numbers[i]), draws["response"][i], wait=True)
             if self._workers is not None:
-                self._take(self._workers.answers(wait=False))
+                self._take(self._workers.answers(self._grader, wait=False))
         if self._workers is not None:
-            self._take(self._workers.answers(wait=True))
+            self._take(self._workers.answers(self._grader, wait=True))
         kinds = self._at[rows, numbers]
         text = {
             name: pl.Series(name, [getattr(g, name) for g in self._grades], pl.String).gather(kinds)

@@ -7,6 +7,7 @@ import re
 import polars as pl
 
 from evaluators.grade import count, score
+from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.stored import Stored, graders_of, versions
 from fgrpo_bench.files import locked, read_json, write_json
@@ -21,14 +22,16 @@ def regrade(stored: Stored, grader: str | None) -> str:
     """
     with locked(stored.stage.lock, wait=False, what=f"stage {stored.stage.folder.name}"):
         graders = graders_of(stored.benchmark) if grader is None else [grader]
-        return "\n".join(_regrade(stored, each) for each in graders)
+        problems = stored.problems()
+        with GradeWorkers(problems, workers=grade_workers()) as workers:
+            layers = [Grading(stored.paths, problems, g, workers=workers) for g in graders]
+            said = [_regrade(stored, *each) for each in zip(graders, layers, strict=True)]
+        return "\n".join(said)
 
 
-def _regrade(stored: Stored, grader: str) -> str:
+def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
     draws = read_table(stored.paths.draws, DRAWS)
-    problems = stored.problems()
-    with Grading(stored.paths, problems, grader, workers=grade_workers()) as grading:
-        table = grading.finish(draws)
+    table = grading.finish(draws)
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
     write_table(at, score(count(table), stored.ks), PASSK)

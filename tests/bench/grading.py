@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
@@ -61,7 +62,8 @@ def graded(golds: list[str], draws: pl.DataFrame) -> tuple[pl.DataFrame, float, 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FGRPO_VERDICTS"] = str(Path(folder) / "verdicts")
         begun = time.perf_counter()
-        with Grading(BenchmarkPaths(Path(folder)), problems, "math", workers=1) as grading:
+        with GradeWorkers(problems, workers=1) as workers:
+            grading = Grading(BenchmarkPaths(Path(folder)), problems, "math", workers=workers)
             table = grading.finish(draws)
         return table, time.perf_counter() - begun, grading.tally.facts()
 

@@ -3,11 +3,14 @@
 import os
 import signal
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from evaluators import grade_worker
+from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
@@ -45,6 +48,12 @@ def verdicts(tmp_path, monkeypatch):
     monkeypatch.setenv("FGRPO_VERDICTS", str(tmp_path / "verdicts"))
 
 
+@contextmanager
+def graded(paths, grader, *, workers):
+    with GradeWorkers(PROBLEMS, workers=workers) as processes:
+        yield Grading(paths, PROBLEMS, grader, workers=processes)
+
+
 def sampled(paths, grading, n_samples=40, until=None):
     def tell(done, of, draws):
         grading.add(draws)
@@ -58,7 +67,7 @@ def sampled(paths, grading, n_samples=40, until=None):
 
 def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     paths = BenchmarkPaths(tmp_path / "while")
-    with Grading(paths, PROBLEMS, "math", workers=2) as grading:
+    with graded(paths, "math", workers=2) as grading:
         draws = sampled(paths, grading)
         table = grading.finish(draws)
     assert grading.tally.facts() == {
@@ -71,7 +80,7 @@ def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     assert grading.pass_at_1 == pytest.approx(0.2)
 
     later = BenchmarkPaths(tmp_path / "later")
-    with Grading(later, PROBLEMS, "math", workers=1) as grading:
+    with graded(later, "math", workers=1) as grading:
         assert grading.finish(draws).equals(table)
     assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
     assert read_table(later.grades("math-1"), GRADES).equals(table)
@@ -81,33 +90,33 @@ def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
 def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     for n_samples, fresh in ((20, 60), (40, 60), (40, 0)):
-        with Grading(paths, PROBLEMS, "math", workers=1) as grading:
+        with graded(paths, "math", workers=1) as grading:
             table = grading.finish(sampled(paths, grading, n_samples))
         assert len(table) == 3 * n_samples and grading.tally.graded == fresh
 
 
 def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
-    with Grading(paths, PROBLEMS, "math", workers=1) as first:
+    with graded(paths, "math", workers=1) as first:
         with pytest.raises(Stopped):
             sampled(paths, first, until=60)
-        first._take(first._workers.answers(wait=True))
+        first._take(first._workers.answers("math", wait=True))
     assert paths.judging("math-1").exists() and not paths.grades("math-1").exists()
-    with Grading(paths, PROBLEMS, "math", workers=1) as second:
+    with graded(paths, "math", workers=1) as second:
         table = second.finish(sampled(paths, second))
     assert len(table) == 120 and second.tally.graded == 60
 
 
 def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
-    with Grading(paths, PROBLEMS, "math", workers=1) as grading:
+    with graded(paths, "math", workers=1) as grading:
         grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
         lane = grading._workers._lanes[0]
         os.kill(lane._process.pid, signal.SIGKILL)
         grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=1, seed=1), "8", **ENDED)])
         with pytest.raises(RuntimeError, match=r"a grading process ended .* the draws are stored"):
             for _ in range(100):
-                list(lane.answers(wait=True))
+                list(lane.answers("math", wait=True))
 
 
 ENDED = {"n_tokens": 1, "finished": True}
@@ -116,7 +125,7 @@ ENDED = {"n_tokens": 1, "finished": True}
 def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
     monkeypatch.setattr(grade_worker, "WAITING_MOST", 2)
     paths = BenchmarkPaths(tmp_path / "m")
-    with Grading(paths, PROBLEMS, "math", workers=1) as grading:
+    with graded(paths, "math", workers=1) as grading:
         begun = time.monotonic()
         draws = sampled(paths, grading)
         assert time.monotonic() - begun < 0.5
@@ -126,8 +135,21 @@ def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
 
 def test_a_stopping_signal_leaves_the_grading_processes_to_their_stage(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
-    with Grading(paths, PROBLEMS, "math", workers=1) as grading:
+    with graded(paths, "math", workers=1) as grading:
         grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "\\boxed{7x}", **ENDED)])
         os.kill(grading._workers._lanes[0]._process.pid, signal.SIGTERM)
-        grading._take(grading._workers.answers(wait=True))
+        grading._take(grading._workers.answers("math", wait=True))
         assert grading.tally.graded == 1
+
+
+def test_graders_of_one_benchmark_share_what_is_judged(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "m")
+    with GradeWorkers(PROBLEMS, workers=2) as processes:
+        both = [
+            Grading(paths, PROBLEMS, grader, workers=processes)
+            for grader in ("math", "math-tolerance")
+        ]
+        draws = sampled(paths, SimpleNamespace(add=lambda made: [each.add(made) for each in both]))
+        tables = [each.finish(draws) for each in both]
+    assert len(tables[0]) == len(tables[1]) == 120
+    assert sum(each.tally.judgements for each in both) == ASKED

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import check_manifest
 from evaluators.grade import count, score
+from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
@@ -183,8 +184,8 @@ def test_draws_of_other_weights_prompts_or_settings_are_never_mixed(tmp_path):
 def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
     paths = BenchmarkPaths(tmp_path)
     draws, _ = draw(paths, 40, Counting())
-    with Grading(paths, PROBLEMS, "countdown", workers=1) as grading:
-        grades = grading.finish(draws)
+    with GradeWorkers(PROBLEMS, workers=1) as workers:
+        grades = Grading(paths, PROBLEMS, "countdown", workers=workers).finish(draws)
     assert read_table(paths.grades("countdown-1"), GRADES).equals(grades)
     assert grades.schema == GRADES and len(grades) == 120
     assert grades["problem_id"].to_list() == draws["problem_id"].to_list()
