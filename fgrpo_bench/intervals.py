@@ -44,6 +44,9 @@ class Estimate:
     n_seeds: int
     n_problems: int
     """Problems with a value for every seed; only these count."""
+    p_value: float | None = None
+    """Two-sided, of a mean of 0: twice the smaller share of resamples on either side of 0, with
+    one added to both counts; None like low. At least 2 / (REPLICATES + 1)."""
 
 
 def estimate(values: NDArray[np.float64], *, level: float = LEVEL) -> list[Estimate]:
@@ -100,11 +103,13 @@ def _complete(values: NDArray[np.float64], level: float) -> list[Estimate]:
     n_seeds, n_problems, n_columns = values.shape
     by_seed = values.mean(axis=1)
     means = by_seed.mean(axis=0)
-    ends: list[tuple[float | None, float | None]] = [(None, None)] * n_columns
+    ends: list[tuple[float | None, float | None, float | None]] = [(None, None, None)] * n_columns
     if n_problems > 1:
         tail = (1 - level) / 2
-        low, high = np.quantile(bootstrap_means(values), [tail, 1 - tail], axis=0)
-        ends = [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+        resampled = bootstrap_means(values)
+        low, high = np.quantile(resampled, [tail, 1 - tail], axis=0)
+        p = p_values(resampled)
+        ends = [(float(a), float(b), float(c)) for a, b, c in zip(low, high, p, strict=True)]
     return [
         Estimate(
             mean=float(means[column]),
@@ -113,9 +118,16 @@ def _complete(values: NDArray[np.float64], level: float) -> list[Estimate]:
             by_seed=tuple(map(float, by_seed[:, column])),
             n_seeds=n_seeds,
             n_problems=n_problems,
+            p_value=ends[column][2],
         )
         for column in range(n_columns)
     ]
+
+
+def p_values(resampled: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided p-values of a mean of 0, [columns], from bootstrap means [replicates, columns]."""
+    below, above = (resampled <= 0).sum(axis=0), (resampled >= 0).sum(axis=0)
+    return np.asarray(np.minimum(1.0, 2 * (np.minimum(below, above) + 1) / (len(resampled) + 1)))
 
 
 def _nothing(n_seeds: int) -> Estimate:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.power import advice
 from fgrpo_bench.specs import method_name
 from sweeps import cost
 from sweeps.commands import workers
@@ -59,8 +60,21 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "stages_total": len(plan.stages),
         "stages_to_run": {kind: counts[kind] for kind in NOUNS},
         "cost": estimate(plan, paths, to_run),
+        "can_show": can_show(plan),
         "warnings": list(plan.warnings),
     }
+
+
+def can_show(plan: Plan) -> list[str]:
+    """What the planned draws can tell apart, a line a benchmark at the largest k."""
+    evaluation = plan.points[0].evaluation
+    return [
+        f"{benchmark.name}: "
+        + advice(
+            n_samples=evaluation.n_samples, k=evaluation.ks[-1], n_problems=benchmark.n_problems
+        )
+        for benchmark in evaluation.benchmarks.values()
+    ]
 
 
 def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
@@ -117,6 +131,7 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(found['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             cost_words(found["cost"]),
+            *found["can_show"],
             *(f"warning: {text}" for text in found["warnings"]),
         ]
     )

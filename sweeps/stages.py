@@ -81,13 +81,18 @@ def _datasets(point: SweepPoint) -> dict[str, Stage]:
         wanted.insert(0, point.train.dataset)
     stages: dict[str, Stage] = {}
     for dataset in wanted:
-        stage = fetch_stage(f"_data/{dataset.name}", dataset=dataset)
+        stage = fetch_stage(dataset_stage_name(dataset), dataset=dataset)
         former = stages.setdefault(dataset.name, stage)
         if former.fingerprint != stage.fingerprint:
             raise ValueError(
                 f"two datasets are named {dataset.name!r} and differ: give each a name of its own"
             )
     return stages
+
+
+def dataset_stage_name(dataset: DatasetSpec) -> str:
+    """Name of the stage that fetches a dataset."""
+    return f"_data/{dataset.name}"
 
 
 def base_stage(point: SweepPoint) -> Stage:

@@ -19,6 +19,7 @@ examples:
   python -m fgrpo_bench.report groupsize
   python -m fgrpo_bench.report groupsize --experiment countdown-prompts --version v2
   python -m fgrpo_bench.report groupsize --format csv > groupsize.csv
+  python -m fgrpo_bench.report groupsize --experiment qwen2.5-7b --compare-paper
 """
 
 
@@ -40,6 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--format", choices=FORMATS, help="print this one to standard output and write nothing"
     )
+    parser.add_argument(
+        "--compare-paper",
+        action="store_true",
+        help="set the published figures beside ours (see fgrpo_bench.report.published)",
+    )
     options = parser.parse_args(arguments)
     try:
         paths = choose_run(
@@ -47,9 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         results = load_results(paths)
         if options.format:
-            sys.stdout.write(render(results, options.format))
+            sys.stdout.write(render(results, options.format, compare_paper=options.compare_paper))
             return 0
-        report = write_report(results)
+        report = write_report(results, compare_paper=options.compare_paper)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

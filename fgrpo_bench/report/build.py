@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fgrpo_bench.files import write_text
 from fgrpo_bench.report import documents, tables
+from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summary import summarise
 from fgrpo_bench.results import SweepResults
@@ -30,22 +31,27 @@ class Report:
 FORMATS = ("md", "latex", "csv")
 
 
-def render(results: SweepResults, kind: str) -> str:
-    """One of FORMATS as text; nothing is written. The Markdown links figures it does not make."""
+def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> str:
+    """One of FORMATS as text; nothing is written. The Markdown links figures it does not make.
+
+    compare_paper: with the published figures beside ours (raises as `against_paper`).
+    """
     summary = summarise(results)
+    further = against_paper(summary) if compare_paper else []
     if kind == "csv":
         return tables.csv(summary)
     if kind == "latex":
-        return documents.latex(summary)
+        return documents.latex(summary, further)
     from fgrpo_bench.report.figures import pictures
 
-    return documents.markdown(summary, compare(summary), _named(pictures(summary)))
+    return documents.markdown(summary, compare(summary), _named(pictures(summary)), further)
 
 
-def write_report(results: SweepResults) -> Report:
+def write_report(results: SweepResults, *, compare_paper: bool = False) -> Report:
     """Write tables, figures and the report into the sweep's report folder, each file whole.
 
-    Works on a sweep in progress too. The same stored files give the same bytes.
+    Works on a sweep in progress too. The same stored files give the same bytes. compare_paper: as
+    for `render`.
     """
     from fgrpo_bench.report.figures import pictures  # matplotlib is slow to import
     from fgrpo_bench.report.style import save
@@ -53,17 +59,19 @@ def write_report(results: SweepResults) -> Report:
     folder = results.paths.report
     summary = summarise(results)
     comparisons = compare(summary)
+    further = against_paper(summary) if compare_paper else []
     drawn = list(pictures(summary))
     texts = {
-        "report.md": documents.markdown(summary, comparisons, _named(drawn)),
-        "table.tex": documents.latex(summary),
+        "report.md": documents.markdown(summary, comparisons, _named(drawn), further),
+        "table.tex": documents.latex(summary, further),
         "results.csv": tables.csv(summary),
     }
     figures = [file for picture in drawn for file in save(picture.draw, folder / picture.name)]
     for name, text in texts.items():
         write_text(folder / name, text)
+    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in further]
     return Report(
-        text=documents.terminal(summary, comparisons),
+        text="\n".join([documents.terminal(summary, comparisons), *beside]),
         files=[*(folder / name for name in texts), *figures],
     )
 

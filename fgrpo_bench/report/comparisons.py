@@ -2,17 +2,20 @@
 
 Four families, from the cells that exist: the focal weight against gamma = 0 at each N; group sizes
 at gamma = 0; focal weighting at its N against the base algorithm at the largest N; and every
-trained cell against the base models. Each pair is compared at the smallest and the largest k.
+trained cell against the base models. Each pair is compared at the smallest and the largest k, and
+the p-values of all of them are corrected together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 from fgrpo_bench.intervals import LEVEL, Estimate, estimate
-from fgrpo_bench.report.summary import Cell, Summary
+from fgrpo_bench.multiplicity import benjamini_hochberg, holm
+from fgrpo_bench.report.summary import Cell, Scores, Summary
+from fgrpo_bench.significance import draws_test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +40,13 @@ class Comparison:
     seeds: tuple[int, ...]
     """Seeds that both cells have; the same seed is the same base model."""
     difference: Estimate
-    corrected: Estimate
-    """The same with the interval at level 1 - 0.05 / (number of comparisons): Bonferroni."""
+    """Over problems and seeds."""
+    p_draws: float | None
+    """Two-sided p-value of the draws alone, these models and problems given; None where 2k > n."""
+    p_holm: float | None = None
+    """p_value of the difference, adjusted over all comparisons (Holm); None without one."""
+    p_bh: float | None = None
+    """Likewise, for the share of false discoveries (Benjamini and Hochberg)."""
 
     @property
     def shown(self) -> bool:
@@ -47,8 +55,8 @@ class Comparison:
 
     @property
     def shown_corrected(self) -> bool:
-        """Whether the Bonferroni interval excludes 0."""
-        return _excludes_zero(self.corrected)
+        """Whether it is also shown after Holm's correction over all comparisons."""
+        return self.shown and self.p_holm is not None and self.p_holm < 1 - LEVEL
 
     @property
     def agreeing(self) -> int:
@@ -73,29 +81,47 @@ def compare(summary: Summary) -> list[Comparison]:
             new, old = summary.scores[benchmark, pair.new], summary.scores[benchmark, pair.old]
             seeds = tuple(seed for seed in new.seeds if seed in old.seeds)
             if seeds:
-                a = new.values[[new.seeds.index(seed) for seed in seeds]]
-                b = old.values[[old.seeds.index(seed) for seed in seeds]]
-                found.append((benchmark, pair, seeds, a - b))
+                found.append((benchmark, pair, seeds, new.of_seeds(seeds), old.of_seeds(seeds)))
     ends = sorted({0, len(summary.ks) - 1})
-    corrected = 1 - (1 - LEVEL) / max(1, len(found) * len(ends))
     out = []
-    for benchmark, pair, seeds, values in found:
-        columns = values[:, :, ends]
-        for column, difference, wide in zip(
-            ends, estimate(columns), estimate(columns, level=corrected), strict=True
-        ):
+    for benchmark, pair, seeds, new, old in found:
+        columns = (new.values - old.values)[:, :, ends]
+        for column, difference in zip(ends, estimate(columns), strict=True):
             if difference.mean is not None:
+                k = summary.ks[column]
                 out.append(
                     Comparison(
                         pair=pair,
                         benchmark=benchmark,
-                        k=summary.ks[column],
+                        k=k,
                         seeds=seeds,
                         difference=difference,
-                        corrected=wide,
+                        p_draws=_of_the_draws(new, old, k),
                     )
                 )
-    return out
+    return corrected(out)
+
+
+def corrected(comparisons: list[Comparison]) -> list[Comparison]:
+    """The same with their p-values adjusted together."""
+    p = {i: c.difference.p_value for i, c in enumerate(comparisons)}
+    known = {i: value for i, value in p.items() if value is not None}
+    holms = dict(zip(known, holm(list(known.values())), strict=True))
+    bhs = dict(zip(known, benjamini_hochberg(list(known.values())), strict=True))
+    return [replace(one, p_holm=holms.get(i), p_bh=bhs.get(i)) for i, one in enumerate(comparisons)]
+
+
+def _of_the_draws(new: Scores, old: Scores, k: int) -> float | None:
+    both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
+    n_old, n_new = old.n_scored[:, both].ravel(), new.n_scored[:, both].ravel()
+    if not n_old.size or 2 * k > min(n_old.min(), n_new.min()):
+        return None
+    return draws_test(
+        old=old.n_correct[:, both].ravel(),
+        new=new.n_correct[:, both].ravel(),
+        n_samples=(n_old, n_new),
+        k=k,
+    ).p_value
 
 
 def focal(cells: Sequence[Cell]) -> Iterator[Pair]:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from fgrpo_bench.report import tables, verdict
+from fgrpo_bench.report import covered, tables, verdict
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.report.tables import Table
@@ -60,11 +60,15 @@ def _wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
 
 
 def markdown(
-    summary: Summary, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]
+    summary: Summary,
+    comparisons: Sequence[Comparison],
+    figures: Sequence[tuple[str, str]],
+    further: Sequence[Table] = (),
 ) -> str:
     """The whole report.
 
-    figures: (file name, caption) of each picture, beside the report.
+    figures: (file name, caption) of each picture, beside the report. further: tables that stand
+    behind those of the benchmarks.
     """
     parts = [f"# {escape_markdown(verdict.heading(summary))}"]
     missing = verdict.incomplete(summary)
@@ -86,25 +90,37 @@ def markdown(
             tables.comparison_table(comparisons, benchmark),
         ]
         for table in made:
-            parts += [f"## {escape_markdown(table.title)}", markdown_table(table)]
+            parts += _titled(table)
+        reached = covered.coverage_table(summary, benchmark)
+        if reached.rows:
+            note = escape_markdown(covered.coverage_note(summary.ks[-1]))
+            parts += [*_titled(reached), note]
+    for table in further:
+        parts += _titled(table)
     parts += ["## Figures"] if figures else []
     parts += [
         f"![{escape_markdown(caption)}]({name})\n\n{escape_markdown(caption)}"
         for name, caption in figures
     ]
     compute = tables.compute_table(summary)
-    parts += [f"## {escape_markdown(compute.title)}", markdown_table(compute), "## Notes"]
+    parts += [*_titled(compute), "## Notes"]
     parts += ["\n".join(f"- {escape_markdown(n)}" for n in verdict.notes(summary, comparisons))]
     return "\n\n".join(parts) + "\n"
 
 
-def latex(summary: Summary) -> str:
-    r"""Two tables a benchmark, to be read with \input; needs the package booktabs."""
+def _titled(table: Table) -> list[str]:
+    return [f"## {escape_markdown(table.title)}", markdown_table(table)]
+
+
+def latex(summary: Summary, further: Sequence[Table] = ()) -> str:
+    r"""Two tables a benchmark, to be read with \input, then the further ones; needs the package
+    booktabs."""
     parts = [r"% Needs \usepackage{booktabs}. Made from stored results; do not edit."]
     budget = escape_latex(verdict.heading(summary))
     for benchmark in summary.results.benchmarks:
         for table in (tables.main_table(summary, benchmark), tables.all_ks(summary, benchmark)):
             parts += [latex_table(table, caption=f"{escape_latex(table.title)}. {budget}.")]
+    parts += [latex_table(table, caption=escape_latex(table.title)) for table in further]
     return "\n".join(parts)
 
 

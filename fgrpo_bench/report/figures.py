@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fgrpo_bench.intervals import Estimate
+from fgrpo_bench.report.bars import bars
+from fgrpo_bench.report.covered import fates
 from fgrpo_bench.report.style import (
     ALGORITHMS,
     BASE,
@@ -60,6 +62,13 @@ def pictures(summary: Summary) -> Iterator[Picture]:
                 caption=f"pass@{ks[0]} and pass@{ks[-1]} on {benchmark} against {AXES[axis]}, "
                 "95% intervals; dashed: the base models.",
                 draw=partial(by_axis, summary, benchmark, axis),
+            )
+        if fates(summary, benchmark):
+            yield Picture(
+                name=f"coverage-{benchmark}",
+                caption=f"Problems of {benchmark} within reach at k = {ks[-1]}: retained, lost and "
+                "gained against the base model; expected numbers, mean over seeds.",
+                draw=partial(bars, summary, benchmark),
             )
     for algorithm in _algorithms(summary.cells):
         if any(summary.metrics[cell] for cell in summary.cells if cell.algorithm == algorithm):

@@ -6,7 +6,7 @@ The only module of the report that reads results; everything after it is compute
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,10 @@ class Scores:
     """Training seeds that have results, rising."""
     values: NDArray[np.float64] = field(repr=False)
     """[seeds, problems, ks], fractions; nan where a problem has no estimate."""
+    n_scored: NDArray[np.int64] = field(repr=False)
+    """[seeds, problems], judged draws; 0 where a problem has none."""
+    n_correct: NDArray[np.int64] = field(repr=False)
+    """[seeds, problems], correct draws."""
     estimates: tuple[Estimate, ...]
     """Mean and interval for every k."""
     bounds: tuple[tuple[float, float] | None, ...]
@@ -64,6 +68,17 @@ class Scores:
     unscored: float
     """Share of the draws that the grader could not judge; 0 without results."""
 
+    def of_seeds(self, seeds: Sequence[int]) -> Scores:
+        """The same with the arrays of these seeds alone, in this order."""
+        rows = [self.seeds.index(seed) for seed in seeds]
+        return replace(
+            self,
+            seeds=tuple(seeds),
+            values=self.values[rows],
+            n_scored=self.n_scored[rows],
+            n_correct=self.n_correct[rows],
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
@@ -71,8 +86,12 @@ class Compute:
 
     n_runs: int
     rollouts: float | None
+    tokens: float | None
+    """Sampled in training."""
     optimizer_steps: float | None
     train_cpu_seconds: float | None
+    train_gpu_seconds: float | None
+    """Seconds of all steps times the GPUs that they held; 0 on processors."""
     evaluate_cpu_seconds: float | None
 
 
@@ -163,6 +182,7 @@ def _scores(
     ks: tuple[int, ...],
 ) -> Scores:
     values = np.full((3, len(points), len(problems), len(ks)), np.nan)
+    n_scored, n_correct = np.zeros((2, len(points), len(problems)), dtype=np.int64)
     drawn = scored = 0
     sizes = []
     for seed, (point, table) in enumerate(zip(points, tables, strict=True)):
@@ -172,12 +192,17 @@ def _scores(
         for i, name in enumerate(("pass_at_k", *BOUNDS)):
             values[i, seed, row, column] = wanted[name].to_numpy()
         sizes.append(int(read_json(point.evaluate.done)["target"]["n_samples"]))
-        judged = table.unique("problem_id")["n_scored"]
-        drawn += sizes[-1] * len(judged)
-        scored += int(judged.sum())
+        counts = table.unique("problem_id")
+        row = np.searchsorted(problems, counts["problem_id"].to_list())
+        n_scored[seed, row] = counts["n_scored"].to_numpy()
+        n_correct[seed, row] = counts["n_correct"].to_numpy()
+        drawn += sizes[-1] * len(counts)
+        scored += int(n_scored[seed].sum())
     return Scores(
         seeds=tuple(point.seed for point in points),
         values=values[0],
+        n_scored=n_scored,
+        n_correct=n_correct,
         estimates=tuple(estimate(values[0])),
         bounds=tuple(_bounds(values[1:, :, :, i]) for i in range(len(ks))),
         n_samples=min(sizes, default=None),
@@ -203,6 +228,10 @@ def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame]) -> 
     return Compute(
         n_runs=len(trained),
         rollouts=_mean([frame["rollouts"][-1] for frame in rows]),
+        tokens=_mean([frame["tokens"][-1] for frame in rows]),
+        train_gpu_seconds=_mean(
+            [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
+        ),
         optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
         train_cpu_seconds=_mean([marker["cpu_seconds"] for marker in trained]),
         evaluate_cpu_seconds=_mean([marker["cpu_seconds"] for marker in judged]),

@@ -58,7 +58,7 @@ def main_table(summary: Summary, benchmark: str) -> Table:
         header=("method", "N", "gamma", *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
         rows=tuple(
             (
-                *_names(cell),
+                *names(cell),
                 *(with_interval(summary.scores[benchmark, cell].estimates[end]) for end in ends),
                 str(len(summary.scores[benchmark, cell].seeds)),
             )
@@ -87,7 +87,7 @@ def all_ks(summary: Summary, benchmark: str) -> Table:
         title=f"{benchmark}: pass@k in percent at every k",
         header=("method", "N", "gamma", *(f"k={k}" for k in summary.ks)),
         rows=tuple(
-            (*_names(cell), *(percent(e.mean) for e in summary.scores[benchmark, cell].estimates))
+            (*names(cell), *(percent(e.mean) for e in summary.scores[benchmark, cell].estimates))
             for cell in summary.cells
         ),
     )
@@ -108,6 +108,7 @@ def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table
                     NONE if d.low is None else f"[{points(d.low)}, {points(d.high)}]",
                     ", ".join(points(value) for value in d.by_seed),
                     f"{one.agreeing} of {d.n_seeds}",
+                    *map(p_value, (d.p_value, one.p_holm, one.p_bh, one.p_draws)),
                     word(one),
                 )
             )
@@ -115,7 +116,7 @@ def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table
         title=f"{benchmark}: differences in percentage points",
         header=(
             *("comparison", "", "k", "difference", "95% interval"),
-            *("by seed", "seeds of that sign", "verdict"),
+            *("by seed", "seeds of that sign", "p", "p Holm", "p BH", "p draws", "verdict"),
         ),
         rows=tuple(rows),
         n_words=2,
@@ -127,16 +128,18 @@ def compute_table(summary: Summary) -> Table:
     return Table(
         title="Compute, mean over the runs of a cell",
         header=(
-            *("method", "N", "gamma", "runs", "rollouts", "optimizer steps"),
-            *("training CPU-s", "evaluation CPU-s"),
+            *("method", "N", "gamma", "runs", "rollouts", "tokens", "optimizer steps"),
+            *("training CPU-s", "training GPU-s", "evaluation CPU-s"),
         ),
         rows=tuple(
             (
-                *_names(cell),
+                *names(cell),
                 str(summary.compute[cell].n_runs),
                 number(summary.compute[cell].rollouts),
+                number(summary.compute[cell].tokens),
                 number(summary.compute[cell].optimizer_steps),
                 number(summary.compute[cell].train_cpu_seconds, digits=1),
+                number(summary.compute[cell].train_gpu_seconds, digits=1),
                 number(summary.compute[cell].evaluate_cpu_seconds, digits=1),
             )
             for cell in summary.cells
@@ -163,7 +166,8 @@ def _csv_rows(summary: Summary) -> Iterator[tuple[object, ...]]:
                 )
 
 
-def _names(cell: Cell) -> tuple[str, str, str]:
+def names(cell: Cell) -> tuple[str, str, str]:
+    """Method, N and gamma, as every table names a cell."""
     if cell.group_size is None or cell.focal_gamma is None:
         return cell.method, NONE, NONE
     return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
@@ -179,6 +183,11 @@ def with_interval(made: Estimate) -> str:
     if made.low is None:
         return percent(made.mean)
     return f"{percent(made.mean)} [{percent(made.low)}, {percent(made.high)}]"
+
+
+def p_value(value: float | None) -> str:
+    """Three digits after the point, or that it is less."""
+    return NONE if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def number(value: float | None, *, digits: int = 0) -> str:

@@ -126,7 +126,7 @@ def word(one: Comparison) -> str:
     if not one.shown:
         return "not shown"
     word = "shown" if len(one.seeds) > 1 else "shown for one seed"
-    return f"{word}, also after Bonferroni" if one.shown_corrected else word
+    return f"{word}, also after Holm" if one.shown_corrected else word
 
 
 def counted(comparisons: Sequence[Comparison]) -> str:
@@ -139,7 +139,7 @@ def counted(comparisons: Sequence[Comparison]) -> str:
     return (
         f'{m} comparisons were made, and the word "shown" is not corrected for that: even with '
         "exact intervals about 1 in 20 would be shown where there is nothing. "
-        f"Shown: {shown}; also after Bonferroni over {m} (interval at level 1 - 0.05/{m}): {kept}."
+        f"Shown: {shown}; also after Holm's correction over {m}: {kept}."
     )
 
 
@@ -184,10 +184,18 @@ def notes(summary: Summary, comparisons: Sequence[Comparison]) -> list[str]:
         "certain. Not shown does not mean absent.",
     ]
     if comparisons:
-        tail = REPLICATES * (1 - LEVEL) / len(comparisons) / 2
+        least, m = 2 / (REPLICATES + 1), len(comparisons)
         lines.append(
-            f"A Bonferroni interval over {len(comparisons)} ends at about the {tail:.0f} outermost "
-            f"of the {REPLICATES:,} replicates: a rough guide."
+            "p is two-sided and comes from the same bootstrap, over problems and seeds; it cannot "
+            f"fall below {least:.1g}. p Holm bounds the chance of any false claim among the {m} "
+            "comparisons, p BH the expected share of false ones. p draws takes these models and "
+            "problems as given and asks about the draws alone (unbiased variance of pass@k; "
+            "needs 2k draws)."
+            + (
+                f" Over so many comparisons Holm cannot reach {1 - LEVEL:.2g} here."
+                if m * least > 1 - LEVEL
+                else ""
+            )
         )
     return [
         *lines,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,16 +14,15 @@ from fgrpo_bench.specs import Declaration, SlurmProfile
 from fgrpo_bench.stage import is_done
 from sweeps import finish
 from sweeps.commands import (
-    REPOSITORY,
     StageCommand,
     check_interpreters,
     stage_command,
-    stage_environment,
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm import preflight, scheduler, submissions
 from sweeps.slurm.arrays import FETCH, arrange
+from sweeps.slurm.fetch import fetch_files
 from sweeps.slurm.judge import Decision, decide
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.snapshot import code_folder, freeze_code
@@ -66,7 +62,7 @@ def run(
     with _driving(paths):
         check_conflicts(paths, plan)
         freeze(paths, plan, nothing_to_run=False)
-        _fetch(plan, paths, command)
+        fetch_files(plan, paths, command)
         code = freeze_code(paths.code)
         submissions.append(paths.submissions, "allow", stages=None, code=str(code))
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
@@ -82,22 +78,6 @@ def run(
         f"{paths.sweep}` watches it and mends what breaks"
     )
     return 0
-
-
-def _fetch(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
-    """Run the stages that fetch files here, where there is a network; OSError where one fails."""
-    profile = plan.declaration.profile
-    for stage in plan.stages:
-        if stage.kind != FETCH:
-            continue
-        folder = paths.folder / stage.name
-        asked = command(stage.kind, folder, profile, stage.environment)
-        environment = stage_environment(profile, paths, os.environ)
-        done = subprocess.run([sys.executable, *asked[1:]], cwd=REPOSITORY, env=environment)
-        if done.returncode:
-            raise OSError(
-                f"{stage.name} was not fetched, so nothing was submitted; its reason stands above"
-            )
 
 
 def _check_before(plan: Plan, paths: RunPaths, command: StageCommand, call: Call, say: Say) -> None:

@@ -1,6 +1,7 @@
 """The reward executor with clocks; OpenRLHF loads this file by its path into the vLLM process.
 
-A coroutine is timed by its own steps on the event loop, so that waiting counts for nothing.
+A coroutine is timed by its own steps on the event loop and in processor time, so that neither
+waiting nor a busy machine counts.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ class Steps:
     def __await__(self) -> Generator[Any, Any, Any]:
         steps, seconds, sent = self._coroutine.__await__(), 0.0, None
         while True:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             try:
                 waiting = steps.send(sent)
             except StopIteration as end:
-                note(self._clock, seconds + time.perf_counter() - begun)
+                note(self._clock, seconds + time.thread_time() - begun)
                 return end.value
-            seconds += time.perf_counter() - begun
+            seconds += time.thread_time() - begun
             sent = yield waiting
 
 

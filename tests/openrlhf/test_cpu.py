@@ -3,8 +3,11 @@
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
+import torch
+from deepspeed.ops.adam import FusedAdam
 from torch.utils.file_baton import FileBaton
 
 from fgrpo_bench.training.openrlhf import cpu
@@ -41,3 +44,47 @@ def test_a_fresh_lock_is_waited_for_and_named(lock, capfd):
     thread.join(5)
     assert not thread.is_alive()
     assert capfd.readouterr().out.count(f"if none runs, delete {lock}") == 1
+
+
+class Work:
+    """A collective that is under way."""
+
+    arrived = False
+
+    def wait(self):
+        self.arrived = True
+
+
+def test_gathered_parameters_have_arrived_before_anything_uses_them():
+    class TorchBackend:
+        def all_gather_into_tensor(self, output, given, async_op=False):
+            return Work() if async_op else None
+
+    cpu._patch_gathers(SimpleNamespace(TorchBackend=TorchBackend))
+    assert TorchBackend().all_gather_into_tensor("out", "in", async_op=True).arrived
+    assert TorchBackend().all_gather_into_tensor("out", "in") is None
+
+
+def adam(steps, *, resumed_at=None):
+    """A parameter after so many steps; a process that resumes finds the shared state elsewhere."""
+    parameter = torch.nn.Parameter(torch.linspace(-1, 1, 64))
+    optimizer = FusedAdam([parameter], lr=1e-2, betas=(0.9, 0.999))
+    for step in range(steps):
+        if step == resumed_at:
+            other = torch.nn.Parameter(torch.zeros(2))
+            other.grad = torch.ones(2)
+            FusedAdam([other], lr=1e-2, betas=(0.8, 0.9)).step()
+        parameter.grad = torch.sin(torch.arange(64.0) * (step + 1))
+        optimizer.step()
+    return parameter.detach().clone()
+
+
+def test_adam_takes_the_same_steps_in_a_process_that_resumes():
+    through = adam(40)
+    assert all(torch.equal(adam(40, resumed_at=at), through) for at in range(1, 40))
+    reference = torch.nn.Parameter(torch.linspace(-1, 1, 64))
+    theirs = torch.optim.AdamW([reference], lr=1e-2, betas=(0.9, 0.999), weight_decay=0.0)
+    for step in range(40):
+        reference.grad = torch.sin(torch.arange(64.0) * (step + 1))
+        theirs.step()
+    assert torch.allclose(through, reference, rtol=0, atol=2e-6)

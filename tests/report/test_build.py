@@ -24,7 +24,10 @@ def report(finished):
 def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(finished, report):
     assert [file.name for file in report.files] == [
         *TEXTS,
-        *figures("curves-countdown", "by-group-size-countdown", "training-grpo"),
+        *figures(
+            *("curves-countdown", "by-group-size-countdown", "coverage-countdown"),
+            "training-grpo",
+        ),
     ]
     assert {file.parent for file in report.files} == {finished.paths.report}
     assert sorted(finished.paths.report.iterdir()) == sorted(report.files)
@@ -57,7 +60,7 @@ def test_svg_files_are_well_formed_and_carry_no_date(report):
 def test_the_gamma_sweep_varies_gamma_and_trains_three_algorithms(tmp_path):
     files = write_report(small_sweep(tmp_path, "gamma", ONE_SEED)).files
     assert [file.name for file in files][3:] == figures(
-        *("curves-countdown", "by-focal-gamma-countdown"),
+        *("curves-countdown", "by-focal-gamma-countdown", "coverage-countdown"),
         *("training-grpo", "training-dapo", "training-cispo"),
     )
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fgrpo_bench.intervals import REPLICATES
+from fgrpo_bench.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.report.comparisons import compare, group_sizes
 from fgrpo_bench.report.summary import Cell, summarise
+from fgrpo_bench.significance import draws_test
 from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
 
 
@@ -92,9 +95,30 @@ def test_cells_without_results_are_not_compared(finished, tmp_path):
 def test_shown_means_that_the_interval_excludes_zero(comparisons):
     for one in comparisons:
         assert one.shown == (one.difference.low > 0 or one.difference.high < 0)
-        assert one.corrected.low <= one.difference.low <= one.difference.high <= one.corrected.high
         assert one.shown or not one.shown_corrected
     assert {one.shown for one in comparisons} == {True, False}
+
+
+def test_p_values_are_those_of_the_bootstrap_and_corrected_over_all_comparisons(comparisons):
+    p = [one.difference.p_value for one in comparisons]
+    assert [one.p_holm for one in comparisons] == holm(p)
+    assert [one.p_bh for one in comparisons] == benjamini_hochberg(p)
+    for one in comparisons:
+        assert 2 / (REPLICATES + 1) <= one.difference.p_value <= one.p_bh <= one.p_holm <= 1
+        assert one.shown == (one.difference.p_value < 0.05) or one.difference.p_value > 0.045
+
+
+def test_the_draws_alone_are_tested_where_there_are_twice_k(finished, comparisons):
+    one = comparisons[0]
+    assert (one.pair.name, one.k) == ("gamma=0.5", 1)
+    tables = {p.point_id: p.passk("countdown").filter(k=1) for p in finished.points}
+    new, old = (
+        [c for seed in (11, 12, 13) for c in tables[f"grpo-n8-g{g}-s{seed}"]["n_correct"]]
+        for g in ("0.5", "0")
+    )
+    n = tables["grpo-n8-g0-s11"]["n_scored"][0]
+    assert one.p_draws == draws_test(old=old, new=new, n_samples=n, k=1).p_value
+    assert comparisons[1].k == 32 and (comparisons[1].p_draws is None) == (n < 64)
 
 
 def test_equal_cells_differ_by_nothing_and_that_is_not_shown(tmp_path):

@@ -16,7 +16,7 @@ def with_interval(comparison, low, high):
     made = Estimate(
         mean=mean, low=low, high=high, by_seed=(low, mean, high), n_seeds=3, n_problems=24
     )
-    return replace(comparison, difference=made, corrected=made)
+    return replace(comparison, difference=made, p_holm=0.01)
 
 
 def said(comparison, **changes):
@@ -44,11 +44,11 @@ def test_shown_needs_an_interval_beyond_zero(comparisons):
     one = comparisons[0]
     assert said(with_interval(one, -0.01, 0.20)) == "not shown"
     assert said(with_interval(one, 0.00, 0.20)) == "not shown"
-    assert said(with_interval(one, 0.01, 0.20)) == "shown, also after Bonferroni"
-    assert said(with_interval(one, -0.2, -0.1)) == "shown, also after Bonferroni"
-    wide = with_interval(one, -0.1, 0.3).difference
-    assert said(with_interval(one, 0.01, 0.20), corrected=wide) == "shown"
-    assert said(with_interval(one, 0.01, 0.20), corrected=wide, seeds=(11,)) == "shown for one seed"
+    assert said(with_interval(one, 0.01, 0.20)) == "shown, also after Holm"
+    assert said(with_interval(one, -0.2, -0.1)) == "shown, also after Holm"
+    assert said(replace(with_interval(one, 0.01, 0.20), p_holm=0.06)) == "shown"
+    alone = replace(with_interval(one, 0.01, 0.20), p_holm=0.06, seeds=(11,))
+    assert said(alone) == "shown for one seed"
 
 
 def test_planted_effects_are_shown_in_their_direction(tmp_path):
@@ -73,7 +73,7 @@ def test_every_comparison_is_counted_and_said_to_be_uncorrected(comparisons):
     shown = sum(one.shown for one in comparisons)
     kept = sum(one.shown_corrected for one in comparisons)
     assert words.startswith('36 comparisons were made, and the word "shown" is not corrected')
-    assert f"Shown: {shown}; also after Bonferroni over 36" in words
+    assert f"Shown: {shown}; also after Holm's correction over 36" in words
     assert words.endswith(f"{kept}.")
     assert verdict.counted([]) == "No two cells can be compared yet."
 
@@ -109,7 +109,7 @@ def test_the_notes_say_how_the_numbers_were_made(summary, comparisons):
     for fact in (
         *("n = 64, temperature 1", "Training seeds with results: 11, 12, 13"),
         *("10,000 replicates", "Grader: countdown-1", "0.00%", "git commit " + 40 * "0" + ";"),
-        *("torch 2.13.0", "about the 7 outermost"),
+        *("torch 2.13.0", "cannot fall below 0.0002"),
     ):
         assert fact in notes
 

@@ -15,6 +15,7 @@ import pytest
 from fgrpo_bench import config
 from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.power import smallest_effect
 from sweeps import ledger
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY, stage_command, stage_environment
@@ -78,6 +79,12 @@ def test_plan_shows_points_states_and_cost_and_writes_nothing(
     assert "2 points, 6 stages: 0 done, 1 warm-up, 2 trainings, 3 evaluations to run" in said
     assert "nothing measured here yet" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_says_what_the_draws_can_show_before_anything_runs(sweeps: Sweeps) -> None:
+    said = sweeps("plan", "smoke")[1]
+    effect = 100 * smallest_effect(n_samples=32, k=16, n_problems=16)
+    assert f"pass@16 of 16 problems from 32 draws each: differences of {effect:.1f} points" in said
 
 
 def test_a_dry_run_is_a_plan(sweeps: Sweeps, tmp_path: Path) -> None:

@@ -49,11 +49,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-def local_files(tmp_path: Path, *, columns: str = "prompt,answer") -> list[str]:
+def local_files(
+    tmp_path: Path, *, columns: str = "prompt,answer", n_rows: int = 153 * 256
+) -> list[str]:
     """Overrides that take datasets and model from files here, whole ones."""
     prompt, answer = columns.split(",")
     rows = tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps({prompt: "1+1?", answer: "2"}) + "\n")
+    lines = (json.dumps({prompt: f"{i}+1?", answer: str(i + 1)}) for i in range(n_rows))
+    rows.write_text("\n".join(lines) + "\n")
     folder = tmp_path / "model"
     folder.mkdir()
     for name in ("config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"):
@@ -119,6 +122,15 @@ def test_a_dataset_without_the_named_columns_is_refused_before_anything_is_queue
     assert run(tmp_path, *local_files(tmp_path, columns="question,answer")) == 2
     assert "has no column 'prompt'; it has answer, question" in refused(capfd)
     assert cluster.sent() == []
+
+
+def test_a_dataset_that_is_too_small_for_an_epoch_is_refused_before_anything_is_queued(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, *local_files(tmp_path, n_rows=153 * 256 - 1)) == 2
+    message = refused(capfd)
+    assert "has 39168 prompts" in message and "dataset deepscaler has 39167" in message
+    assert "nothing was submitted" in message and cluster.sent() == []
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,10 @@ ATTRIBUTES = (
     ("openrlhf.models.loss", "aggregate_loss"),
     ("openrlhf.utils.agent", "SingleTurnAgentExecutor.execute"),
     ("openrlhf.utils.config", "hierarchize"),
+    ("ray._raylet", "GcsClient"),
+    ("multiprocessing.resource_tracker", "_IGNORED_SIGNALS"),
 )
-"""(module, name in it) of everything that is subclassed, replaced or overridden."""
+"""(module, name in it) of everything that is subclassed, replaced, overridden or private."""
 LOSS_ARGUMENTS = (
     "log_probs", "old_log_probs", "advantages", "action_mask", "rollout_log_probs",
     "dp_size", "batch_num_tokens", "global_batch_size",
@@ -67,13 +69,13 @@ def check_versions(*, allow_untested: bool, installed: Callable[[str], str] = ve
 
 
 def check_attributes() -> None:
-    """RuntimeError that names what this OpenRLHF lacks of what the engine rests on."""
+    """RuntimeError that names what is missing of what the engine rests on."""
     for module, path in ATTRIBUTES:
         found: Any = import_module(module)
         for name in path.split("."):
             found = getattr(found, name, None)
         if found is None:
-            raise RuntimeError(f"this OpenRLHF has no {module}.{path}: {_REMEDY}")
+            raise RuntimeError(f"there is no {module}.{path} here: {_REMEDY}")
     from openrlhf.models.loss import PolicyLoss
 
     arguments = tuple(signature(PolicyLoss.forward).parameters)[1:]

@@ -1,0 +1,75 @@
+"""Which problems did a policy gain and lose? Probabilities from counts of correct draws.
+
+A problem is within reach at k where its chance of a correct answer among k draws is at least a
+half: a success rate of 1 - 0.5^(1/k) and more (0.0027 for k = 256). The success rate is not known,
+only n draws of which c are correct; with Jeffreys' prior its posterior is
+Beta(c + 1/2, n - c + 1/2), and the probability of being within reach is the mass above that rate.
+Two models' draws are independent, so their probabilities multiply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+PRIOR = 0.5
+"""Both parameters of Jeffreys' prior."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """By problem, float64 [problems] each; the four sum to 1."""
+
+    retained: NDArray[np.float64]
+    """Probability that the problem is within reach of both models."""
+    gained: NDArray[np.float64]
+    """Of the new one alone."""
+    lost: NDArray[np.float64]
+    """Of the old one alone."""
+    neither: NDArray[np.float64]
+
+
+def reach(*, n_samples: ArrayLike, n_correct: ArrayLike, k: int) -> NDArray[np.float64]:
+    """Probability that a problem is within reach at k; float64 of the broadcast shape.
+
+    n_samples, n_correct: draws and correct ones. Without draws it is the prior's. Raises ValueError
+    for counts outside 0 <= n_correct <= n_samples or k < 1.
+    """
+    from scipy.stats import beta
+
+    n, c = np.broadcast_arrays(np.asarray(n_samples), np.asarray(n_correct))
+    if k < 1 or np.any((c < 0) | (c > n)):
+        raise ValueError(
+            f"k={k}, n_correct={n_correct!r}, n_samples={n_samples!r}: must satisfy k >= 1 and "
+            "0 <= n_correct <= n_samples"
+        )
+    return np.asarray(beta.sf(least_rate(k), c + PRIOR, n - c + PRIOR))
+
+
+def least_rate(k: int) -> float:
+    """The success rate at which one of k draws is as likely correct as none: 1 - 0.5^(1/k)."""
+    return float(-np.expm1(np.log(0.5) / k))
+
+
+def coverage(
+    *,
+    n_old: ArrayLike,
+    old: ArrayLike,
+    n_new: ArrayLike,
+    new: ArrayLike,
+    k: int,
+) -> Coverage:
+    """What a model gained and lost against another, problem by problem.
+
+    n_old, n_new: draws; old, new: correct ones; integers [problems] in one order.
+    """
+    before = reach(n_samples=n_old, n_correct=old, k=k)
+    after = reach(n_samples=n_new, n_correct=new, k=k)
+    return Coverage(
+        retained=before * after,
+        gained=(1 - before) * after,
+        lost=before * (1 - after),
+        neither=(1 - before) * (1 - after),
+    )

@@ -1,0 +1,28 @@
+"""p-values of many comparisons, corrected together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values that bound the chance of any false rejection, however they depend (Holm
+    1979, "A simple sequentially rejective multiple test procedure")."""
+    order = np.argsort(p_values)
+    factors = len(p_values) - np.arange(len(p_values))
+    raised = np.maximum.accumulate(np.asarray(p_values, dtype=float)[order] * factors)
+    out = np.empty(len(p_values))
+    out[order] = np.minimum(raised, 1.0)
+    return [float(value) for value in out]
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values that bound the expected share of false rejections, for tests that are
+    independent or positively dependent (Benjamini and Hochberg 1995)."""
+    if not len(p_values):
+        return []
+    from scipy.stats import false_discovery_control
+
+    return [float(value) for value in false_discovery_control(p_values)]

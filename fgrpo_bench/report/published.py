@@ -1,0 +1,215 @@
+"""The figures that the paper published (arXiv 2602.06717v2), in this report's formats.
+
+`published.csv` holds 2,278 of them, one a row, in percent: tables 1, 4, 6 and 10 to 14, and of
+table 2 the column Delta NLL, its pass@k columns being averages of table 10. k = 0 marks a figure
+that is no pass@k. `lookup` finds the one beside a cell of ours.
+
+    python -m fgrpo_bench.report.published              every table as Markdown
+    python -m fgrpo_bench.report.published --table 1 --format latex
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+
+from fgrpo_bench.report.tables import NONE, Table
+
+SOURCE = Path(__file__).with_name("published.csv")
+SCHEMA = pl.Schema(
+    {
+        "table": pl.Int64,
+        "model": pl.String,
+        "method": pl.String,
+        "gamma": pl.Float64,
+        "group_size": pl.Int64,
+        "benchmark": pl.String,
+        "k": pl.Int64,
+        "value": pl.String,  # as printed, in percent where it is a pass@k
+    }
+)
+TITLES = {
+    1: "base algorithms with and without focal weight, N = 8",
+    4: "maze of 17 x 17, by group size",
+    6: "sensitivity to gamma, averages",
+    10: "group size (with Delta NLL of table 2)",
+    11: "controls",
+    12: "pass@k to 256",
+    13: "pass@k to 256",
+    14: "pass@k to 256",
+}
+MODELS = {
+    "qwen2.5-7b": "Qwen2.5-7B",
+    "qwen3-4b-base": "Qwen3-4B-Base",
+    "llama3.2-3b": "Llama-3.2-3B-Instruct",
+}
+"""Published name by ours."""
+BENCHMARKS = {
+    "aime24": "AIME24",
+    "aime25": "AIME25",
+    "amc23": "AMC23",
+    "math500": "MATH500",
+    "minerva": "Minerva",
+    "olympiadbench": "Olympiad",
+    "ifeval": "IFEval",
+    "synlogic": "SynLogic",
+    "gpqa": "GPQA",
+}
+"""Published name by ours, in the paper's order; the first six are in domain."""
+CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "GRPO-KL"}
+"""Published name of algorithms that it does not call by our name in capitals."""
+
+
+@lru_cache(maxsize=1)
+def published() -> pl.DataFrame:
+    """Every published figure (SCHEMA), in the paper's order within a table."""
+    return pl.read_csv(SOURCE, schema=SCHEMA)
+
+
+@lru_cache(maxsize=1)
+def _index() -> dict[tuple[str, str, float, int, str, int], float]:
+    keys = ("model", "method", "gamma", "group_size", "benchmark", "k")
+    rows = published().filter(pl.col("k") > 0).iter_rows(named=True)
+    return {tuple(row[key] for key in keys): float(row["value"]) / 100 for row in rows}
+
+
+def lookup(
+    *,
+    model: str,
+    algorithm: str | None,
+    focal_gamma: float | None,
+    group_size: int | None,
+    benchmark: str,
+    k: int,
+) -> float | None:
+    """The published pass@k of a cell as a fraction; None where there is none.
+
+    Names are this project's (`qwen2.5-7b`, `grpo`, `math500`). Base models were not published.
+    """
+    if algorithm is None or focal_gamma is None or group_size is None:
+        return None
+    name = CONTROLS.get(algorithm, algorithm.upper())
+    return _index().get(
+        (
+            MODELS.get(model, ""),
+            f"F-{name}" if focal_gamma else name,
+            focal_gamma,
+            group_size,
+            BENCHMARKS.get(benchmark, ""),
+            k,
+        )
+    )
+
+
+def paper_tables(number: int | None = None) -> list[Table]:
+    """The paper's tables; one of them, or all. Each figure of the csv stands in exactly one cell.
+
+    Cells hold `pass@1 / pass@256` where a column is a benchmark. Raises ValueError for a number
+    that is none of TITLES.
+    """
+    if number is not None and number not in TITLES:
+        known = ", ".join(map(str, TITLES))
+        raise ValueError(f"table {number}: there are {known} (table 2 stands with table 10)")
+    return [table for n in ([number] if number else TITLES) for table in _tables(n)]
+
+
+def _tables(number: int) -> Iterator[Table]:
+    rows = published().filter(pl.col("table") == number)
+    for model in rows["model"].unique(maintain_order=True):
+        own = rows.filter(pl.col("model") == model)
+        title = f"Table {number}, {model}: {TITLES[number]}"
+        if number in (12, 13, 14):
+            yield _by_k(title, own, ("benchmark", "method", "gamma"))
+        elif number == 4:
+            yield _by_k(title, own, ("group_size", "method", "gamma"))
+        else:
+            yield _by_benchmark(title, own, _delta_nll() if number == 10 else {})
+
+
+Key = tuple[str, float, int]
+"""Method, gamma and group size."""
+
+
+def _delta_nll() -> dict[Key, str]:
+    rows = published().filter(pl.col("table") == 2)
+    return {(r["method"], r["gamma"], r["group_size"]): r["value"] for r in rows.to_dicts()}
+
+
+def _by_benchmark(title: str, rows: pl.DataFrame, nll: dict[Key, str]) -> Table:
+    benchmarks = rows["benchmark"].unique(maintain_order=True).to_list()
+    cells: dict[Key, dict[str, list[str]]] = {}
+    for row in rows.sort("k", maintain_order=True).to_dicts():
+        key = (row["method"], row["gamma"], row["group_size"])
+        cells.setdefault(key, {}).setdefault(row["benchmark"], []).append(row["value"])
+    order = rows.select("method", "gamma", "group_size").unique(maintain_order=True).rows()
+    return Table(
+        title=f"{title}; pass@1 / pass@256 in percent",
+        header=("method", "N", "gamma", *benchmarks, *(["Delta NLL"] if nll else [])),
+        rows=tuple(
+            (
+                method,
+                str(size),
+                f"{gamma:g}",
+                *(" / ".join(cells[method, gamma, size].get(b, [NONE])) for b in benchmarks),
+                *([nll.get((method, gamma, size), NONE)] if nll else []),
+            )
+            for method, gamma, size in order
+        ),
+    )
+
+
+def _by_k(title: str, rows: pl.DataFrame, keys: tuple[str, ...]) -> Table:
+    ks = sorted(rows["k"].unique().to_list())
+    values = {
+        (*(row[key] for key in keys), row["k"]): row["value"] for row in rows.iter_rows(named=True)
+    }
+    order = rows.select(keys).unique(maintain_order=True).rows()
+    names = {"group_size": "N"}
+    return Table(
+        title=f"{title}; pass@k in percent",
+        header=(*(names.get(key, key) for key in keys), *(f"k={k}" for k in ks)),
+        rows=tuple(
+            (
+                *(f"{part:g}" if isinstance(part, float) else str(part) for part in row),
+                *(values.get((*row, k), NONE) for k in ks),
+            )
+            for row in order
+        ),
+        n_words=2,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; exit code 0, or 1 with a line on standard error."""
+    from fgrpo_bench.report.documents import escape_latex, latex_table, markdown_table
+
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.report.published",
+        description=(__doc__ or "").split("\n    python", 1)[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--table", type=int, help="its number in the paper; default: every one")
+    parser.add_argument("--format", choices=("md", "latex"), default="md")
+    options = parser.parse_args(arguments)
+    try:
+        tables = paper_tables(options.table)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if options.format == "latex":
+        print(r"% Needs \usepackage{booktabs}. Figures of arXiv 2602.06717v2.")
+    for table in tables:
+        if options.format == "latex":
+            print(latex_table(table, caption=escape_latex(table.title)))
+        else:
+            print(f"## {table.title}\n\n{markdown_table(table)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
