@@ -4,6 +4,7 @@ TORCH_INDEX ?=
 EXPERIMENT ?=
 PROFILE ?=
 ARGS ?=
+DATA ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile=$(PROFILE)) $(ARGS)
@@ -13,7 +14,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse paper-tables mlflow-ui test test-slurm \
-  test-openrlhf test-openrlhf-slurm test-slow check bench clean
+  test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -31,6 +32,7 @@ $(VENV)/.base: requirements/base.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(if $(TORCH_INDEX),$(PY) -m pip install -q --disable-pip-version-check $(TORCH) --index-url $(TORCH_INDEX))
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/base.txt
+	@$(PY) -m fgrpo_bench.graders.punkt
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
@@ -56,6 +58,7 @@ define install_openrlhf
   $$(grep -E '^(torch|setuptools)==' $(1)) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 @DS_BUILD_OPS=0 $(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps \
   --use-pep517 -r $(1)
+@PYTHONPATH=. $(@D)/bin/python -m fgrpo_bench.graders.punkt
 @rm -rf $(@D)/lib/python3.*/site-packages/tests
 endef
 
@@ -112,6 +115,16 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
+
+conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
+	@$(PY) -m tests.conformance $(DATA)
+
+fuzz: setup-dev $(VENV)/.fuzz ## Fuzz what reads model output, a minute a target (ARGS='600 last_box' for longer)
+	@$(PY) -m tests.fuzz $(ARGS)
+
+$(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
+	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/fuzz.txt
+	@touch $@
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .

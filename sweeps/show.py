@@ -74,6 +74,7 @@ def can_show(plan: Plan) -> list[str]:
             n_samples=evaluation.n_samples, k=evaluation.ks[-1], n_problems=benchmark.n_problems
         )
         for benchmark in evaluation.benchmarks.values()
+        if benchmark.n_problems is not None
     ]
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 HEAVY = {"torch", "mlflow", "hydra", "matplotlib", "transformers", "ray", "vllm", "submitit"}
-HEAVY |= {"sympy", "math_verify", "huggingface_hub", "tokenizers"}
+HEAVY |= {"sympy", "math_verify", "huggingface_hub", "tokenizers", "lm_eval", "nltk"}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def prepare(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
             "prompt_key, answer_key and max_tokens"
         )
     remark = describe(dataset, len(table))
-    if dataset.exact_rows and dataset.expected_rows not in (None, len(table)):
+    if dataset.exact_rows and _expected(dataset) not in (None, len(table)):
         raise ValueError(
             f"{remark}: {source} is not the benchmark that was meant; fetch the revision that has "
             "them (dataset.revision), or set dataset.expected_rows where this one is meant"
@@ -107,9 +107,15 @@ def select(
     return table.with_columns(gold_used=pl.Series(used, dtype=pl.String)).cast(PROBLEMS), rules
 
 
+def _expected(dataset: DatasetSpec) -> int | None:
+    if dataset.expected_rows is None or dataset.limit is None:
+        return dataset.expected_rows
+    return min(dataset.expected_rows, dataset.limit)
+
+
 def describe(dataset: DatasetSpec, rows: int) -> str:
     """One sentence for a person: the count, and by which rule where another one was expected."""
-    if dataset.expected_rows in (None, rows):
+    if _expected(dataset) in (None, rows):
         return f"{dataset.name}: {rows} rows"
     length = (
         "no length limit"

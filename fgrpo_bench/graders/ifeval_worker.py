@@ -48,7 +48,9 @@ def load() -> dict[str, Any]:
     langdetect.DetectorFactory.seed = 0
     logging.getLogger("lm_eval.tasks.ifeval.instructions").disabled = True  # it prints whole texts
     from lm_eval.tasks.ifeval.instructions_registry import INSTRUCTION_DICT
+    from lm_eval.tasks.ifeval.instructions_util import count_sentences
 
+    langdetect.detect(f"{count_sentences('One. Two.')} sentences")  # loads what they need
     return {"versions": TESTED, "types": len(INSTRUCTION_DICT)}
 
 

@@ -72,7 +72,7 @@ def params(
         }
     named |= {"n_samples": judged["n_samples"], "eval_temperature": judged["temperature"]}
     for name, benchmark in judged["benchmarks"].items():
-        named[f"{name}_n_problems"] = benchmark["n_problems"]
+        named[f"{name}_n_problems"] = benchmark["n_problems"] or "all"
     return {key: str(value) for key, value in named.items()}
 
 

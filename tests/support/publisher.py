@@ -30,6 +30,8 @@ class Publisher:
         """(method, path, range)."""
         self.stall_after: int | None = None
         """Bytes after which a transfer waits."""
+        self.token: str | None = None
+        """What opens every repository; None where none is gated."""
         self.stalled = threading.Event()
         self.go_on = threading.Event()
 
@@ -60,6 +62,9 @@ def publisher() -> Iterator[Publisher]:
                 return
             repository, _, rest = path.partition("/resolve/")
             revision, _, name = rest.partition("/")
+            if here.token and self.headers.get("Authorization") != f"Bearer {here.token}":
+                self.reply(401, {"X-Error-Code": "GatedRepo", "Content-Length": "0"})
+                return
             key = f"{repository}/{name}"
             if key not in here.files or revision not in ("main", COMMIT):
                 self.reply(404, {"X-Error-Code": "EntryNotFound", "Content-Length": "0"})

@@ -74,6 +74,7 @@ def local_files(
             "max_tokens": "null",
             "tokenizer": "null",
             "token_field": "null",
+            "exact_rows": "false",
         }
         out += [f"experiment.{key}.{name}={value}" for name, value in values.items()]
     return [*out, "experiment.evaluation.benchmarks.math500.n_problems=1"]

@@ -1,0 +1,121 @@
+"""Coverage-guided fuzzing of what reads model output: `make fuzz`.
+
+  python -m tests.fuzz [seconds a target] [target ...]
+
+A target takes any text; it fails where it raises, or breaks what is said beside it. It begins with
+the responses of the case tables. A text that makes one fail is left as crash-<digest> in the
+current folder, and `python -m tests.fuzz 1 <target> --text <file>` repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+
+from fgrpo_bench.graders import choice, countdown, ifeval_worker, math, math_golds, math_tolerance
+from fgrpo_bench.records import Problem
+
+
+def last_box(text: str) -> None:
+    """The quick extractor agrees with the one that reads the text once."""
+    assert math.last_box(text) == math.scan_boxes(text)
+    assert math.last_box(f"{text} \\boxed{{7}}") == "7"
+
+
+def normalise(text: str) -> None:
+    """Normalising and storing twice change nothing; a number is a number."""
+    once = math_golds.normalise(text)
+    assert math_golds.normalise(once) == once
+    assert math_golds.stored_gold(math_golds.stored_gold(text)) == math_golds.stored_gold(text)
+    math_tolerance.number(text)
+
+
+def letters(text: str) -> None:
+    """A letter is one of four, and a box at the end counts."""
+    assert choice.extract(text) in (None, *choice.LETTERS)
+    assert choice.extract(f"{text} \\boxed{{B}}") == "B"
+
+
+def arithmetic(text: str) -> None:
+    """Correct is only what uses the digits and reaches the value."""
+    problem = Problem(
+        benchmark="countdown", problem_id="1", prompt="", target="3256-24", grader="countdown"
+    )
+    if countdown.grade(problem, text).outcome == "correct":
+        assert sorted(text.strip()[::2]) == sorted("3256")
+
+
+def loose_variants(text: str) -> None:
+    """The loose texts are made of the response's characters."""
+    assert all(set(each) <= set(text) for each in ifeval_worker.variants(text))
+
+
+TARGETS: dict[str, Callable[[str], None]] = {
+    "last_box": last_box,
+    "normalise": normalise,
+    "choice": letters,
+    "countdown": arithmetic,
+    "ifeval": loose_variants,
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Fuzz every target for a while, each in a process of its own; 1 where one failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("seconds", type=int, nargs="?", default=60, help="default: %(default)s")
+    parser.add_argument("targets", nargs="*", help=f"default: {' '.join(TARGETS)}")
+    parser.add_argument("--text", type=Path, help="repeat one text instead")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if unknown := set(options.targets) - set(TARGETS):
+        parser.error(f"unknown target {', '.join(unknown)}: valid ones are {', '.join(TARGETS)}")
+    if options.text is not None:
+        for name in options.targets or TARGETS:
+            TARGETS[name](as_text(options.text.read_bytes()))
+        return 0
+    if options.one is not None:
+        fuzz(options.one, options.seconds)
+    command = [sys.executable, "-m", "tests.fuzz", str(options.seconds), "--one"]
+    codes = {n: subprocess.run([*command, n]).returncode for n in options.targets or TARGETS}
+    for name, code in codes.items():
+        print(f"{name}: {'fine' if code == 0 else 'FAILED'}")
+    return 1 if any(codes.values()) else 0
+
+
+def fuzz(target: str, seconds: int) -> None:
+    """Fuzz one target and end this process."""
+    import atheris
+
+    for module in (choice, countdown, ifeval_worker, math, math_golds, math_tolerance):
+        for function in vars(module).values():
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                atheris.instrument_func(function)
+    corpus = Path(tempfile.mkdtemp(prefix=f"fuzz-{target}-"))
+    for i, text in enumerate(seeds()):
+        (corpus / str(i)).write_bytes(text.encode("utf-8", "surrogateescape"))
+    limits = [f"-max_total_time={seconds}", "-max_len=4096", "-verbosity=1"]
+    atheris.Setup([sys.argv[0], *limits, str(corpus)], lambda data: TARGETS[target](as_text(data)))
+    atheris.Fuzz()
+
+
+def seeds() -> list[str]:
+    """Texts to begin with."""
+    tables = sorted((Path(__file__).parent / "cases").glob("*.json"))
+    rows = [row for table in tables for row in json.loads(table.read_text(encoding="utf-8"))]
+    return ["6*3+5+1", *dict.fromkeys(row["response"] for row in rows)]
+
+
+def as_text(data: bytes) -> str:
+    """Any bytes as a text; what is no UTF-8 becomes halves of surrogate pairs."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""The choice grader by its case table and on hostile text, and the order of choices."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fgrpo_bench.graders import get_grader, grader_version
+from fgrpo_bench.graders.choice import LETTERS, extract, grade, guessing_floor, permutation
+from fgrpo_bench.records import Problem
+
+CASES = json.loads((Path(__file__).parents[1] / "cases/choice.json").read_text(encoding="utf-8"))
+
+
+def problem(gold: str) -> Problem:
+    return Problem(benchmark="gpqa", problem_id="1", prompt="", target=gold, grader="choice")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"].replace(" ", "-"))
+def test_the_grader_judges_as_the_case_table_says(case):
+    assert grade(problem(case["gold"]), case["response"]).outcome == case["outcome"]
+
+
+def test_at_least_half_of_the_cases_must_fail():
+    assert 2 * sum(case["outcome"] != "correct" for case in CASES) >= len(CASES)
+
+
+HOSTILE = {
+    "open boxes": "\\boxed{" * 150_000,
+    "nested boxes": "\\boxed{" * 20_000 + "A" + "}" * 20_000,
+    "spaces after a phrase": "answer is" + " " * 2**20,
+    "spaces within a phrase": "answer" + " " * 2**20,
+    "many phrases": "answer is (" * 100_000,
+    "stars": "answer:" + "*" * 2**20,
+    "NUL bytes": "\0" * 2**18,
+    "lone surrogates": "\ud83d" * 1_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
+def test_a_letter_after_hostile_text_is_found_in_time_that_grows_with_its_length(text):
+    begun = time.process_time()
+    assert extract(text + " so \\boxed{C}") == "C"
+    assert time.process_time() - begun < 5
+
+
+PIECES = st.sampled_from(
+    ["\\boxed{", "}", "{", "(", ")", "A", "B", "E", "the answer is ", "Answer:", "</think>", "\n",
+     "\\text", "*", "$", ".", " ", "\\"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(LETTERS))
+def test_a_box_with_one_letter_at_the_end_always_counts(text, letter):
+    assert extract(f"{text} \\boxed{{{letter}}}") == letter
+    assert grade(problem(letter), f"{text} \\boxed{{{letter}}}").outcome == "correct"
+
+
+@given(st.text(max_size=80) | st.lists(PIECES, max_size=30).map("".join))
+def test_what_is_extracted_is_a_letter_of_the_text_or_nothing(text):
+    letter = extract(text)
+    assert letter is None or (letter in LETTERS and letter in text)
+
+
+def test_the_order_of_choices_follows_from_the_record_and_puts_the_right_one_everywhere_alike():
+    assert permutation("record 1") == permutation("record 1")
+    places = Counter(permutation(f"record {i}").index(0) for i in range(4_000))
+    assert all(abs(places[place] - 1_000) < 100 for place in range(4))
+    assert len({permutation(f"record {i}") for i in range(4_000)}) == 24
+    orders = [[permutation(f"record {i}", seed) for i in range(9)] for seed in (0, 1)]
+    assert orders[0] != orders[1]
+
+
+def test_the_guessing_floor_is_the_chance_of_a_right_guess_among_k():
+    assert guessing_floor(1) == 0.25
+    assert guessing_floor(2) == 1 - 0.75**2
+    assert 0.99 < guessing_floor(17) < guessing_floor(64) < 1
+    assert guessing_floor(3, n_choices=2) == 0.875
+    with pytest.raises(ValueError, match="must be at least 1"):
+        guessing_floor(0)
+
+
+def test_the_grader_is_among_the_graders():
+    assert get_grader("choice") is grade
+    assert grader_version("choice") == "choice-1"

@@ -1,0 +1,121 @@
+"""The ifeval grader by its case table, on hostile text, and that a text has one verdict."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fgrpo_bench.graders import get_grader, grader_version, ifeval, punkt
+from fgrpo_bench.graders.ifeval import grade, judge_instructions
+from fgrpo_bench.records import Problem
+
+CASES = json.loads((Path(__file__).parents[1] / "cases/ifeval.json").read_text(encoding="utf-8"))
+
+
+def problem(*instructions: tuple[str, dict[str, object]]) -> Problem:
+    target = {
+        "instruction_id_list": [name for name, _ in instructions],
+        "kwargs": [arguments for _, arguments in instructions],
+    }
+    return Problem(
+        benchmark="ifeval",
+        problem_id="1",
+        prompt="Say it again.",
+        target=json.dumps(target),
+        grader="ifeval",
+    )
+
+
+def every_type() -> Problem:
+    """One instruction of each type, with arguments of the case table."""
+    kinds = {case["instruction"]: case["kwargs"] for case in CASES if case["outcome"] == "correct"}
+    return problem(*kinds.items())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"].replace(" ", "-"))
+def test_the_grader_judges_as_the_case_table_says(case):
+    asked = problem((case["instruction"], case["kwargs"]))
+    assert grade(asked, case["response"]).outcome == case["outcome"]
+    found = judge_instructions(asked, case["response"])
+    if case["outcome"] == "unscored":
+        assert found.failure == f"{case['instruction']} failed with KeyError"
+    else:
+        assert found.loose == (case["loose"],)
+
+
+def test_the_case_table_has_all_25_types_and_at_least_half_of_it_must_fail():
+    assert len(json.loads(every_type().target)["kwargs"]) == 25
+    assert 2 * sum(case["outcome"] != "correct" for case in CASES) >= len(CASES)
+
+
+def test_a_prompt_is_followed_where_all_its_instructions_are():
+    asked = problem(("punctuation:no_comma", {}), ("detectable_format:title", {}))
+    grades = [grade(asked, text) for text in ("<<A>> b", "<<A>> b, c", "*<<A>>*")]
+    assert [each.outcome for each in grades] == ["correct", "incorrect", "correct"]
+    assert grades[1].reason == "1 of 2 strict, 1 loose"
+    assert judge_instructions(asked, "x, y\n<<A>> b").strict == (False, True)
+    assert judge_instructions(asked, "x, y\n<<A>> b").loose == (True, True)
+
+
+def test_a_text_has_one_verdict_however_often_it_is_asked_and_what_is_drawn_between():
+    asked, text = every_type(), "Ja! Ok ok. 42 ###\n* one, two *three* [four]"
+    first = judge_instructions(asked, text)
+    ifeval._checker.close()
+    random.seed(1)
+    assert [judge_instructions(asked, text) for _ in range(3)] == [first] * 3
+
+
+@settings(max_examples=15)
+@given(st.text(max_size=200))
+def test_no_text_of_a_model_makes_the_grader_raise(text):
+    assert grade(every_type(), text).outcome in ("incorrect", "unscored")
+
+
+HOSTILE = {
+    "brackets": "[" * 2**16,
+    "lone surrogates": "\ud83d\0" * 1_000,
+    "nested JSON": '{"a":' * 13_000,
+}
+REASONS = ("took more than 0.5 s of processor time", "failed with RecursionError")
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[None]:
+    """A checker with half a second for a response."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ifeval, "SECONDS", 0.5)
+        ifeval._checker.close()
+        yield
+    ifeval._checker.close()
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
+def test_hostile_text_is_judged_or_unscored_with_a_reason(text, impatient):
+    found = grade(every_type(), text)
+    assert found.outcome == "incorrect" or found.reason.endswith(REASONS)
+    kinds = problem(("detectable_content:number_placeholders", {"num_placeholders": 1}))
+    assert grade(kinds, "Dear [name]").outcome == "correct"
+
+
+@pytest.mark.parametrize("target", ["", "[]", "{}", '{"kwargs": []}', "3"])
+def test_a_gold_that_is_no_list_of_instructions_is_unscored(target):
+    asked = Problem(benchmark="b", problem_id="1", prompt="", target=target, grader="ifeval")
+    found = grade(asked, "text")
+    assert (found.outcome, found.reason) == ("unscored", "the gold is no list of instructions")
+
+
+def test_other_punkt_data_is_refused_with_the_command_that_mends_it(tmp_path):
+    with pytest.raises(RuntimeError, match=r"-m fgrpo_bench\.graders\.punkt"):
+        punkt.check(tmp_path)
+    assert list(punkt.wrong(tmp_path)) == list(punkt.FILES)
+
+
+def test_the_grader_is_among_the_graders():
+    assert get_grader("ifeval") is grade
+    assert grader_version("ifeval") == "ifeval-1"
