@@ -2,7 +2,7 @@
 
 Plain math-verify parses gold and whole response anew for every sample, in this process, with its
 own time limits. On the stress set it judges an even part of the draws, and its time is scaled up.
-Everything is measured by the wall: run it on a machine that does nothing else.
+CPU seconds are compared: ours are those of every process that takes part, their start included.
 """
 
 import json
@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,6 +26,7 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.tables import DRAWS
 from tests.support import benchmarks
 
+MATH = ("math500", "aime24", "aime25", "amc23", "minerva_math", "olympiadbench")
 DRAWS_A_PROBLEM, PROBLEMS = 1_024, 100
 SHARES = (0.01, 0.05, 0.2)
 """Distinct answers of a problem as a share of its draws."""
@@ -33,13 +36,13 @@ TEXT = "We expand the product, collect terms, and compare both sides: $x_{i}^2 +
 
 
 def judged_plainly(golds: list[str], responses: list[str]) -> tuple[list[bool], float]:
-    """Verdicts of plain math-verify, and the seconds that they took."""
+    """Verdicts of plain math-verify, and the CPU seconds that they took."""
     from math_verify import parse, verify
 
-    begun, verdicts = time.perf_counter(), []
+    begun, verdicts = time.process_time(), []
     for gold, response in zip(golds, responses, strict=True):
         verdicts.append(bool(verify(parse(f"\\boxed{{{gold}}}"), parse(response))))
-    return verdicts, time.perf_counter() - begun
+    return verdicts, time.process_time() - begun
 
 
 def a_process_per_judgement(gold: str, response: str) -> float:
@@ -48,24 +51,38 @@ def a_process_per_judgement(gold: str, response: str) -> float:
         "import sys; from math_verify import parse, verify; "
         "verify(parse('\\\\boxed{' + sys.argv[1] + '}'), parse(sys.argv[2]))"
     )
-    begun = time.perf_counter()
+    begun = sum(os.times()[2:4])
     subprocess.run([sys.executable, "-c", code, gold, response], check=True)
-    return time.perf_counter() - begun
+    return sum(os.times()[2:4]) - begun
+
+
+def cpu_seconds() -> float:
+    """Of this process and of all that it has started and that live."""
+    rows = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            rows[int(path.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    ours = {os.getpid()}
+    while found := {pid for pid, (parent, _) in rows.items() if parent in ours} - ours:
+        ours |= found
+    return sum(rows[pid][1] for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def graded(golds: list[str], draws: pl.DataFrame) -> tuple[pl.DataFrame, float, dict[str, int]]:
-    """Our verdicts without any that is known before, seconds with the start of processes, tally."""
+    """Our verdicts without any that is known before, CPU seconds, tally."""
     problems = [
         Problem(benchmark="b", problem_id=f"p{i:04d}", prompt="", target=gold, grader="math")
         for i, gold in enumerate(golds)
     ]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FGRPO_VERDICTS"] = str(Path(folder) / "verdicts")
-        begun = time.perf_counter()
+        begun = cpu_seconds()
         with GradeWorkers(problems, workers=1) as workers:
             grading = Grading(BenchmarkPaths(Path(folder)), problems, "math", workers=workers)
             table = grading.finish(draws)
-        return table, time.perf_counter() - begun, grading.tally.facts()
+            seconds = cpu_seconds() - begun
+        return table, seconds, grading.tally.facts()
 
 
 def as_draws(responses: list[list[str]]) -> pl.DataFrame:
@@ -94,8 +111,8 @@ def compared(name: str, golds: list[str], responses: list[list[str]], part: int)
         "case": name,
         "draws": len(flat),
         "judgements": tally["judgements"],
-        "ours s": ours,
-        "plain s": theirs,
+        "ours CPU s": ours,
+        "plain CPU s": theirs,
         "plain from draws": len(chosen),
         "ratio": theirs / ours,
         "a process per judgement, ratio": float(np.mean(alone)) * len(flat) / ours,
@@ -124,16 +141,22 @@ def stress(golds: list[str], share: float) -> list[list[str]]:
     return made
 
 
+def lines(path: Path) -> list[dict[str, Any]]:
+    """A JSON Lines file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def main() -> None:
+    golds = [row["gold"] for row in benchmarks.cases()]
     if (folder := benchmarks.folder()) is not None:
-        outputs = benchmarks.graded_outputs()
+        golds = [row["answer"] for name in MATH for row in lines(folder / f"{name}.jsonl")]
         by_gold: dict[str, list[str]] = {}
-        for gold, response, _, _ in outputs:
-            by_gold.setdefault(gold, []).append(response)
-        name = f"{len(outputs)} real outputs"
-        compared(name, list(by_gold), list(by_gold.values()), part=len(outputs))
+        for row in lines(folder / f"{benchmarks.OUTPUTS}.jsonl"):
+            by_gold.setdefault(row["answer"], []).append(row["response"])
+        number = sum(map(len, by_gold.values()))
+        compared(f"{number} real outputs", list(by_gold), list(by_gold.values()), part=number)
     print(f"benchmark files: {folder or 'none, golds of the case table'}")
-    golds = list(dict.fromkeys(g for g in benchmarks.golds() if 1 < len(g) < 40))
+    golds = list(dict.fromkeys(g for g in golds if 1 < len(g) < 40))
     golds = [golds[i] for i in np.linspace(0, len(golds) - 1, PROBLEMS).astype(int)]
     for share in SHARES:
         compared(f"stress, {share:.0%} distinct", golds, stress(golds, share), part=PLAIN)
