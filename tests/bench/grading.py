@@ -122,14 +122,20 @@ def compared(name: str, golds: list[str], responses: list[list[str]], part: int)
     print(json.dumps(facts), flush=True)
 
 
-def stress(golds: list[str], share: float) -> list[list[str]]:
-    """Responses whose texts all differ: a third of them right, the others one of some wrong answers
-    that are the gold with something added, so that each takes a comparison of expressions."""
+def stress(golds: list[str], others: list[str] | None, share: float) -> list[list[str]]:
+    """Responses whose texts all differ: a third of them right, the others one of some wrong answers.
+
+    others: what the wrong answers are; None makes them of the gold with something added, so that
+    each takes a comparison of expressions.
+    """
     rng = np.random.default_rng(0)
     made = []
     for gold in golds:
         distinct = max(round(share * DRAWS_A_PROBLEM), 2)
-        answers = [gold] + [f"{gold} + \\frac{{{i}}}{{7}}" for i in range(1, distinct)]
+        wrong = [f"{gold} + \\frac{{{i}}}{{7}}" for i in range(1, distinct)]
+        if others is not None:
+            wrong = rng.choice(others, distinct - 1, replace=False).tolist()
+        answers = [gold, *wrong]
         which = rng.integers(1, distinct, DRAWS_A_PROBLEM)
         which[rng.random(DRAWS_A_PROBLEM) < 1 / 3] = 0
         made.append(
@@ -156,10 +162,14 @@ def main() -> None:
         number = sum(map(len, by_gold.values()))
         compared(f"{number} real outputs", list(by_gold), list(by_gold.values()), part=number)
     print(f"benchmark files: {folder or 'none, golds of the case table'}")
-    golds = list(dict.fromkeys(g for g in golds if 1 < len(g) < 40))
-    golds = [golds[i] for i in np.linspace(0, len(golds) - 1, PROBLEMS).astype(int)]
-    for share in SHARES:
-        compared(f"stress, {share:.0%} distinct", golds, stress(golds, share), part=PLAIN)
+    every = list(dict.fromkeys(g for g in golds if 1 < len(g) < 40))
+    golds = [every[i] for i in np.linspace(0, len(every) - 1, PROBLEMS).astype(int)]
+    kinds = {"golds of other problems": every, "the gold plus a fraction": None}
+    for wrong, others in kinds.items():
+        for share in SHARES:
+            if others is None or share * DRAWS_A_PROBLEM < len(others):
+                name = f"stress, {share:.0%} distinct, wrong ones are {wrong}"
+                compared(name, golds, stress(golds, others, share), part=PLAIN)
 
 
 if __name__ == "__main__":
