@@ -123,7 +123,7 @@ def compared(name: str, golds: list[str], responses: list[list[str]], part: int)
 
 
 def stress(golds: list[str], others: list[str] | None, share: float) -> list[list[str]]:
-    """Responses whose texts all differ: a third of them right, the others one of some wrong answers.
+    """Responses whose texts all differ: a third right, the others one of some wrong answers.
 
     others: what the wrong answers are; None makes them of the gold with something added, so that
     each takes a comparison of expressions.
