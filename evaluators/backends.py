@@ -44,6 +44,10 @@ def make_sampler(
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `python -m sweeps run` gives it")
         return vllm(checkpoint, sha256, evaluation, settings, device=device, placement=placement)
+    if evaluation.sampler == "transformers":
+        from evaluators.transformers import transformers
+
+        return transformers(checkpoint, sha256, evaluation, settings, device=device)
     length = make_task(from_dict(TaskSpec, settings["task"])).response_length + 1
     return embedded(checkpoint, sha256, evaluation, length=length, device=device)
 

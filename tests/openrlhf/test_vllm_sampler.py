@@ -4,14 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
-from transformers import AutoTokenizer
 
 from evaluators import vllm as back_end
-from fgrpo_bench.specs import PromptSpec
-from tests.support.openrlhf import heldout_problems
 from tests.support.vllm_draws import DRAWS, EVALUATION, PLACEMENT, SETTINGS
 
 pytestmark = pytest.mark.openrlhf
@@ -75,12 +71,3 @@ def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step():
 def test_other_weights_than_the_stage_recorded_are_refused(model):
     with pytest.raises(ValueError, match=r"their stage recorded 000.*delete that stage's DONE"):
         back_end.vllm(model, "0" * 64, EVALUATION, SETTINGS, device="cpu", placement=PLACEMENT)
-
-
-def test_a_prompt_that_is_too_long_is_refused_with_its_length(model):
-    engine = SimpleNamespace(get_tokenizer=lambda: AutoTokenizer.from_pretrained(model))
-    plain = PromptSpec(chat_template=False, system=None)
-    prompt = heldout_problems(1)[0].prompt
-    assert len(back_end.encoder(engine, plain, 16)(prompt)) == len(prompt)
-    with pytest.raises(ValueError, match=rf"{len(prompt)} tokens, more than prompt_tokens=2"):
-        back_end.encoder(engine, plain, 2)(prompt)
