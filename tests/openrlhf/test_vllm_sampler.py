@@ -13,19 +13,23 @@ from tests.support.vllm_draws import DRAWS, EVALUATION, PLACEMENT, SETTINGS
 pytestmark = pytest.mark.openrlhf
 
 
-@pytest.fixture(scope="module")
-def draws(model, tmp_path_factory):
+def told(model, folder, *how):
     """What tests.support.vllm_draws found, in a process without the stand-ins for CUDA."""
-    out = tmp_path_factory.mktemp("draws") / "out.json"
+    out = folder / "out.json"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.vllm_draws", str(model), str(out)],
+        [sys.executable, "-m", "tests.support.vllm_draws", str(model), str(out), *how],
         env=inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def draws(model, tmp_path_factory):
+    return told(model, tmp_path_factory.mktemp("draws"))
 
 
 def test_the_same_seeds_give_the_same_draws_and_others_give_others(draws):
@@ -71,3 +75,10 @@ def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step():
 def test_other_weights_than_the_stage_recorded_are_refused(model):
     with pytest.raises(ValueError, match=r"their stage recorded 000.*delete that stage's DONE"):
         back_end.vllm(model, "0" * 64, EVALUATION, SETTINGS, device="cpu", placement=PLACEMENT)
+
+
+@pytest.mark.slow
+def test_two_engines_make_the_draws_of_one(draws, model, tmp_path):
+    two = told(model, tmp_path, "two")
+    assert two["facts"]["engines"] == 2
+    assert two["all"] == draws["all"]
