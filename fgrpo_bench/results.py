@@ -68,6 +68,12 @@ class PointResult:
             return PASSK.to_frame()
         return read_passk(path)
 
+    def engine(self, benchmark: str) -> dict[str, Any] | None:
+        """Fingerprint of the engine that made the draws; None where it was not recorded."""
+        path = self.evaluate.benchmark(benchmark).manifest
+        found = read_json(path).get("engine") if path.exists() else None
+        return found if isinstance(found, dict) and found else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResults:

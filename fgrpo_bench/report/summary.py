@@ -110,6 +110,8 @@ class Summary:
     compute: dict[Cell, Compute]
     graders: tuple[str, ...]
     """Grader versions behind the results."""
+    engines: dict[str, tuple[str, ...]]
+    """Points by the engine that made their draws, its fingerprint in words."""
     missing: tuple[PointResult, ...]
     """Planned points without results on some benchmark."""
 
@@ -156,6 +158,7 @@ def summarise(results: SweepResults) -> Summary:
         metrics=metrics,
         compute={cell: _compute(points, metrics[cell]) for cell, points in by_cell.items()},
         graders=_graders(results.points),
+        engines=_engines(results),
         missing=tuple(missing.values()),
     )
 
@@ -240,6 +243,15 @@ def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame]) -> 
 
 def _mean(numbers: Sequence[float]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
+
+
+def _engines(results: SweepResults) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for point in results.points:
+        for facts in filter(None, map(point.engine, results.benchmarks)):
+            words = ", ".join(f"{name} {value}" for name, value in sorted(facts.items()))
+            found.setdefault(words, []).append(point.point_id)
+    return {words: tuple(dict.fromkeys(points)) for words, points in found.items()}
 
 
 def _graders(points: Sequence[PointResult]) -> tuple[str, ...]:
