@@ -1,0 +1,39 @@
+"""The calibration study, held to what its table in DESIGN.md says."""
+
+import pytest
+
+from tests import calibration
+
+
+@pytest.fixture(scope="module")
+def found():
+    return {one.what: one for one in calibration.study(calibration.TIMES)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 16, 64])
+def test_the_test_of_the_draws_has_the_size_and_power_that_it_promises(found, k):
+    assert abs(found[f"size, test of the draws, k={k}"].found - 0.05) <= 0.02
+    assert found[f"power at the smallest effect, k={k}"].found >= 0.78
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 16, 64])
+def test_the_papers_test_rejects_less_than_it_says(found, k):
+    assert found[f"size, paper's subsampling test, k={k}"].found <= 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 64])
+def test_an_interval_over_problems_holds_what_it_promises(found, k):
+    name = f"coverage, paired bootstrap of problems, one run each, k={k}"
+    assert abs(found[name].found - 0.95) <= 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 64])
+def test_intervals_over_seeds_hold_more_with_more_seeds(found, k):
+    few, many = (
+        found[f"coverage, bootstrap of problems and seeds, {n} seeds, k={k}"].found for n in (3, 10)
+    )
+    assert few < many + 0.02 and many >= 0.85
