@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from fgrpo_bench.graders.math import after_thoughts, last_box
@@ -19,6 +19,10 @@ WINDOW = 16_384
 """Characters of a response that are read, from its end: four times the longest answer."""
 SHORT = 400
 """Characters of an answer that is a word, a number or a list of them."""
+MOST_BRACKETS = 1_000
+"""Brackets that are looked at; 50 dominoes have 302."""
+MOST_READ = 8_000
+"""Characters of literals that are read, the failures among them."""
 _TRIES = 4
 
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
@@ -77,30 +81,26 @@ def block(text: str, language: str = "python") -> str | None:
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """The widest balanced bracketed stretches, first to last; brackets that do not match are text.
+    """Balanced bracketed stretches in the order in which they close, so that the one around others
+    comes after them; brackets that do not match are text. Of the last MOST_BRACKETS brackets.
 
     >>> [text[i:j] for text in ["f(x) = [1, (2, 3)] :)"] for i, j in spans(text)]
-    ['(x)', '[1, (2, 3)]']
+    ['(x)', '(2, 3)', '[1, (2, 3)]']
     """
     found: list[tuple[int, int]] = []
     opened: list[tuple[str, int]] = []
     waiting = dict.fromkeys("([{", 0)
-    for match in _BRACKET.finditer(text):
-        bracket = match[0]
+    for match in deque(_BRACKET.finditer(text), maxlen=MOST_BRACKETS):
+        bracket, start = match[0], match.start()
         if bracket in waiting:
-            opened.append((bracket, match.start()))
+            opened.append((bracket, start))
             waiting[bracket] += 1
-            continue
-        if not waiting[_CLOSERS[bracket]]:
-            continue
-        while True:
-            opener, start = opened.pop()
-            waiting[opener] -= 1
-            if opener == _CLOSERS[bracket]:
-                break
-        while found and found[-1][0] > start:
-            found.pop()
-        found.append((start, match.end()))
+        elif waiting[_CLOSERS[bracket]]:
+            opener = ""
+            while opener != _CLOSERS[bracket]:
+                opener, start = opened.pop()
+                waiting[opener] -= 1
+            found.append((start, match.end()))
     return found
 
 
@@ -108,29 +108,27 @@ def literal(text: str, accept: Callable[[Any], bool]) -> Any:
     """The last bracketed list, tuple or dictionary that is accepted; one in the last Python block
     before any elsewhere. None without one.
 
+    What stands around others is tried first; what is read but not accepted is not taken apart. At
+    most MOST_READ characters are read.
+
     >>> literal("Not [[1]], but \\\\boxed{[[2]]} (see [3]).", lambda value: value[0] != 3)
     [[2]]
     """
     inside = block(text)
+    left = MOST_READ
     for part in (text,) if inside is None else (inside, text):
-        for value in _literals(part):
+        before = len(part)
+        for start, end in reversed(spans(part)):
+            if end > before or end - start > min(left, LONGEST_LITERAL):
+                continue
+            left -= end - start
+            value = parse_literal(part[start:end])
+            if value is None:
+                continue
             if accept(value):
                 return value
+            before = start
     return None
-
-
-def _literals(text: str, levels: int = 3) -> Iterator[Any]:
-    """Literals from the last on; what is none is looked into, so many levels deep."""
-    left = LONGEST_LITERAL
-    for start, end in reversed(spans(text)):
-        value = None
-        if end - start <= left:
-            left -= end - start
-            value = parse_literal(text[start:end])
-        if value is not None:
-            yield value
-        elif levels:
-            yield from _literals(text[start + 1 : end - 1], levels - 1)
 
 
 def double_bracketed(text: str) -> str | None:

@@ -10,8 +10,8 @@ import re
 from fractions import Fraction
 from typing import Any
 
-LONGEST_LITERAL = 8_000
-"""Characters of a literal; a grid of 20 x 20 quoted cells, one a line, has fewer."""
+LONGEST_LITERAL = 6_000
+"""Characters of a literal; a grid of 20 x 20 quoted cells with a line each has fewer."""
 DEEPEST = 6
 LONGEST_EXPRESSION = 200
 LARGEST = 10**15

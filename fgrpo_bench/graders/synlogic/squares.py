@@ -41,12 +41,10 @@ def _spaced(text: str) -> Square | None:
     >>> _spaced("So [[1 2,2 1]]."), _spaced("[[1, 2], [2, 1]]")
     ([[1, 2], [2, 1]], [[1, 2], [2, 1]])
     """
-    found: Square | None = extract.literal(text, _numbers)
-    if found is not None and len(found) > 1:
-        return found
     inside = extract.double_bracketed(text)
     if inside is None or not _SPACED.fullmatch(inside):
-        return None
+        found: Square | None = extract.literal(text, _numbers)
+        return found
     rows = re.split("[,\uff0c;\n]", inside)
     square = [[int(cell[:9]) for cell in row.split()] for row in rows if row.strip()]
     return square if _numbers(square) else None
