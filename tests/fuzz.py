@@ -71,7 +71,7 @@ def loose_variants(text: str) -> None:
 
 
 def puzzles(text: str) -> None:
-    """No text leaves a sound game without a verdict, whatever its task; a right answer stays one."""
+    """No text leaves a sound game without a verdict; a right answer after it stays right."""
     for task, problem, response in PUZZLES:
         assert synlogic_grade(problem, text).outcome != "unscored", task
         answered = synlogic_grade(problem, f"{text}\n<answer>{response}</answer>")
@@ -87,9 +87,10 @@ def parsers(text: str) -> None:
 
 
 PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
-MODULES = (choice, countdown, ifeval_worker, math, math_golds, math_tolerance) + (
-    brackets, compare, equations, extract, fillings, literals, placements, squares, statements,
-)  # fmt: skip
+MODULES = (
+    *(choice, countdown, ifeval_worker, math, math_golds, math_tolerance),
+    *(brackets, compare, equations, extract, fillings, literals, placements, squares, statements),
+)
 TARGETS: dict[str, Callable[[str], None]] = {
     "last_box": last_box,
     "normalise": normalise,

@@ -92,8 +92,8 @@ def test_a_game_that_is_not_what_it_must_be_raises_nothing(task):
 
 HOSTILE = [
     "[", "(", "[[", "[]", "[1,", "[[1,2],", "(1,2),", "1 - ", "1*1=", '"', "```python\n",
-    "\\boxed{", "{}", "<answer>", "</answer>", "answer is ", "**yes** ", "yes, ", "0.00", "-", "]", " ", "\n",
-    "\0", "\ud83d", "([{<>}])", "'a',", "[#\n", "\\text{", "\u7b54\u6848",
+    "\\boxed{", "{}", "<answer>", "</answer>", "answer is ", "**yes** ", "yes, ", "0.00", "-", "]",
+    " ", "\n", "\0", "\ud83d", "([{<>}])", "'a',", "[#\n", "\\text{", "\u7b54\u6848",
 ]  # fmt: skip
 
 
