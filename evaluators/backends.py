@@ -7,6 +7,7 @@ A back end is a function that returns a Sampler and its engine fingerprint, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,19 @@ def make_sampler(
 
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `python -m sweeps run` gives it")
-        return vllm(checkpoint, sha256, evaluation, settings, device=device, placement=placement)
+        make = partial(
+            vllm, checkpoint, sha256, evaluation, settings, device=device, placement=placement
+        )
+        if placement.evaluation_engines == 1:
+            return make()
+        from evaluators.engines import several
+
+        gpus = placement.vllm_tensor_parallel if device == "cuda" else 0
+        return several(make, engines=placement.evaluation_engines, gpus_each=gpus)
+    if evaluation.sampler == "transformers":
+        from evaluators.transformers import transformers
+
+        return transformers(checkpoint, sha256, evaluation, settings, device=device)
     length = make_task(from_dict(TaskSpec, settings["task"])).response_length + 1
     return embedded(checkpoint, sha256, evaluation, length=length, device=device)
 

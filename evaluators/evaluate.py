@@ -1,41 +1,54 @@
-"""The evaluation stage: sample what is missing, grade what is ungraded, compute pass@k.
+"""The evaluation stage: sample what is missing, grading it meanwhile, and compute pass@k.
 
 Each of the three leaves a file of its own, so that a new k or a new grader never draws again.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import time
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-import polars as pl
-
 from evaluators.backends import make_sampler
-from evaluators.grade import count, grade_draws, score
-from evaluators.records import Sampler
+from evaluators.bar import Bar
+from evaluators.grade import count_stored, score
+from evaluators.grade_worker import GradeWorkers
+from evaluators.grading import Grading, grade_workers
+from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
-from fgrpo_bench.data import dataset_problems
+from evaluators.stored import graders_of, load_problems
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.graders import grader_version
 from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, TaskSpec, from_dict
+from fgrpo_bench.specs import EvalSpec, Placement, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
-from fgrpo_bench.tables import GRADES, PASSK, read_table, write_table
-from fgrpo_bench.tasks import make_task
+from fgrpo_bench.tables import PASSK, write_table
 
 
 def evaluate(
-    spec: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    spec: dict[str, Any],
+    run: StageRun,
+    *,
+    device: str,
+    placement: Placement | None,
+    bar: Bar | None,
 ) -> dict[str, Any]:
-    """Run an evaluation stage; returns facts for its completion marker."""
+    """Run an evaluation stage; returns facts for its completion marker.
+
+    bar: shows the progress in place of lines; None prints lines.
+    """
+    run.quiet = bar is not None and bar.shown
     evaluation = from_dict(EvalSpec, spec["evaluation"])
     settings = spec["identity"]["sampling"]
     source = StagePaths((run.paths.folder / spec["source"]).resolve())
     data = {name: (run.paths.folder / at).resolve() for name, at in spec["data"].items()}
     sha256 = read_json(source.done)["weights_sha256"]
 
+    marks = spec.get("marks") or dict.fromkeys(evaluation.benchmarks, spec["fingerprint"])
+
+    @cache
     def sampler() -> Sampler:
         checkpoint = source.checkpoint(spec["step"])
         draw, facts = make_sampler(
@@ -45,54 +58,79 @@ def evaluate(
         return draw
 
     made: dict[str, int] = {}
+    graded: dict[str, dict[str, Any]] = {}
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, settings["task"], data.get(name))
-        manifest = check_manifest(paths, problems, sha256, spec["fingerprint"])
+        manifest = check_manifest(paths, problems, sha256, marks[name])
+        with GradeWorkers(problems, workers=grade_workers()) as workers:
+            layers = [
+                Grading(paths, problems, grader, workers=workers)
+                for grader in graders_of(benchmark)
+            ]
+            pace = Pace()
 
-        def tell(done: int, of: int) -> None:
-            run.progress(step=done, of=of)
-            if run.stopping and done < of:
-                raise Stopped(f"{done} of {of} draws are saved")
+            def tell(
+                done: int,
+                of: int,
+                draws: Sequence[Draw],
+                layers: Sequence[Grading] = layers,
+                pace: Pace = pace,
+                name: str = name,
+            ) -> None:
+                for layer in layers:
+                    layer.add(draws)
+                numbers = {"tokens_per_second": pace.tokens_per_second(draws)}
+                if (share := layers[0].pass_at_1) is not None:
+                    numbers["pass_at_1"] = share
+                if bar is not None:
+                    bar(name, done, of, numbers)
+                run.progress(step=done, of=of, **numbers)
+                if run.stopping and done < of:
+                    raise Stopped(f"{done} of {of} draws are saved")
 
-        draws, made[name] = complete_draws(
-            paths,
-            problems,
-            n_samples=evaluation.n_samples,
-            seed=evaluation.seed,
-            sampler=sampler,
-            tell=tell,
-        )
-        if engine:
-            write_json(paths.manifest, manifest | {"engine": engine})
-        grades = _grades(paths, draws, problems, grader_version(benchmark.grader))
-        counts = count(grades)
-        write_table(paths.passk, score(counts, list(evaluation.ks)), PASSK)
-    return {"step": spec["step"], "weights_sha256": sha256, "draws_made": made, "engine": engine}
+            draws, made[name] = complete_draws(
+                paths,
+                problems,
+                n_samples=evaluation.n_samples,
+                seed=evaluation.seed,
+                sampler=sampler,
+                tell=tell,
+            )
+            if engine:
+                write_json(paths.manifest, manifest | {"engine": engine})
+            for layer in layers:
+                layer.finish(draws)
+                counts = count_stored(paths.grades(layer.version))
+                own = layer is layers[0]
+                at = paths.passk if own else paths.also_passk(layer.version)
+                write_table(at, score(counts, list(evaluation.ks)), PASSK)
+            graded[name] = {layer.version: layer.tally.facts() for layer in layers}
+    return {
+        "step": spec["step"],
+        "weights_sha256": sha256,
+        "draws_made": made,
+        "grading": graded,
+        "engine": engine,
+    }
 
 
-def load_problems(
-    benchmark: BenchmarkSpec, task: dict[str, Any] | None, data: Path | None
-) -> list[Problem]:
-    """The first n_problems of the benchmark; ValueError where there are fewer.
+class Pace:
+    """How fast draws come in."""
 
-    task: of the experiment, for a benchmark of its held-out problems. data: the stage that fetched
-    the benchmark's dataset.
-    """
-    if data is not None:
-        assert benchmark.dataset is not None
-        return dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
-    assert benchmark.n_problems is not None  # the spec refuses null without a dataset
-    spec = from_dict(TaskSpec, task)
-    made = make_task(spec)
-    if benchmark.n_problems > made.n_heldout:
-        raise ValueError(
-            f"benchmark {benchmark.name} asks for n_problems={benchmark.n_problems}, but the "
-            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or raise "
-            "the task's heldout_fraction"
-        )
-    return [made.heldout_problem(i) for i in range(benchmark.n_problems)]
+    def __init__(self) -> None:
+        self._begun: float | None = None
+        self._tokens = 0
+
+    def tokens_per_second(self, draws: Sequence[Draw]) -> float:
+        """Sampled tokens a second since the first call, whose draws do not count."""
+        clock = time.monotonic()
+        if self._begun is None:
+            self._begun = clock
+            return 0.0
+        self._tokens += sum(draw.n_tokens for draw in draws)
+        return self._tokens / max(clock - self._begun, 1e-9)
 
 
 def check_manifest(
@@ -119,16 +157,3 @@ def check_manifest(
                 "or bump `version`"
             )
     return found
-
-
-def _grades(
-    paths: BenchmarkPaths, draws: pl.DataFrame, problems: list[Problem], version: str
-) -> pl.DataFrame:
-    path = paths.grades(version)
-    if path.exists():
-        grades = read_table(path, GRADES)
-        if len(grades) == len(draws):
-            return grades
-    grades = grade_draws(draws, problems, version)
-    write_table(path, grades, GRADES)
-    return grades

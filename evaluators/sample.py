@@ -68,6 +68,15 @@ def read_shards(paths: BenchmarkPaths) -> pl.DataFrame:
     return table.unique(["problem_id", "draw"], keep="first", maintain_order=True)
 
 
+def stored_draws(paths: BenchmarkPaths) -> pl.DataFrame:
+    """Draws (tables.DRAWS) so far, complete or not, each once."""
+    have = read_table(paths.draws, DRAWS) if paths.draws.exists() else DRAWS.to_frame()
+    if not paths.shards.exists():
+        return have
+    have = pl.concat([have, read_shards(paths)])
+    return have.unique(["problem_id", "draw"], keep="first", maintain_order=True)
+
+
 def missing(
     have: pl.DataFrame, problems: list[Problem], *, n_samples: int, seed: int
 ) -> Iterator[Wanted]:
@@ -92,17 +101,14 @@ def complete_draws(
     n_samples: int,
     seed: int,
     sampler: Callable[[], Sampler],
-    tell: Callable[[int, int], None],
+    tell: Callable[[int, int, Sequence[Draw]], None],
 ) -> tuple[pl.DataFrame, int]:
     """All draws of a benchmark (tables.DRAWS), and how many of them were made just now.
 
-    sampler: gives the back end; called only if a draw is missing. tell(done, of): called whenever
-    draws are stored; it may raise to stop there.
+    sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
+    whenever draws are stored, with these; it may raise to stop there.
     """
-    have = read_table(paths.draws, DRAWS) if paths.draws.exists() else DRAWS.to_frame()
-    if paths.shards.exists():
-        have = pl.concat([have, read_shards(paths)])
-        have = have.unique(["problem_id", "draw"], keep="first", maintain_order=True)
+    have = stored_draws(paths)
     wanted = list(missing(have, problems, n_samples=n_samples, seed=seed))
     if not wanted and not paths.shards.exists():
         return have, 0
@@ -112,7 +118,7 @@ def complete_draws(
             for draws in sampler()(wanted):
                 shard.append(draws)
                 made += len(draws)
-                tell(len(have) + made, len(have) + len(wanted))
+                tell(len(have) + made, len(have) + len(wanted), draws)
         fresh = read_shards(paths)
         have = pl.concat([have, fresh]).unique(["problem_id", "draw"], keep="first")
     if made < len(wanted):

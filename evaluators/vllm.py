@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evaluators.prompts import encoder, limits
 from evaluators.records import Draw, Sampler, Wanted, drawn
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
-from fgrpo_bench.tasks import make_task
+from fgrpo_bench.checkpoints import check_weights
+from fgrpo_bench.specs import EvalSpec, Placement
 
 if TYPE_CHECKING:
     from vllm import LLM
@@ -48,13 +48,7 @@ def vllm(
     settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
     weights do not have the digest, or a prompt is longer than it may be.
     """
-    found = weights_sha256(checkpoint)
-    if found != sha256:
-        raise ValueError(
-            f"the weights in {checkpoint} have sha256 {found}, but their stage recorded {sha256}: "
-            "they were changed or damaged; delete that stage's DONE.json and run the same command "
-            "again"
-        )
+    check_weights(checkpoint, sha256)
     prompt_tokens, length = limits(settings)
     engine = start(
         checkpoint,
@@ -63,13 +57,13 @@ def vllm(
         device=device,
         placement=placement,
     )
-    encode = encoder(engine, from_dict(PromptSpec, settings["prompt"]), prompt_tokens)
+    encode = encoder(engine.get_tokenizer(), evaluation, settings)
 
     def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
         ids: dict[str, list[int]] = {}
         for each in wanted:
             if each.problem.problem_id not in ids:
-                ids[each.problem.problem_id] = encode(each.problem.prompt)
+                ids[each.problem.problem_id] = encode(each.problem)
         return run(
             engine,
             wanted,
@@ -80,14 +74,6 @@ def vllm(
         )
 
     return draw, facts(device, placement)
-
-
-def limits(settings: dict[str, Any]) -> tuple[int, int]:
-    """Most tokens of a prompt and of a response, the end token included."""
-    if settings["response_tokens"] is not None:
-        return settings["prompt_tokens"], settings["response_tokens"]
-    task = make_task(from_dict(TaskSpec, settings["task"]))
-    return task.prompt_length, task.response_length + 1
 
 
 def in_flight(device: str, tokens: int) -> int:
@@ -122,30 +108,6 @@ def start(
         seed=evaluation.seed,
         **further,
     )
-
-
-def encoder(engine: LLM, spec: PromptSpec, limit: int) -> Any:
-    """From a problem's prompt to token ids; ValueError for one that is too long."""
-    tokenizer = engine.get_tokenizer()
-
-    def encode(prompt: str) -> list[int]:
-        if spec.chat_template:
-            system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
-            ids = tokenizer.apply_chat_template(
-                [*system, {"role": "user", "content": prompt}],
-                add_generation_prompt=True,
-                return_dict=False,
-            )
-        else:
-            ids = tokenizer(prompt)["input_ids"]
-        if len(ids) > limit:
-            raise ValueError(
-                f"a prompt has {len(ids)} tokens, more than prompt_tokens={limit}: raise "
-                f"experiment.train.prompt_tokens; it begins {prompt[:80]!r}"
-            )
-        return list(ids)
-
-    return encode
 
 
 def run(

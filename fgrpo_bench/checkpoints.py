@@ -24,3 +24,14 @@ def weights_sha256(folder: Path) -> str:
         return digests[0]
     rows = (f"{digest} {file.name}\n" for digest, file in zip(digests, files, strict=True))
     return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+
+def check_weights(folder: Path, sha256: str) -> None:
+    """ValueError where a folder's weights are not those that were recorded."""
+    found = weights_sha256(folder)
+    if found != sha256:
+        raise ValueError(
+            f"the weights in {folder} have sha256 {found}, but their stage recorded {sha256}: "
+            "they were changed or damaged; delete that stage's DONE.json and run the same command "
+            "again"
+        )

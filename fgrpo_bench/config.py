@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -16,6 +16,8 @@ from pydantic_core import ErrorDetails
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
+T = TypeVar("T")
+
 CHOICES = ("sweep", "experiment", "profile")
 
 
@@ -80,8 +82,10 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     except (HydraException, OmegaConfBaseException) as error:
         said = [line for line in str(error).splitlines() if not line.startswith("To append")]
         raise ValueError(
-            f"these overrides cannot be applied: {' '.join(overrides)}\n" + "\n".join(said) + "\n"
-            "`python -m sweeps plan <sweep> --config` shows every key with its value"
+            f"these overrides cannot be applied: {' '.join(overrides)}\n"
+            + "\n".join(said)
+            + "\n"
+            + f"conf/{root}.yaml and the files it names hold every key with its value"
         ) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
@@ -89,18 +93,23 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
 
 def validate(config: dict[str, Any]) -> Declaration:
     """Strict validation; ValueError with one line a fault."""
+    return validated(Declaration, config)
+
+
+def validated(kind: type[T], config: dict[str, Any]) -> T:
+    """The same for another type that configurations become."""
     try:
-        return from_dict(Declaration, config)
+        return from_dict(kind, config)
     except ValidationError as error:
-        lines = [_explain(fault, config) for fault in error.errors()]
+        lines = [_explain(fault, config, kind) for fault in error.errors()]
         raise ValueError("the configuration is refused:\n" + "\n".join(lines)) from error
 
 
-def _explain(fault: ErrorDetails, config: dict[str, Any]) -> str:
-    loc, node = _find(fault["loc"])
+def _explain(fault: ErrorDetails, config: dict[str, Any], kind: type) -> str:
+    loc, node = _find(fault["loc"], kind)
     where = ".".join(map(str, loc)) or "configuration"
     if fault["type"] == "unexpected_keyword_argument":
-        valid = ", ".join(sorted(_find(fault["loc"][:-1])[1].get("properties", config)))
+        valid = ", ".join(sorted(_find(fault["loc"][:-1], kind)[1].get("properties", config)))
         return f"  {where}: unknown key; remove it (valid here: {valid})"
     if fault["type"] == "value_error":
         return f"  {where}: {fault['ctx']['error']}"
@@ -108,24 +117,24 @@ def _explain(fault: ErrorDetails, config: dict[str, Any]) -> str:
         key = fault["ctx"]["discriminator"].strip("'")
         found, valid = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
         return f"  {where}.{key} = {found!r}: must be one of {valid}"
-    meaning = _describe(fault["loc"], node)
+    meaning = _describe(fault["loc"], node, kind)
     rule = fault["msg"][0].lower() + fault["msg"][1:]
     hint = f" It is: {meaning}" if meaning else ""
     return f"  {where} = {fault['input']!r}: {rule}; set {where}=<value>.{hint}"
 
 
-def _describe(loc: tuple[int | str, ...], node: dict[str, Any]) -> str:
+def _describe(loc: tuple[int | str, ...], node: dict[str, Any], kind: type) -> str:
     """The docstring under the field that a location names; empty where there is none."""
     while loc and not (isinstance(loc[-1], str) and isinstance(node.get("description"), str)):
         loc = loc[:-1]
-        node = _find(loc)[1]
+        node = _find(loc, kind)[1]
     return str(node["description"]) if loc else ""
 
 
-def _find(loc: tuple[int | str, ...]) -> tuple[tuple[int | str, ...], dict[str, Any]]:
+def _find(loc: tuple[int | str, ...], kind: type) -> tuple[tuple[int | str, ...], dict[str, Any]]:
     """A fault's place as a reader of the YAML knows it, and its schema; a fault in one of several
     kinds of a thing, e.g. ("profile", "local", "device"), names the kind too."""
-    root = TypeAdapter(Declaration).json_schema()
+    root = TypeAdapter(kind).json_schema()
     node, keys = _resolved(root, root), list[int | str]()
     for part in loc:
         if "discriminator" in node:

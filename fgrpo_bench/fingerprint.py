@@ -17,6 +17,7 @@ from fgrpo_bench.specs import (
     ModelSpec,
     OpenRLHFTrain,
     PretrainedSpec,
+    PromptSpec,
     SweepPoint,
     TaskSpec,
     TrainSpec,
@@ -99,20 +100,33 @@ def dataset_stage(dataset: DatasetSpec) -> dict[str, Any]:
 def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
     """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
     published = train if isinstance(train, OpenRLHFTrain) else None
+    return sampling_identity(
+        evaluation,
+        task=train.task,
+        prompt=None if published is None else published.prompt,
+        prompt_tokens=None if published is None else published.prompt_tokens,
+        response_tokens=None if published is None else published.response_tokens,
+    )
+
+
+def sampling_identity(
+    evaluation: EvalSpec,
+    *,
+    task: TaskSpec | None,
+    prompt: PromptSpec | None,
+    prompt_tokens: int | None,
+    response_tokens: int | None,
+) -> dict[str, Any]:
+    """The same without a training run; all but the first are None for the embedded engine."""
     return {
         "recipe_version": RECIPE_VERSION,
         "sampler": evaluation.sampler,
-        "task": None if train.task is None else to_dict(train.task),
-        "prompt": None if published is None else to_dict(published.prompt),
-        "prompt_tokens": None if published is None else published.prompt_tokens,
-        "response_tokens": None if published is None else published.response_tokens,
+        "task": None if task is None else to_dict(task),
+        "prompt": None if prompt is None else to_dict(prompt),
+        "prompt_tokens": prompt_tokens,
+        "response_tokens": response_tokens,
         "benchmarks": {
-            name: {
-                "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
-                "n_problems": benchmark.n_problems,
-            }
-            | _own_prompt(evaluation, name)
-            for name, benchmark in evaluation.benchmarks.items()
+            name: benchmark_identity(evaluation, name) for name in evaluation.benchmarks
         },
         "temperature": evaluation.temperature,
         "top_p": evaluation.top_p,
@@ -122,10 +136,13 @@ def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any
     }
 
 
-def _own_prompt(evaluation: EvalSpec, benchmark: str) -> dict[str, Any]:
-    """The prompt of a benchmark that has another one than training."""
-    prompt = evaluation.prompt_of(benchmark)
-    return {} if prompt is None else {"prompt": to_dict(prompt)}
+def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:
+    """What changes a draw on one benchmark: its problems, and its prompt where it has an own."""
+    benchmark, prompt = evaluation.benchmarks[name], evaluation.prompt_of(name)
+    return {
+        "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
+        "n_problems": benchmark.n_problems,
+    } | ({} if prompt is None else {"prompt": to_dict(prompt)})
 
 
 def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -103,10 +103,18 @@ class BenchmarkPaths:
         """Judgements by one version of the grader (tables.GRADES)."""
         return self.folder / f"grades.{grader_version}.parquet"
 
+    def judging(self, grader_version: str) -> Path:
+        """Folder of judgements while grading goes on, a JSON line each; append-only."""
+        return self.folder / f"judging.{grader_version}"
+
     @property
     def passk(self) -> Path:
-        """pass@k by problem (tables.PASSK)."""
+        """pass@k by problem (tables.PASSK), as the benchmark's grader judges."""
         return self.folder / "passk.parquet"
+
+    def also_passk(self, grader_version: str) -> Path:
+        """The same by a grader beside the benchmark's own."""
+        return self.folder / f"passk.{grader_version}.parquet"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
 from fgrpo_bench.specs import method_name
-from fgrpo_bench.tables import METRICS, PASSK, read_table
+from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,13 @@ class PointResult:
         path = self.evaluate.benchmark(benchmark).passk
         if not self.is_evaluated or not path.exists():
             return PASSK.to_frame()
-        return read_table(path, PASSK)
+        return read_passk(path)
+
+    def engine(self, benchmark: str) -> dict[str, Any] | None:
+        """Fingerprint of the engine that made the draws; None where it was not recorded."""
+        path = self.evaluate.benchmark(benchmark).manifest
+        found = read_json(path).get("engine") if path.exists() else None
+        return found if isinstance(found, dict) and found else None
 
 
 @dataclass(frozen=True, kw_only=True)

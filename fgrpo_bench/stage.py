@@ -45,6 +45,8 @@ class StageRun:
         self._token: str | None = None
         self.save_seconds = save_seconds
         self.stopping = False
+        self.quiet = False
+        """Whether somebody else shows the progress."""
         self._begun = time.monotonic()
         self._first_step: int | None = None
         self._told = self._logged = 0.0
@@ -90,7 +92,7 @@ class StageRun:
         eta = (clock - self._begun) / made * (of - step) if made else None
         state = {"step": step, "of": of, "eta_seconds": eta, "time": now(), "pid": os.getpid()}
         write_json(self.paths.progress, state | {"host": socket.gethostname()} | numbers)
-        if clock - self._logged >= LOG_SECONDS or step == of:
+        if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
             self._logged = clock
             shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
             left = "" if eta is None else f"  {eta:.0f} s left"
@@ -177,6 +179,11 @@ def run_stage(
 def add_stage_arguments(parser: argparse.ArgumentParser) -> None:
     """What every stage command takes: a folder, a device and a number of threads."""
     parser.add_argument("folder", type=Path, help="the stage's folder")
+    add_machine_arguments(parser)
+
+
+def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
+    """A device and a number of threads."""
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch; default: 1")
 

@@ -2,7 +2,7 @@
 
 A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop")
 A row of GRADES: ("3256-24", 7, "incorrect", "6*3+5+1", "digits are not those given", "countdown-1")
-A row of PASSK:  ("3256-24", 256, 512, 3, 0.8755...)
+A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757...)
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ PASSK = pl.Schema(
         "n_scored": pl.Int64,  # draws that the grader could judge
         "n_correct": pl.Int64,
         "pass_at_k": pl.Float64,  # fraction; null where n_scored < k, never 1.0
+        "pass_at_k_low": pl.Float64,  # were all unscored draws incorrect; null with fewer than k
+        "pass_at_k_high": pl.Float64,  # were they all correct
     }
 )
+BOUNDS = ("pass_at_k_low", "pass_at_k_high")
 PROBLEMS = pl.Schema(
     {
         "problem_id": pl.String,  # dataset and row of the source, e.g. deepscaler-000017
@@ -95,13 +98,28 @@ def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
     """Read Parquet; ValueError that names the file where it is damaged or another table."""
+    return _checked(path, _read(path), schema)
+
+
+def read_passk(path: Path) -> pl.DataFrame:
+    """Read tables.PASSK; in a table of before there were bounds these are null."""
+    frame = _read(path)
+    if frame.columns == [name for name in PASSK if name not in BOUNDS]:
+        frame = frame.with_columns(pl.lit(None, pl.Float64).alias(name) for name in BOUNDS)
+    return _checked(path, frame, PASSK)
+
+
+def _read(path: Path) -> pl.DataFrame:
     try:
-        frame = pl.read_parquet(path)
+        return pl.read_parquet(path)
     except pl.exceptions.PolarsError as error:
         raise ValueError(
             f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): it is damaged; "
             "delete it and run the same command again, which makes only what is missing"
         ) from error
+
+
+def _checked(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     if frame.schema != schema:
         raise ValueError(
             f"{path} has columns {frame.columns}, but this version reads {list(schema)}: it was "

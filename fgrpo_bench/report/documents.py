@@ -129,7 +129,8 @@ def markdown_table(table: Table) -> str:
     align = [":--" if i < table.n_words else "--:" for i in range(len(table.header))]
     rows = [[escape_markdown(cell) for cell in row] for row in (table.header, *table.rows)]
     lines = [rows[0], align, *rows[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n\n".join([text, *map(escape_markdown, table.notes)])
 
 
 def latex_table(table: Table, *, caption: str) -> str:
@@ -151,6 +152,7 @@ def latex_table(table: Table, *, caption: str) -> str:
             rf"\begin{{tabular}}{{{columns}}}",
             *(r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule"),
             r"\end{tabular}",
+            *(rf"\par\smallskip\footnotesize {escape_latex(note)}" for note in table.notes),
             r"\end{table}",
             "",
         ]
@@ -168,7 +170,8 @@ def plain_table(table: Table) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-    return [plain(table.title), lines[0], "-" * len(lines[0]), *lines[1:]]
+    notes = [line for note in table.notes for line in _wrapped(note)]
+    return [plain(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
 
 
 def escape_markdown(text: str) -> str:

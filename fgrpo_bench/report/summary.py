@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.files import read_json
 from fgrpo_bench.intervals import Estimate, estimate
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.tables import BOUNDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,9 @@ class Scores:
     """[seeds, problems], correct draws."""
     estimates: tuple[Estimate, ...]
     """Mean and interval for every k."""
+    bounds: tuple[tuple[float, float] | None, ...]
+    """Mean pass@k for every k were all unscored draws wrong, and were they right; None where a
+    problem has none."""
     n_samples: int | None
     """Draws a problem (the fewest over the seeds); None without results."""
     unscored: float
@@ -106,6 +110,8 @@ class Summary:
     compute: dict[Cell, Compute]
     graders: tuple[str, ...]
     """Grader versions behind the results."""
+    engines: dict[str, tuple[str, ...]]
+    """Points by the engine that made their draws, its fingerprint in words."""
     missing: tuple[PointResult, ...]
     """Planned points without results on some benchmark."""
 
@@ -152,6 +158,7 @@ def summarise(results: SweepResults) -> Summary:
         metrics=metrics,
         compute={cell: _compute(points, metrics[cell]) for cell, points in by_cell.items()},
         graders=_graders(results.points),
+        engines=_engines(results),
         missing=tuple(missing.values()),
     )
 
@@ -177,7 +184,7 @@ def _scores(
     problems: list[str],
     ks: tuple[int, ...],
 ) -> Scores:
-    values = np.full((len(points), len(problems), len(ks)), np.nan)
+    values = np.full((3, len(points), len(problems), len(ks)), np.nan)
     n_scored, n_correct = np.zeros((2, len(points), len(problems)), dtype=np.int64)
     drawn = scored = 0
     sizes = []
@@ -185,7 +192,8 @@ def _scores(
         wanted = table.filter(pl.col("k").is_in(ks))
         row = np.searchsorted(problems, wanted["problem_id"].to_list())
         column = np.searchsorted(ks, wanted["k"].to_numpy())
-        values[seed, row, column] = wanted["pass_at_k"].to_numpy()
+        for i, name in enumerate(("pass_at_k", *BOUNDS)):
+            values[i, seed, row, column] = wanted[name].to_numpy()
         sizes.append(int(read_json(point.evaluate.done)["target"]["n_samples"]))
         counts = table.unique("problem_id")
         row = np.searchsorted(problems, counts["problem_id"].to_list())
@@ -195,13 +203,21 @@ def _scores(
         scored += int(n_scored[seed].sum())
     return Scores(
         seeds=tuple(point.seed for point in points),
-        values=values,
+        values=values[0],
         n_scored=n_scored,
         n_correct=n_correct,
-        estimates=tuple(estimate(values)),
+        estimates=tuple(estimate(values[0])),
+        bounds=tuple(_bounds(values[1:, :, :, i]) for i in range(len(ks))),
         n_samples=min(sizes, default=None),
         unscored=1 - scored / drawn if drawn else 0.0,
     )
+
+
+def _bounds(ends: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Means of [low and high, seeds, problems]; None where one is missing."""
+    if ends.size == 0 or np.isnan(ends).any():
+        return None
+    return float(ends[0].mean()), float(ends[1].mean())
 
 
 def _metrics(point: PointResult) -> pl.DataFrame:
@@ -227,6 +243,15 @@ def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame]) -> 
 
 def _mean(numbers: Sequence[float]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
+
+
+def _engines(results: SweepResults) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for point in results.points:
+        for facts in filter(None, map(point.engine, results.benchmarks)):
+            words = ", ".join(f"{name} {value}" for name, value in sorted(facts.items()))
+            found.setdefault(words, []).append(point.point_id)
+    return {words: tuple(dict.fromkeys(points)) for words, points in found.items()}
 
 
 def _graders(points: Sequence[PointResult]) -> tuple[str, ...]:

@@ -45,11 +45,14 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     n_words: int = 1
+    notes: tuple[str, ...] = ()
+    """Sentences below the table."""
 
 
 def main_table(summary: Summary, benchmark: str) -> Table:
     """pass@k at the smallest and the largest k with intervals, one row a method and N."""
     ends = sorted({0, len(summary.ks) - 1})
+    notes = tuple(_bounded(summary, benchmark, cell, end) for cell in summary.cells for end in ends)
     return Table(
         title=f"{benchmark}: pass@k in percent with 95% intervals",
         header=("method", "N", "gamma", *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
@@ -61,6 +64,20 @@ def main_table(summary: Summary, benchmark: str) -> Table:
             )
             for cell in summary.cells
         ),
+        notes=tuple(note for note in notes if note),
+    )
+
+
+def _bounded(summary: Summary, benchmark: str, cell: Cell, end: int) -> str:
+    """What unscored draws leave open of a value; empty where that is less than the table shows."""
+    scores = summary.scores[benchmark, cell]
+    bounds = scores.bounds[end]
+    if bounds is None or percent(bounds[0]) == percent(bounds[1]):
+        return ""
+    return (
+        f"{cell.label}, pass@{summary.ks[end]}: {scores.unscored:.2%} of the draws could not be "
+        f"judged; were all of them wrong or all right, it would be {percent(bounds[0])} or "
+        f"{percent(bounds[1])}."
     )
 
 

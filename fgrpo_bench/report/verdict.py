@@ -201,10 +201,24 @@ def notes(summary: Summary, comparisons: Sequence[Comparison]) -> list[str]:
         *lines,
         f"Grader: {', '.join(summary.graders) or 'none yet'}. Largest share of draws that it could "
         f"not judge in a cell: {unscored:.2%} (left out of n and c).",
+        *engines(summary),
         f"Model: {summary.results.model}. Code: git commit {declared.get('git_commit')}{state}; "
         f"{', '.join(f'{name} {number}' for name, number in versions)}.",
         "CPU-seconds are those of a stage's last attempt; one that was stopped and continued "
         "cost more.",
+    ]
+
+
+def engines(summary: Summary) -> list[str]:
+    """A line where draws were made by engines that differ; none where all are alike."""
+    if len(summary.engines) < 2:
+        return []
+    each = "; ".join(
+        f"{words} ({_listing(points)})" for words, points in sorted(summary.engines.items())
+    )
+    return [
+        "The draws were made by engines that differ, which may change one in its last bits, so a "
+        f"difference between their points is not of the training alone: {each}."
     ]
 
 

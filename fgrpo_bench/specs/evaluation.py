@@ -61,8 +61,8 @@ class EvalSpec:
 
     name: Name
     """Name in paths."""
-    sampler: Literal["embedded", "vllm"]
-    """What draws: the embedded engine (its own checkpoints only), or vLLM."""
+    sampler: Literal["embedded", "transformers", "vllm"]
+    """What draws: the embedded engine (its own checkpoints only), transformers or vLLM."""
     benchmarks: dict[str, BenchmarkSpec]
     """Benchmarks by name."""
     n_samples: Positive

@@ -117,6 +117,8 @@ class Placement:
     """vLLM engines over all nodes."""
     vllm_tensor_parallel: Positive
     """GPUs of one vLLM engine."""
+    evaluation_engines: Positive
+    """vLLM engines of one evaluation, each on GPUs of its own, drawing different problems."""
     vllm_gpu_memory: Fraction
     """Share of a GPU's memory that an engine may take."""
     vllm_enforce_eager: bool

@@ -1,7 +1,8 @@
 """What a job asks of SLURM: a training run takes what the profile says, everything else its share.
 
-A profile is written for training. An evaluation is one vLLM engine, a report needs no GPU at all:
-each asks for the GPUs that it uses and for as large a part of a node's processors and memory.
+A profile is written for training. An evaluation is a vLLM engine or some, a report needs no GPU at
+all: each asks for the GPUs that it uses and for as large a part of a node's processors and
+memory.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def resources(profile: SlurmProfile, kind: str, *, openrlhf: bool) -> Resources:
     gpus = profile.gpus_per_node
     used = gpus
     if gpus is not None and kind != "train":
-        used = min(gpus, profile.openrlhf.vllm_tensor_parallel) if openrlhf else 1
+        placement = profile.openrlhf
+        engines = placement.evaluation_engines * placement.vllm_tensor_parallel
+        used = min(gpus, engines) if openrlhf else 1
     share = 1.0 if gpus is None or used is None else used / gpus
     return Resources(
         nodes=profile.nodes if kind == "train" else 1,

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import check_manifest
-from evaluators.grade import count, grade_draws, score
+from evaluators.grade import count, score
+from evaluators.grade_worker import GradeWorkers
+from evaluators.grading import Grading
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.fingerprint import SEED_SCHEME
@@ -18,7 +20,7 @@ from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stage import Stopped
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
 
 PROBLEMS = [
     Problem(
@@ -52,7 +54,7 @@ class Counting:
             ]
 
 
-def draw(paths, n_samples, backend, tell=lambda done, of: None, problems=PROBLEMS):
+def draw(paths, n_samples, backend, tell=lambda done, of, draws: None, problems=PROBLEMS):
     return complete_draws(
         paths, problems, n_samples=n_samples, seed=5, sampler=lambda: backend, tell=tell
     )
@@ -93,7 +95,7 @@ def test_a_stop_at_any_moment_loses_no_stored_draw_and_repeats_none(tmp_path):
     paths, backend = BenchmarkPaths(tmp_path), Counting()
     for stop_at in (50, 250, 300):
 
-        def stop(done: int, of: int, stop_at: int = stop_at) -> None:
+        def stop(done: int, of: int, draws: object, stop_at: int = stop_at) -> None:
             assert of == 600
             if done >= stop_at:
                 raise Stopped(f"{done} of {of}")
@@ -109,7 +111,7 @@ def test_a_stop_at_any_moment_loses_no_stored_draw_and_repeats_none(tmp_path):
 def test_a_line_that_a_crash_cut_short_is_drawn_again(tmp_path):
     paths, whole = BenchmarkPaths(tmp_path), draw(BenchmarkPaths(tmp_path / "o"), 16, Counting())[0]
 
-    def stop(done: int, of: int) -> None:
+    def stop(done: int, of: int, draws: object) -> None:
         raise Stopped("")
 
     with pytest.raises(Stopped):
@@ -180,8 +182,11 @@ def test_draws_of_other_weights_prompts_or_settings_are_never_mixed(tmp_path):
 
 
 def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
-    draws, _ = draw(BenchmarkPaths(tmp_path), 40, Counting())
-    grades = grade_draws(draws, PROBLEMS, "countdown-1")
+    paths = BenchmarkPaths(tmp_path)
+    draws, _ = draw(paths, 40, Counting())
+    with GradeWorkers(PROBLEMS, workers=1) as workers:
+        grades = Grading(paths, PROBLEMS, "countdown", workers=workers).finish(draws)
+    assert read_table(paths.grades("countdown-1"), GRADES).equals(grades)
     assert grades.schema == GRADES and len(grades) == 120
     assert grades["problem_id"].to_list() == draws["problem_id"].to_list()
     by_hand = [
@@ -211,8 +216,11 @@ def test_unscored_draws_leave_the_denominator():
         schema=GRADES,
     )
     counts = count(grades)
-    assert counts.row(0) == ("a", 2, 1)
-    assert score(counts, [1, 2, 4])["pass_at_k"].to_list() == [0.5, 1.0, None]
+    assert counts.row(0) == ("a", 4, 2, 1)
+    table = score(counts, [1, 2, 4])
+    assert table["pass_at_k"].to_list() == [0.5, 1.0, None]
+    assert table["pass_at_k_low"].to_list() == [0.25, 0.5, 1.0]
+    assert table["pass_at_k_high"].to_list() == [0.75, 1.0, 1.0]
 
 
 def test_the_seed_scheme_is_part_of_the_identity_and_fixed():

@@ -4,32 +4,32 @@ import json
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
-from transformers import AutoTokenizer
 
 from evaluators import vllm as back_end
-from fgrpo_bench.specs import PromptSpec
-from tests.support.openrlhf import heldout_problems
 from tests.support.vllm_draws import DRAWS, EVALUATION, PLACEMENT, SETTINGS
 
 pytestmark = pytest.mark.openrlhf
 
 
-@pytest.fixture(scope="module")
-def draws(model, tmp_path_factory):
+def told(model, folder, *how):
     """What tests.support.vllm_draws found, in a process without the stand-ins for CUDA."""
-    out = tmp_path_factory.mktemp("draws") / "out.json"
+    out = folder / "out.json"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.vllm_draws", str(model), str(out)],
+        [sys.executable, "-m", "tests.support.vllm_draws", str(model), str(out), *how],
         env=inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def draws(model, tmp_path_factory):
+    return told(model, tmp_path_factory.mktemp("draws"))
 
 
 def test_the_same_seeds_give_the_same_draws_and_others_give_others(draws):
@@ -77,10 +77,8 @@ def test_other_weights_than_the_stage_recorded_are_refused(model):
         back_end.vllm(model, "0" * 64, EVALUATION, SETTINGS, device="cpu", placement=PLACEMENT)
 
 
-def test_a_prompt_that_is_too_long_is_refused_with_its_length(model):
-    engine = SimpleNamespace(get_tokenizer=lambda: AutoTokenizer.from_pretrained(model))
-    plain = PromptSpec(chat_template=False, system=None)
-    prompt = heldout_problems(1)[0].prompt
-    assert len(back_end.encoder(engine, plain, 16)(prompt)) == len(prompt)
-    with pytest.raises(ValueError, match=rf"{len(prompt)} tokens, more than prompt_tokens=2"):
-        back_end.encoder(engine, plain, 2)(prompt)
+@pytest.mark.slow
+def test_two_engines_make_the_draws_of_one(draws, model, tmp_path):
+    two = told(model, tmp_path, "two")
+    assert two["facts"]["engines"] == 2
+    assert two["all"] == draws["all"]

@@ -6,7 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fgrpo_bench.report.documents import latex_table, markdown_table, plain_table
 from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.tables import main_table
 from tests.support.report import copy, forget, rewrite_passk
 
 
@@ -82,3 +84,29 @@ def test_compute_is_read_from_metrics_and_markers(summary):
     assert (compute.train_cpu_seconds, compute.evaluate_cpu_seconds) == (11.25, 11.25)
     assert summary.compute[find(summary, "Base")].rollouts is None
     assert summary.graders == ("countdown-1",)
+
+
+def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_any(
+    finished, tmp_path
+):
+    assert main_table(summarise(finished), "countdown").notes == ()
+    results = copy(finished, tmp_path)
+    rewrite_passk(
+        results.points[-1],
+        lambda frame: frame.with_columns(
+            (pl.col("pass_at_k") / 2).alias("pass_at_k_low"),
+            pl.lit(1.0).alias("pass_at_k_high"),
+        ),
+    )
+    summary = summarise(results)
+    notes = main_table(summary, "countdown").notes
+    assert len(notes) == 2 and all("F-GRPO N=8 gamma=1, pass@" in note for note in notes)
+    scores = summary.scores["countdown", find(summary, "F-GRPO N=8 gamma=1")]
+    assert scores.bounds[0] is not None and f"{100 * scores.bounds[0][1]:.1f}" in notes[0]
+    for render in (markdown_table, latex_table, plain_table):
+        made = render(main_table(summary, "countdown"), **CAPTION.get(render, {}))
+        text = made if isinstance(made, str) else " ".join(made)
+        assert "were all of them wrong or all right" in " ".join(text.split())
+
+
+CAPTION = {latex_table: {"caption": "x"}}

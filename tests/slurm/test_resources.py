@@ -34,6 +34,11 @@ def test_only_training_takes_whole_nodes(kind: str, openrlhf: bool, expected: Re
     assert resources(profile("slurm-multinode"), kind, openrlhf=openrlhf) == expected
 
 
+def test_an_evaluation_of_several_engines_asks_for_the_gpus_of_all() -> None:
+    four = profile("slurm-multinode", "profile.openrlhf.evaluation_engines=4")
+    assert resources(four, "evaluate", openrlhf=True) == asked(1, 8, 64, 900)
+
+
 @pytest.mark.parametrize("kind", ["train", "warmup", "evaluate", "report"])
 def test_without_gpus_every_job_asks_for_the_same(kind: str) -> None:
     found = resources(profile("slurm-rehearsal"), kind, openrlhf=True)

@@ -89,6 +89,23 @@ def make_model(folder: Path) -> Path:
     return paths.checkpoint(0)
 
 
+def make_untrained(folder: Path) -> Path:
+    """A checkpoint of the same shape with random weights: its draws are of any kind."""
+    import torch
+
+    from fgrpo_bench.training.embedded.checkpoint import save_checkpoint
+    from fgrpo_bench.training.embedded.model import Policy
+    from fgrpo_bench.training.embedded.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(make_task(TASK).vocabulary)
+    torch.manual_seed(0)
+    policy = Policy(MODEL, tokenizer.size)
+    with torch.no_grad():
+        policy.get_parameter("model.embed_tokens.weight").mul_(0.1)  # so that no token is certain
+    save_checkpoint(folder, policy, tokenizer)
+    return folder
+
+
 def write_prompts(path: Path, problems: list[Problem]) -> Path:
     """A prompt file."""
     from fgrpo_bench.training.openrlhf.labels import LABEL, PROMPT, make_label

@@ -86,10 +86,11 @@ def _finish(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRates
                 "k": np.repeat(ks, problems),
                 "n_scored": np.full(problems * len(ks), n),
                 "n_correct": np.tile(correct, len(ks)),
-                "pass_at_k": np.concatenate(
-                    [pass_at_k(n_samples=n, n_correct=correct, k=k) for k in ks]
-                ),
-            },
+            }
+            | dict.fromkeys(
+                ("pass_at_k", "pass_at_k_low", "pass_at_k_high"),
+                np.concatenate([pass_at_k(n_samples=n, n_correct=correct, k=k) for k in ks]),
+            ),
             schema=PASSK,
         )
         write_table(point.evaluate.benchmark(name).passk, table, PASSK)

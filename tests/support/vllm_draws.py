@@ -1,16 +1,19 @@
 """`python -m tests.support.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
-vLLM on the processor as an evaluation makes them, in a process of its own, without stand-ins."""
+vLLM on the processor as an evaluation makes them, in a process of its own, without stand-ins.
+With `two` behind it: the same draws by two engines."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import yaml
 
 import evaluators.vllm as back_end
+from evaluators.backends import make_sampler
 from evaluators.records import Wanted
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.fingerprint import evaluation_identity
@@ -52,13 +55,14 @@ DRAWS = 200
 
 def main() -> None:
     checkpoint, out = Path(sys.argv[1]), Path(sys.argv[2])
-    draw, facts = back_end.vllm(
+    two = sys.argv[3:] == ["two"]
+    draw, facts = make_sampler(
         checkpoint,
         weights_sha256(checkpoint),
         EVALUATION,
         SETTINGS,
         device="cpu",
-        placement=PLACEMENT,
+        placement=replace(PLACEMENT, evaluation_engines=2) if two else PLACEMENT,
     )
     problems = heldout_problems(3)
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
@@ -75,6 +79,9 @@ def main() -> None:
         }
         return [[found[each.problem.problem_id, each.draw] for each in row] for row in rows]
 
+    if two:
+        out.write_text(json.dumps({"facts": facts, "all": drawn(slice(None), slice(None))}))
+        return
     told = {
         "facts": facts,
         "all": drawn(slice(None), slice(None)),

@@ -1,0 +1,187 @@
+"""What a reviewer would ask about stored draws and their grades; changes nothing.
+
+The comparison with plain math-verify judges the whole response against the gold as published, in
+processes that can be killed; it takes every draw or, past a limit, an even part of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from evaluators.stored import Stored
+from fgrpo_bench.graders.judge import default_judge
+from fgrpo_bench.graders.math import after_thoughts, last_box
+from fgrpo_bench.report.documents import plain, plain_table
+from fgrpo_bench.report.tables import NONE, Table
+from fgrpo_bench.tables import DRAWS, GRADES, read_table
+
+EXAMPLES, TAIL = 3, 160
+"""Draws shown of a kind, and the last characters of each."""
+COMPARED = 2_000
+"""Most draws that are judged by plain math-verify too."""
+BOXED = ("math", "math-tolerance")
+"""Graders that look for a box."""
+ROUNDED = "equal by math-verify's absolute rounding alone"
+"""A reason of the judge where plain math-verify says correct."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Draws of one kind."""
+
+    kind: str
+    count: int
+    of: int
+    """Draws that were looked at."""
+    examples: tuple[str, ...]
+    """Problem and draw, and unless the benchmark is gated the end of the response."""
+
+    @property
+    def share(self) -> str:
+        """e.g. `12 of 4,096 (0.29%)`."""
+        part = f" ({self.count / self.of:.2%})" if self.of else ""
+        return f"{self.count:,} of {self.of:,}{part}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What there is to say of one layer of grades."""
+
+    benchmark: str
+    grader_version: str
+    draws: int
+    problems: int
+    distinct_answers: int
+    """Different extracted answers, summed over the problems."""
+    findings: tuple[Finding, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain types, with the share of distinct answers."""
+        share = self.distinct_answers / self.draws if self.draws else None
+        return asdict(self) | {"distinct_share": share}
+
+
+def audit(stored: Stored, *, compared: int = COMPARED) -> list[Audit]:
+    """One audit a layer of grades. compared: most draws to judge by plain math-verify."""
+    draws = read_table(stored.paths.draws, DRAWS)
+    golds = stored.golds()
+    layers = sorted(stored.paths.folder.glob("grades.*.parquet"))
+    return [_audit(stored, draws, golds, read_table(path, GRADES), compared) for path in layers]
+
+
+def _audit(
+    stored: Stored,
+    draws: pl.DataFrame,
+    golds: dict[str, str],
+    grades: pl.DataFrame,
+    compared: int,
+) -> Audit:
+    table = draws.join(grades, on=["problem_id", "draw"], maintain_order="left")
+    version = str(grades["grader_version"][0]) if len(grades) else "none"
+    grader = re.sub(r"-\d+$", "", version)
+    kinds = [
+        ("unscored", table, pl.col("outcome") == "unscored"),
+        ("cut off at the longest response", table, pl.col("finish_reason") == "length"),
+    ]
+    if grader in BOXED:
+        table = table.with_columns(_column("boxed", table, _has_box))
+        kinds.append(("without a box", table, ~pl.col("boxed")))
+        part = table.gather_every(max(-(-len(table) // compared), 1)) if compared else table.clear()
+        part = part.with_columns(pl.Series("plain", list(_plain(part, golds)), dtype=pl.String))
+        kinds.append(("judged otherwise by plain math-verify", part, _differs()))
+    distinct = table.filter(pl.col("extracted").is_not_null())
+    return Audit(
+        benchmark=stored.benchmark.name,
+        grader_version=version,
+        draws=len(table),
+        problems=table["problem_id"].n_unique(),
+        distinct_answers=distinct.select("problem_id", "extracted").n_unique(),
+        findings=tuple(
+            Finding(
+                kind=kind,
+                count=len(found := frame.filter(rule)),
+                of=len(frame),
+                examples=tuple(_example(row, stored.gated) for row in _spread(found)),
+            )
+            for kind, frame, rule in kinds
+        ),
+    )
+
+
+def _column(name: str, table: pl.DataFrame, judge: Callable[[str], bool]) -> pl.Series:
+    return pl.Series(name, [judge(text) for text in table["response"]], dtype=pl.Boolean)
+
+
+def _has_box(response: str) -> bool:
+    return last_box(after_thoughts(response)) is not None
+
+
+def _plain(part: pl.DataFrame, golds: dict[str, str]) -> Iterator[str]:
+    """Outcomes by math-verify on the whole response."""
+    judge = default_judge()
+    for name, response in part.select("problem_id", "response").iter_rows():
+        verdict = judge.verdict(golds[name], response, boxed=False)
+        yield "correct" if verdict.reason == ROUNDED else verdict.outcome
+
+
+def _differs() -> pl.Expr:
+    return pl.col("plain") != pl.col("outcome")
+
+
+def _spread(found: pl.DataFrame) -> list[dict[str, Any]]:
+    """Some rows, of different problems where there are."""
+    return found.unique("problem_id", keep="first", maintain_order=True).head(EXAMPLES).to_dicts()
+
+
+def _example(row: dict[str, Any], gated: bool) -> str:
+    place = f"{row['problem_id']}, draw {row['draw']}"
+    if gated:
+        return place
+    text = plain(row["response"])
+    end = text if len(text) <= TAIL else f"... {text[-TAIL:]}"
+    judged = f"; {row['outcome']}, {row['reason']}" + (
+        f"; plain math-verify: {row['plain']}" if row.get("plain") else ""
+    )
+    return f"{place}{judged}; it ends: {end}"
+
+
+def render(audits: list[Audit]) -> str:
+    """Tables and examples for a terminal."""
+    kinds = list(dict.fromkeys(f.kind for each in audits for f in each.findings))
+    table = Table(
+        title="Share of the draws",
+        header=("benchmark", "grader", "draws", *kinds, "distinct answers"),
+        rows=tuple(_row(each, kinds) for each in audits),
+        n_words=2,
+    )
+    lines = _turned(table)
+    for each in audits:
+        for finding in each.findings:
+            if finding.examples:
+                lines += ["", f"{each.benchmark}, {each.grader_version}: {finding.kind}"]
+                lines += [f"  - {example}" for example in finding.examples]
+    return "\n".join([*lines, ""])
+
+
+def _row(each: Audit, kinds: list[str]) -> tuple[str, ...]:
+    found = {finding.kind: finding.share for finding in each.findings}
+    share = each.distinct_answers / each.draws if each.draws else 0.0
+    return (
+        each.benchmark,
+        each.grader_version,
+        f"{each.draws:,}",
+        *(found.get(kind, NONE) for kind in kinds),
+        f"{each.distinct_answers:,} ({share:.2%})",
+    )
+
+
+def _turned(table: Table) -> list[str]:
+    """The table with a row a question, which fits a screen whatever the number of them."""
+    columns = [table.header, *table.rows]
+    rows = tuple(zip(*columns, strict=True))
+    return plain_table(Table(title=table.title, header=rows[0], rows=rows[1:], n_words=1))

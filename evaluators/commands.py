@@ -1,0 +1,217 @@
+"""The commands: their arguments, and what each calls. What they raise, `__main__` prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from evaluators.audit import COMPARED
+from evaluators.fetch import add_fetch_arguments, fetch_command
+from fgrpo_bench.paths import default_root
+from fgrpo_bench.stage import EXIT_DONE, StageRun, add_machine_arguments, named_stage, run_stage
+
+RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
+
+With overrides (the first word holds a =) it works alone: checkpoint=<folder or id of the Hub>, then
+any of
+  benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
+  sampler=vllm|transformers|embedded device=cpu|cuda prompt=boxed|chat|plain
+  prompt_tokens=1024 response_tokens=4096 name=<folder under evals/>
+conf/evaluate.yaml has every key with its value. The same command goes on after a stop, and a larger
+n_samples draws only what is missing.
+
+With a folder that holds a spec.json it runs that stage."""
+
+
+COMPARED_HELP = "most draws to judge by plain math-verify too; default: %(default)s"
+EXPORTED_HELP = "files of conf/benchmark/, fetched; and key=value as they were given to fetch"
+OVERRIDES_HELP = "keys of the benchmark, as they were given to fetch"
+
+
+def add(subparsers: Any) -> None:
+    """Add every command to the parser."""
+    raw = argparse.RawDescriptionHelpFormatter
+    run = subparsers.add_parser(
+        "run", help="draw, grade and score", description=RUN, formatter_class=raw
+    )
+    run.add_argument(
+        "what", nargs="+", metavar="folder|key=value", help="a stage's folder, or overrides"
+    )
+    add_machine_arguments(run)
+    run.add_argument("--placement", help="profile.openrlhf as JSON; needed for sampler=vllm")
+    run.add_argument("--bar", action="store_true", help="show a progress bar on a terminal")
+    run.add_argument("--dry-run", action="store_true", help="say what would be drawn; draw nothing")
+    run.set_defaults(run=_run)
+
+    grade = subparsers.add_parser(
+        "grade",
+        help="grade stored draws again",
+        description="Grade stored draws with the present grader; draws nothing. Grades of other "
+        "versions stay beside; pass@k is computed anew.",
+    )
+    grade.add_argument("evaluation", help="folder or name under evals/")
+    grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
+    grade.set_defaults(run=_grade)
+
+    audit = subparsers.add_parser(
+        "audit",
+        help="what a reviewer would ask about the grades",
+        description="Share of draws unscored, without a box, cut off, judged otherwise by plain "
+        "math-verify on the whole response, with examples; distinct answers. Changes nothing.",
+    )
+    audit.add_argument("evaluation", help="folder or name under evals/")
+    audit.add_argument(
+        "--compared", type=int, default=COMPARED, metavar="DRAWS", help=COMPARED_HELP
+    )
+    audit.add_argument("--json", action="store_true", help="print JSON")
+    audit.set_defaults(run=_audit)
+
+    imported = subparsers.add_parser(
+        "import",
+        help="score what another program has drawn",
+        description="Store and score draws of another program: lm-eval's samples_*.jsonl, or lines "
+        '{"problem_id" or "problem": ..., "response" or "responses": ...}.',
+    )
+    imported.add_argument("file", type=Path, help="JSON Lines")
+    imported.add_argument("overrides", nargs="*", metavar="key=value", help=OVERRIDES_HELP)
+    imported.add_argument("--benchmark", required=True, help="a file of conf/benchmark/")
+    imported.add_argument("--name", required=True, help="folder under evals/")
+    imported.add_argument("--subset", action="store_true", help="the file may lack problems")
+    imported.set_defaults(run=_import)
+
+    export = subparsers.add_parser(
+        "export-lm-eval",
+        help="write tasks for lm-evaluation-harness",
+        description="Write a folder for `lm_eval --include_path <folder>`; says how to call it.",
+    )
+    export.add_argument("benchmarks", nargs="+", help=EXPORTED_HELP)
+    export.add_argument("--to", type=Path, required=True, help="folder to write")
+    export.add_argument("--n-samples", type=int, default=1, help="draws a problem; default: 1")
+    export.set_defaults(run=_export)
+
+    fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
+    add_fetch_arguments(fetch)
+    fetch.set_defaults(run=lambda _, options: fetch_command(options))
+
+
+def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if "=" in options.what[0]:
+        return _alone(options)
+    if len(options.what) > 1:
+        parser.error(f"{options.what[1]!r} after a folder: run one stage at a time")
+    options.folder = Path(options.what[0])
+    paths = named_stage(parser, options)
+    return run_stage(paths, lambda spec, stage: _work(spec, stage, options))
+
+
+def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+
+    from evaluators.bar import Bar
+    from evaluators.evaluate import evaluate
+    from fgrpo_bench.specs import Placement, from_dict
+
+    if spec["kind"] == "import":
+        raise ValueError(
+            f"{run.paths.folder} holds imported draws: nothing can be drawn there; `python -m "
+            "evaluators grade` grades them again"
+        )
+    if spec["kind"] != "evaluate":
+        raise ValueError(
+            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs evaluate; warm-up "
+            "and training are run by `python -m fgrpo_bench.training`"
+        )
+    torch.set_num_threads(options.threads)
+    given = options.placement
+    placement = None if given is None else from_dict(Placement, json.loads(given))
+    bar = Bar() if options.bar else None
+    try:
+        return evaluate(spec, run, device=options.device, placement=placement, bar=bar)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _alone(options: argparse.Namespace) -> int:
+    from evaluators import request, standalone
+    from evaluators.stored import find
+    from evaluators.summary import closing_table
+    from fgrpo_bench.specs import to_dict
+
+    asked = request.load(options.what)
+    python = None if options.dry_run else standalone.elsewhere(asked)
+    paths = standalone.freeze(asked)
+    if options.dry_run:
+        print(standalone.outlook(paths))
+        return EXIT_DONE
+    os.environ.setdefault("FGRPO_VERDICTS", str((asked.root / "verdicts").absolute()))
+    if python is not None:
+        code = standalone.run_elsewhere(python, paths, asked)
+    else:
+        options.bar, options.device, options.threads = True, asked.device, asked.threads
+        options.placement = json.dumps(to_dict(asked.placement))
+        code = run_stage(paths, lambda spec, stage: _work(spec, stage, options))
+    if code == EXIT_DONE:
+        names = asked.evaluation.benchmarks
+        print(closing_table([s for s in find(str(paths.folder)) if s.benchmark.name in names]))
+    return code
+
+
+def _grade(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.regrade import regrade
+    from evaluators.stored import find
+    from evaluators.summary import closing_table
+
+    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
+    found = find(options.evaluation)
+    for stored in found:
+        print(regrade(stored, options.grader), flush=True)
+    print(closing_table(found))
+    return EXIT_DONE
+
+
+def _audit(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.audit import audit, render
+    from evaluators.stored import find
+
+    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
+    audits = [
+        each
+        for stored in find(options.evaluation)
+        for each in audit(stored, compared=options.compared)
+    ]
+    print(
+        json.dumps([each.as_json() for each in audits], indent=1)
+        if options.json
+        else render(audits)
+    )
+    return EXIT_DONE
+
+
+def _import(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.imports import import_file
+    from evaluators.regrade import regrade
+    from evaluators.summary import closing_table
+
+    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
+    stored = import_file(
+        options.file,
+        benchmark=options.benchmark,
+        name=options.name,
+        root=default_root(),
+        subset=options.subset,
+        keys=options.overrides,
+    )
+    print(regrade(stored, None), flush=True)
+    print(closing_table([stored]))
+    return EXIT_DONE
+
+
+def _export(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.exports import export
+
+    print(export(options.benchmarks, options.to, root=default_root(), n_samples=options.n_samples))
+    return EXIT_DONE

@@ -1,0 +1,151 @@
+"""Several engines for one evaluation: each in a process of its own, on GPUs of its own.
+
+Problems are dealt out in turn, so that all draws of one are made by the same engine and share its
+prompt. A draw follows from its own seed, whichever engine makes it. The processes are deaf to the
+stop signals, which are the stage's to handle, and end when the process that started them does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.resource_tracker import ensure_running
+from typing import Any
+
+from evaluators.grade_worker import STOP_SIGNALS
+from evaluators.records import Draw, Sampler, Wanted
+
+Make = Callable[[], tuple[Sampler, dict[str, Any]]]
+"""Starts an engine in the process that calls it; must be picklable."""
+END_SECONDS = 30.0
+"""For a process to shut its engine down before it is killed."""
+
+
+def several(make: Make, *, engines: int, gpus_each: int) -> tuple[Sampler, dict[str, Any]]:
+    """A sampler over so many engines, and their common fingerprint.
+
+    gpus_each: GPUs of one; 0 on processors. Raises RuntimeError with its own words where an engine
+    cannot start or fails, ValueError where there are too few GPUs.
+    """
+    devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
+    started = [_start(make, own) for own in devices]
+    atexit.register(_end, started)  # runs before multiprocessing waits for its processes
+    facts = [_receive(line, process)[1] for line, process in started]
+
+    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+        return _draw(started, wanted)
+
+    return draw, facts[0] | {"engines": engines}
+
+
+def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None]:
+    """CUDA_VISIBLE_DEVICES of each engine; None where it stays as it is.
+
+    visible: that of this process; None is every GPU from 0 on.
+    """
+    if not gpus_each:
+        return [None] * engines
+    wanted = engines * gpus_each
+    names = list(map(str, range(wanted))) if visible is None else visible.split(",")
+    if len(names) < wanted:
+        raise ValueError(
+            f"evaluation_engines={engines} of {gpus_each} GPUs need {wanted}, but this job sees "
+            f"{len(names)} ({visible}): lower evaluation_engines or ask for more GPUs"
+        )
+    return [",".join(names[i : i + gpus_each]) for i in range(0, wanted, gpus_each)]
+
+
+def deal(wanted: Sequence[Wanted], engines: int) -> list[list[Wanted]]:
+    """The draws of each engine: problems in turn, in the order in which they come."""
+    numbers: dict[str, int] = {}
+    parts: list[list[Wanted]] = [[] for _ in range(engines)]
+    for each in wanted:
+        number = numbers.setdefault(each.problem.problem_id, len(numbers))
+        parts[number % engines].append(each)
+    return parts
+
+
+Started = tuple[Connection, BaseProcess]
+
+
+def _draw(started: Sequence[Started], wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+    running: dict[Any, BaseProcess] = {}
+    for (line, process), part in zip(started, deal(wanted, len(started)), strict=True):
+        if part:
+            line.send(part)
+            running[line] = process
+    try:
+        while running:
+            for ready in wait(list(running)):
+                kind, value = _receive(ready, running[ready])
+                if kind == "done":
+                    del running[ready]
+                else:
+                    yield value
+    finally:
+        if running:  # stopped in the middle: the engines are of no more use
+            _end(started)
+
+
+def _receive(line: Any, process: BaseProcess) -> tuple[str, Any]:
+    try:
+        kind, value = line.recv()
+    except (EOFError, OSError) as error:
+        process.join(END_SECONDS)
+        raise RuntimeError(
+            f"an engine's process ended with exit code {process.exitcode}; the draws are stored: "
+            "its reason stands above, and the same command goes on"
+        ) from error
+    if kind == "error":
+        raise RuntimeError(value)
+    return kind, value
+
+
+def _start(make: Make, devices: str | None) -> Started:
+    context = get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs, make, devices))
+    ensure_running()  # it would unblock what is blocked next
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    theirs.close()
+    return mine, process
+
+
+def _end(started: Sequence[Started]) -> None:
+    for line, _ in started:
+        line.close()  # the process sees it at its next word, and shuts its engine down
+    for _, process in started:
+        if process.is_alive():
+            process.join(END_SECONDS)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def serve(line: Connection, make: Make, devices: str | None) -> None:
+    """Start an engine and draw what comes over the pipe until it is closed."""
+    if devices is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices
+    try:
+        try:
+            draw, facts = make()
+            line.send(("ready", facts))
+            while True:
+                for draws in draw(line.recv()):
+                    line.send(("draws", draws))
+                line.send(("done", None))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:
+            line.send(("error", f"{type(error).__name__}: {error}"))
+    except OSError:
+        return

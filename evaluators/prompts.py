@@ -1,0 +1,61 @@
+"""From a problem to the token ids that a model reads, alike in every back end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, PromptSpec, TaskSpec, from_dict
+from fgrpo_bench.tasks import make_task
+
+
+def limits(settings: dict[str, Any]) -> tuple[int, int]:
+    """Most tokens of a prompt and of a response, the end token included.
+
+    settings: fgrpo_bench.fingerprint.evaluation_identity.
+    """
+    if settings["response_tokens"] is not None:
+        return settings["prompt_tokens"], settings["response_tokens"]
+    task = make_task(from_dict(TaskSpec, settings["task"]))
+    return task.prompt_length, task.response_length + 1
+
+
+def encoder(
+    tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]
+) -> Callable[[Problem], list[int]]:
+    """From a problem to token ids; ValueError, which shows no problem's text, for one that is too
+    long."""
+    limit, _ = limits(settings)
+
+    def encode(problem: Problem) -> list[int]:
+        ids = encoded(tokenizer, prompt_spec(evaluation, settings, problem), problem.prompt)
+        if len(ids) > limit:
+            raise ValueError(
+                f"the prompt of problem {problem.problem_id} has {len(ids)} tokens, more than "
+                f"prompt_tokens={limit}: raise prompt_tokens (under a sweep "
+                "experiment.train.prompt_tokens)"
+            )
+        return ids
+
+    return encode
+
+
+def prompt_spec(evaluation: EvalSpec, settings: dict[str, Any], problem: Problem) -> PromptSpec:
+    """The benchmark's own prompt, else the one of all."""
+    return evaluation.prompt_of(problem.benchmark) or from_dict(PromptSpec, settings["prompt"])
+
+
+def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
+    """Token ids of a text as a prompt."""
+    if not spec.chat_template:
+        return list(tokenizer(text)["input_ids"])
+    system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
+    thinking = spec.thinking if isinstance(spec, BenchmarkPrompt) else None
+    ids = tokenizer.apply_chat_template(
+        [*system, {"role": "user", "content": text}],
+        add_generation_prompt=True,
+        return_dict=False,
+        **({} if thinking is None else {"enable_thinking": thinking}),
+    )
+    return list(ids)

@@ -1,0 +1,90 @@
+"""Grading stored draws again: another layer of grades beside the old ones, and pass@k anew."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from evaluators.grade import count, score
+from evaluators.grade_worker import GradeWorkers
+from evaluators.grading import Grading, grade_workers
+from evaluators.stored import Stored, graders_of, versions
+from fgrpo_bench.files import locked, read_json, write_json
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+
+
+def regrade(stored: Stored, grader: str | None) -> str:
+    """Grade every draw with the present version of each of the benchmark's graders, or with the
+    named one; returns what came of it, for a person.
+
+    BlockingIOError where the evaluation is being run.
+    """
+    with locked(stored.stage.lock, wait=False, what=f"stage {stored.stage.folder.name}"):
+        graders = graders_of(stored.benchmark) if grader is None else [grader]
+        problems = stored.problems()
+        with GradeWorkers(problems, workers=grade_workers()) as workers:
+            layers = [Grading(stored.paths, problems, g, workers=workers) for g in graders]
+            said = [_regrade(stored, *each) for each in zip(graders, layers, strict=True)]
+        return "\n".join(said)
+
+
+def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
+    draws = read_table(stored.paths.draws, DRAWS)
+    table = grading.finish(draws)
+    own = grader == stored.benchmark.grader
+    at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
+    write_table(at, score(count(table), stored.ks), PASSK)
+    if grader in graders_of(stored.benchmark):
+        _mark(stored, stored.benchmark.name if own else f"{stored.benchmark.name}/{grader}")
+    said = f"{stored.benchmark.name}, {grading.version}: "
+    tally = grading.tally
+    if not tally.graded:
+        said += f"all {len(draws):,} draws had been graded; "
+    else:
+        said += f"{tally.graded:,} draws graded with {tally.judgements:,} judgements; "
+    former = former_layer(stored, grading.version)
+    if former is None:
+        return said + "no other grades to compare with"
+    old = read_table(stored.paths.grades(former), GRADES)
+    return said + changes(old, table, former)
+
+
+def former_layer(stored: Stored, version: str) -> str | None:
+    """The grades to compare with: the version before of the same grader, else the benchmark's
+    own; None without any."""
+    names = [path.name for path in stored.paths.folder.glob("grades.*.parquet")]
+    layers = {name.removeprefix("grades.").removesuffix(".parquet") for name in names} - {version}
+    grader, number = _split(version)
+    older = [each for each in layers if _split(each)[0] == grader and _split(each)[1] < number]
+    own = [each for each in layers if _split(each)[0] == stored.benchmark.grader]
+    return max(older or own, key=lambda each: _split(each)[1], default=None)
+
+
+def _split(version: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.+)-(\d+)", version)
+    return (found[1], int(found[2])) if found else (version, 0)
+
+
+def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
+    """How many verdicts differ, and from what to what."""
+    both = old.join(new, on=["problem_id", "draw"], suffix="_new")
+    moved = (
+        both.filter(pl.col("outcome") != pl.col("outcome_new"))
+        .group_by("outcome", "outcome_new")
+        .len()
+        .sort("outcome", "outcome_new")
+    )
+    total = int(moved["len"].sum())
+    kinds = ", ".join(f"{n:,} {a} -> {b}" for a, b, n in moved.iter_rows())
+    return f"{total:,} of {len(both):,} verdicts differ from {former}" + (
+        f" ({kinds})" if kinds else ""
+    )
+
+
+def _mark(stored: Stored, key: str) -> None:
+    """Let the completion marker say whose pass@k stands there."""
+    if stored.stage.done.exists():
+        marker = read_json(stored.stage.done)
+        marker["target"]["graders"][key] = versions({stored.benchmark.name: stored.benchmark})[key]
+        write_json(stored.stage.done, marker)

@@ -1,0 +1,110 @@
+"""What `python -m evaluators run checkpoint=...` asks for: from overrides to a checked request."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic.dataclasses import dataclass
+
+from fgrpo_bench import config
+from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec
+from fgrpo_bench.specs.base import STRICT, Name, Positive
+
+ROOT = "evaluate"
+OF_EVALUATION = {field.name for field in fields(EvalSpec)} - {"name"}
+"""Keys that stand for evaluation.<key>."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class Request:
+    """The evaluation of one checkpoint without a sweep."""
+
+    checkpoint: str
+    """A folder, or an id of the Hugging Face Hub."""
+    revision: str | None
+    """Branch, tag or commit of a model on the Hub; null is the newest."""
+    name: Name | None
+    """Folder under evals/; null is the checkpoint's name with the digest of its weights."""
+    run_root: str
+    """Folder of all runs."""
+    evaluation: EvalSpec
+    """Benchmarks and sampling."""
+    prompt: PromptSpec
+    """How a problem becomes what the model reads."""
+    prompt_tokens: Positive
+    """Longest prompt."""
+    response_tokens: Positive
+    """Longest response."""
+    device: Literal["cpu", "cuda"]
+    """Where it computes."""
+    threads: Positive
+    """Threads of torch."""
+    placement: Placement
+    """How vLLM uses the machine."""
+
+    @property
+    def root(self) -> Path:
+        """Folder of all runs."""
+        return Path(self.run_root)
+
+
+def load(overrides: Sequence[str]) -> Request:
+    """The request that overrides make; ValueError names value, rule and remedy."""
+    given = [_full(each) for each in overrides]
+    keys = {each.lstrip("+~").partition("=")[0] for each in given}
+    if "checkpoint" not in keys:
+        raise ValueError(
+            "no checkpoint=<folder or id of the Hub> is given: say what is to be evaluated, e.g. "
+            "checkpoint=Qwen/Qwen2.5-7B"
+        )
+    if "device=cuda" in given and "placement" not in keys:
+        given.append("placement=single-gpu")
+    wanted = [name for each in given for name in _benchmarks(each)]
+    given = [each for each in given if not each.startswith("evaluation.benchmarks=")]
+    chosen = [each for each in given if each.startswith("evaluation=")]
+    shipped = list(config.compose(["checkpoint=x", *chosen], root=ROOT)["evaluation"]["benchmarks"])
+    more = [f"+benchmark@evaluation.benchmarks.{name}={name}" for name in wanted]
+    added = [each for each, name in zip(more, wanted, strict=True) if name not in shipped]
+    composed = config.compose([*added, *given], root=ROOT)
+    evaluation: dict[str, Any] = composed["evaluation"]
+    evaluation["name"] = "alone"
+    kept = wanted or shipped
+    evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in kept}
+    if any(key.partition(".")[0] == "prompt" for key in keys):  # then it is that of all
+        for benchmark in evaluation["benchmarks"].values():
+            benchmark["prompt"] = None
+    if "evaluation.ks" not in keys and isinstance(evaluation["n_samples"], int):
+        evaluation["ks"] = [k for k in evaluation["ks"] if k <= evaluation["n_samples"]]
+    return config.validated(Request, composed)
+
+
+def _full(override: str) -> str:
+    """An override with its whole key, e.g. n_samples=64 -> evaluation.n_samples=64."""
+    if "=" not in override:
+        raise ValueError(f"{override!r} is no override: write key=value, e.g. n_samples=64")
+    sign, rest = re.fullmatch(r"([+~]*)(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
+    head = re.split(r"[.=]", rest, maxsplit=1)[0]
+    return f"{sign}evaluation.{rest}" if head in OF_EVALUATION else override
+
+
+def _benchmarks(override: str) -> list[str]:
+    """The names in benchmarks=[a,b]; ValueError for one that is none, with those near it."""
+    key, _, value = override.partition("=")
+    if key != "evaluation.benchmarks":
+        return []
+    valid = config.options("benchmark")
+    names = [name.strip(" '\"") for name in value.strip("[] ").split(",") if name.strip(" '\"")]
+    for name in names:
+        if name not in valid:
+            near = difflib.get_close_matches(name, valid, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            raise ValueError(
+                f"unknown benchmark {name!r}: {hint}Valid ones are {', '.join(valid)} (the files "
+                "of conf/benchmark/)"
+            )
+    return list(dict.fromkeys(names))

@@ -1,0 +1,184 @@
+"""An evaluation without a sweep: a checkpoint, some benchmarks, and a folder under evals/.
+
+<root>/evals/<name>/                                the checkpoint as a stage: spec.json, DONE.json
+<root>/evals/<name>/eval/alone-<fp8>/step-00000/    the evaluation, in the shape of a sweep's
+
+Another temperature, prompt, dtype or sampler is another <fp8>; more benchmarks or draws are not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from evaluators import checkpoint
+from evaluators.request import Request
+from evaluators.sample import stored_draws
+from evaluators.stored import load_problems, versions
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.fingerprint import (
+    benchmark_identity,
+    dataset_identity,
+    fingerprint,
+    sampling_identity,
+)
+from fgrpo_bench.paths import DataPaths, StagePaths, shared_data
+from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def freeze(request: Request) -> StagePaths:
+    """Find and check everything that the request names and write the stage's spec.json.
+
+    Raises ValueError, FileNotFoundError or OSError with value, rule and remedy.
+    """
+    evals = request.root / "evals"
+    folder = checkpoint.locate(request.checkpoint, request.revision, evals / "_models")
+    embedded = request.evaluation.sampler == "embedded"
+    checkpoint.check(
+        folder,
+        sampler=request.evaluation.sampler,
+        chat_template=request.prompt.chat_template,
+        tokens=None if embedded else request.prompt_tokens + request.response_tokens,
+    )
+    task = _task(request, folder)
+    data = {
+        name: data_folder(request.root, name, benchmark.dataset)
+        for name, benchmark in request.evaluation.benchmarks.items()
+        if benchmark.dataset is not None
+    }
+    sha256 = weights_sha256(folder)
+    name = request.name or checkpoint.default_name(request.checkpoint, sha256)
+    source = StagePaths(evals / name)
+    checkpoint.adopt(folder, source, named=request.checkpoint)
+    sampling = sampling_identity(
+        request.evaluation,
+        task=None if task is None else from_dict(TaskSpec, task),
+        prompt=None if embedded else request.prompt,
+        prompt_tokens=None if embedded else request.prompt_tokens,
+        response_tokens=None if embedded else request.response_tokens,
+    )
+    sampling["benchmarks"] = {}  # each has its own mark, so that more of them are no other address
+    identity = {"sampling": sampling, "source": sha256, "step": 0}
+    mark = fingerprint(identity)
+    paths = source.evaluation(request.evaluation.name, fingerprint(sampling)[:8], 0)
+    spec = {
+        "kind": "evaluate",
+        "fingerprint": mark,
+        "target": {
+            "n_samples": request.evaluation.n_samples,
+            "ks": list(request.evaluation.ks),
+            "graders": versions(request.evaluation.benchmarks),
+        },
+        "identity": identity,
+        "marks": {
+            name: fingerprint([mark, benchmark_identity(request.evaluation, name)])
+            for name in request.evaluation.benchmarks
+        },
+        "evaluation": to_dict(request.evaluation),
+        "data": {key: os.path.relpath(of, paths.folder) for key, of in data.items()},
+        "source": os.path.relpath(source.folder, paths.folder),
+        "step": 0,
+    }
+    write_json(paths.spec, _with_former(spec, paths))
+    return paths
+
+
+def _task(request: Request, folder: Path) -> dict[str, Any] | None:
+    """The task of the checkpoint's own run, where a benchmark is its held-out split."""
+    own = [b.name for b in request.evaluation.benchmarks.values() if b.dataset is None]
+    task = checkpoint.task_of(folder)
+    if own and task is None:
+        raise ValueError(
+            f"benchmark {own[0]} is the held-out split of a sweep's task, but {folder} is no "
+            "checkpoint of a sweep (<stage>/checkpoints/step-<n>): name such a checkpoint, or "
+            "another benchmark"
+        )
+    return task if own else None
+
+
+def _with_former(spec: dict[str, Any], paths: StagePaths) -> dict[str, Any]:
+    """The spec, with the benchmarks that were evaluated here before and are not asked for now."""
+    if not paths.spec.exists():
+        return spec
+    old = read_json(paths.spec)
+    asked = spec["evaluation"]["benchmarks"]
+    known = old.get("former", {}) | old["evaluation"]["benchmarks"]
+    spec["former"] = {name: value for name, value in known.items() if name not in asked}
+    spec["data"] = {k: v for k, v in old["data"].items() if k in spec["former"]} | spec["data"]
+    return spec
+
+
+def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
+    """Where a benchmark's problems are; FileNotFoundError where they were never fetched."""
+    folder = shared_data(root, dataset.name, fingerprint(dataset_identity(dataset)))
+    if not (StagePaths(folder).done.exists() and DataPaths(folder).problems.exists()):
+        raise FileNotFoundError(
+            f"benchmark {name} is not here (there is no {folder}): run `python -m evaluators fetch "
+            f"{name}` on a machine that reaches its publisher; others only read it"
+        )
+    return folder
+
+
+def outlook(paths: StagePaths) -> str:
+    """What a run would draw, for --dry-run."""
+    spec = read_json(paths.spec)
+    evaluation = from_dict(EvalSpec, spec["evaluation"])
+    lines = [f"checkpoint {read_json(source_of(paths).spec)['path']}, sampler {evaluation.sampler}"]
+    for name, benchmark in evaluation.benchmarks.items():
+        problems = _problems(paths, spec, benchmark)
+        have = len(stored_draws(paths.benchmark(name)))
+        of = len(problems) * evaluation.n_samples
+        lines.append(
+            f"{name}: {len(problems)} problems x {evaluation.n_samples} draws; {have:,} are there, "
+            f"{max(of - have, 0):,} to make"
+        )
+    return "\n".join([*lines, f"files: {paths.folder}"])
+
+
+def source_of(paths: StagePaths) -> StagePaths:
+    """The stage of the checkpoint that an evaluation is of."""
+    return StagePaths((paths.folder / read_json(paths.spec)["source"]).resolve())
+
+
+def _problems(paths: StagePaths, spec: dict[str, Any], benchmark: BenchmarkSpec) -> list[Any]:
+    data = spec["data"].get(benchmark.name)
+    folder = None if data is None else (paths.folder / data).resolve()
+    return load_problems(benchmark, spec["identity"]["sampling"]["task"], folder)
+
+
+def elsewhere(request: Request) -> Path | None:
+    """The interpreter that has vLLM; None where this one will do. FileNotFoundError without any."""
+    if request.evaluation.sampler != "vllm" or find_spec("vllm") is not None:
+        return None
+    folder = ".venv-openrlhf" if request.device == "cuda" else ".venv-openrlhf-cpu"
+    named = request.placement.python
+    python = Path(named) if named else REPOSITORY / folder / "bin" / "python"
+    if not python.exists():
+        wanted = "setup-openrlhf" + ("" if request.device == "cuda" else "-cpu")
+        raise FileNotFoundError(
+            f"sampler=vllm, but vLLM is not installed here and there is no {python}: run `make "
+            f"{wanted}`, name an interpreter with placement.python=<path>, or set "
+            "sampler=transformers"
+        )
+    return python
+
+
+def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
+    """Run the stage with another interpreter, on this terminal; its exit code."""
+    search = os.pathsep.join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [str(python), "-m", "evaluators", "run", str(paths.folder), "--bar"]
+    command += ["--device", request.device, "--threads", str(request.threads)]
+    command += ["--placement", json.dumps(to_dict(request.placement))]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the stage as well
+    try:
+        return subprocess.run(command, env=os.environ | {"PYTHONPATH": search}).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,86 @@
+"""The closing table of evaluations: pass@k by benchmark with bounds and the share unscored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from evaluators.stored import Stored, graders_of
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.choice import guessing_floor
+from fgrpo_bench.intervals import estimate
+from fgrpo_bench.report.documents import plain_table
+from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
+from fgrpo_bench.tables import DRAWS, read_passk
+
+
+def closing_table(stored: Sequence[Stored]) -> str:
+    """Lines for a terminal: a row a benchmark, grader and k, then where the files are."""
+    rows = [row for each in stored for row in _rows(each)]
+    table = Table(
+        title="pass@k in percent [95% interval over problems]",
+        header=(
+            *("benchmark", "grader", "problems", "n", "k", "pass@k"),
+            *("bounds", "unscored", "by guessing"),
+        ),
+        rows=tuple(rows),
+        n_words=2,
+    )
+    lines = plain_table(_without_empty(table))
+    if any(row[6] != NONE for row in rows):
+        lines += ["", "Bounds: were all draws that the grader could not judge wrong, or all right."]
+    folders = dict.fromkeys(str(each.stage.folder) for each in stored)
+    return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
+
+
+def _rows(stored: Stored) -> Iterator[tuple[str, ...]]:
+    for grader in graders_of(stored.benchmark):
+        own = grader == stored.benchmark.grader
+        version = grader_version(grader)
+        path = stored.paths.passk if own else stored.paths.also_passk(version)
+        if not path.exists():
+            continue
+        table = read_passk(path)
+        yield from _of(table, stored, grader)
+
+
+def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str, ...]]:
+    n = drawn(stored.paths.draws)
+    problems = table["problem_id"].n_unique()
+    scored = int(table.unique("problem_id")["n_scored"].sum())
+    unscored = 1 - scored / n if n else 0.0
+    for k in table["k"].unique().sort():
+        part = table.filter(pl.col("k") == k)
+        values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
+        made = estimate(values[None, :, None])[0]
+        low, high = (part[f"pass_at_k_{end}"].mean() for end in ("low", "high"))
+        tight = not unscored or low is None or high is None
+        yield (
+            stored.benchmark.name,
+            grader,
+            str(problems),
+            f"{n // max(problems, 1):,}",
+            str(k),
+            with_interval(made),
+            NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
+            f"{unscored:.2%}",
+            percent(guessing_floor(k)) if grader == "choice" else NONE,
+        )
+
+
+def drawn(path: Path) -> int:
+    """Number of stored draws, from the table's own header."""
+    return int(pl.scan_parquet(path, schema=DRAWS).select(pl.len()).collect().item())
+
+
+def _without_empty(table: Table) -> Table:
+    """Without the columns in which nothing stands."""
+    kept = [i for i in range(len(table.header)) if any(row[i] != NONE for row in table.rows)]
+    return Table(
+        title=table.title,
+        header=tuple(table.header[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+        n_words=table.n_words,
+    )

@@ -1,0 +1,173 @@
+"""Sampling by transformers: any causal language model, each draw from its own seed.
+
+`generate` draws all rows of a batch from one stream of random numbers, so that a draw depends on
+its neighbours. Here a token is chosen from (the draw's seed, its position) and the model's
+probabilities alone (fgrpo_bench.seeds.uniforms, by inversion): the same seed, prompt and weights
+give the same draw in any batch, up to the last bits of the kernels' sums. Slower than vLLM, but it
+runs wherever torch does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evaluators.prompts import encoder, limits
+from evaluators.records import Draw, Sampler, Wanted, drawn
+from fgrpo_bench.checkpoints import check_weights
+from fgrpo_bench.seeds import uniforms
+from fgrpo_bench.specs import EvalSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROWS = {"cpu": 64, "cuda": 256}
+"""Draws made together."""
+KEEP = 0.5
+"""Share of the rows of a batch at work below which the others leave it."""
+
+
+def transformers(
+    checkpoint: Path,
+    sha256: str,
+    evaluation: EvalSpec,
+    settings: dict[str, Any],
+    *,
+    device: str,
+) -> tuple[Sampler, dict[str, Any]]:
+    """A sampler over a checkpoint, and its engine fingerprint.
+
+    settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
+    weights do not have the digest, or a prompt is longer than it may be.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    check_weights(checkpoint, sha256)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        checkpoint, dtype=getattr(torch, evaluation.dtype), local_files_only=True
+    )
+    model = model.to(device).eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
+    encode = encoder(tokenizer, evaluation, settings)
+    ends = end_tokens(model, tokenizer)
+    _, length = limits(settings)
+
+    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+        ids: dict[str, list[int]] = {}
+        for each in wanted:
+            if each.problem.problem_id not in ids:
+                ids[each.problem.problem_id] = encode(each.problem)
+        alike = sorted(wanted, key=lambda each: len(ids[each.problem.problem_id]))
+        for start in range(0, len(alike), ROWS[device]):
+            rows = alike[start : start + ROWS[device]]
+            prompts = [ids[each.problem.problem_id] for each in rows]
+            seeds = np.array([each.seed for each in rows])
+            for made in generate(
+                model,
+                prompts,
+                uniforms(seeds, length),
+                temperature=evaluation.temperature,
+                ends=ends,
+            ):
+                yield [
+                    drawn(
+                        rows[row],
+                        tokenizer.decode(tokens, skip_special_tokens=True),
+                        n_tokens=len(tokens),
+                        finished=tokens[-1] in ends,
+                    )
+                    for row, tokens in made
+                ]
+
+    return draw, facts(device)
+
+
+def generate(
+    model: Any,
+    prompts: Sequence[list[int]],
+    numbers: np.ndarray,
+    *,
+    temperature: float,
+    ends: frozenset[int],
+) -> Iterator[list[tuple[int, list[int]]]]:
+    """(row, sampled tokens with the end token) of every prompt, in lists, as they are finished.
+
+    numbers: uniform in [0, 1), float64 [prompts, most tokens].
+    """
+    import torch
+
+    device, length = model.device, numbers.shape[1]
+    ids, mask = _padded(prompts, device)
+    ending = torch.tensor(sorted(ends), device=device)
+    draws = torch.from_numpy(numbers).to(device)
+    alive = torch.arange(len(prompts), device=device)  # rows of the batch -> rows of prompts
+    going = torch.ones(len(prompts), dtype=torch.bool, device=device)
+    made = torch.zeros((len(prompts), length), dtype=torch.int64, device=device)
+    cache, inputs, at = None, ids, (mask.cumsum(1) - 1).clamp(min=0)
+    for position in range(length):
+        with torch.inference_mode():
+            out = model(
+                input_ids=inputs,
+                attention_mask=mask,
+                position_ids=at,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+        tokens = chosen(out.logits[:, -1], draws[alive, position], temperature=temperature)
+        made[alive, position] = tokens
+        ended = torch.isin(tokens, ending) | (position + 1 == length)
+        if fresh := alive[ended & going].tolist():
+            cut = made[:, : position + 1]
+            yield [(row, cut[row].tolist()) for row in fresh]
+        going &= ~ended
+        if not going.any():
+            return
+        cache, inputs, at = out.past_key_values, tokens[:, None], at[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones((len(mask), 1))], dim=1)
+        if going.float().mean() < KEEP:
+            kept = going.nonzero()[:, 0]
+            cache.batch_select_indices(kept)
+            inputs, at, mask, alive, going = (x[kept] for x in (inputs, at, mask, alive, going))
+
+
+def chosen(logits: Tensor, numbers: Tensor, *, temperature: float) -> Tensor:
+    """The token at which the summed probabilities pass a row's number; int64 [rows].
+
+    logits: [rows, vocabulary]. numbers: uniform in [0, 1), float64 [rows].
+    """
+    import torch
+
+    summed = torch.softmax(logits.double() / temperature, dim=-1).cumsum(-1)
+    level = (numbers * summed[:, -1]).unsqueeze(1)
+    found = torch.searchsorted(summed, level, right=True)[:, 0]
+    return found.clamp(max=logits.shape[-1] - 1)
+
+
+def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Tokens that end a response: those of the generation config, else the tokenizer's."""
+    named = model.generation_config.eos_token_id
+    if named is None:
+        named = tokenizer.eos_token_id
+    return frozenset([named] if isinstance(named, int) else named or ())
+
+
+def facts(device: str) -> dict[str, Any]:
+    """The engine fingerprint: what may change a draw in its last bits."""
+    packages = {name: version(name) for name in ("torch", "transformers")}
+    return {"engine": "transformers", "device": device, "rows": ROWS[device], **packages}
+
+
+def _padded(prompts: Sequence[list[int]], device: Any) -> tuple[Tensor, Tensor]:
+    """Prompts of different lengths as [rows, longest], filled up on the left, and their mask."""
+    import torch
+
+    longest = max(map(len, prompts))
+    ids = [[0] * (longest - len(prompt)) + prompt for prompt in prompts]
+    mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)

@@ -1,0 +1,167 @@
+"""Evaluating a checkpoint without a sweep: drawn once, extended, refused by name."""
+
+import json
+
+import polars as pl
+import pytest
+
+from evaluators import request
+from evaluators.__main__ import main
+from evaluators.stored import find
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from tests.support.evaluations import fetched, overrides, write_source
+from tests.support.openrlhf import make_untrained
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return make_untrained(tmp_path_factory.mktemp("model") / "small")
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+    monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def words(root, model, tmp_path):
+    """Overrides over a dataset that is fetched."""
+    made = [f"checkpoint={model}", *overrides(write_source(tmp_path / "source.jsonl"))]
+    fetched(root, request.load(made).evaluation)
+    return made
+
+
+def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys):
+    assert main(["run", *words, "n_samples=4", "--dry-run"]) == 0
+    assert "3 problems x 4 draws; 0 are there, 12 to make" in capsys.readouterr().out
+    assert main(["run", *words, "n_samples=4"]) == 0
+    shown = capsys.readouterr().out
+    assert "math500" in shown and "pass@k in percent" in shown and "files: " in shown
+    (stored,) = find(next((root / "evals").glob("small-*")).name)
+    assert read_json(stored.stage.done)["draws_made"] == {"math500": 12}
+    first = read_table(stored.paths.draws, DRAWS)
+
+    assert main(["run", *words, "n_samples=10", "ks=[1,10]"]) == 0
+    marker = read_json(stored.stage.done)
+    assert marker["draws_made"] == {"math500": 18}
+    assert marker["grading"]["math500"]["math-1"]["graded"] == 18
+    draws = read_table(stored.paths.draws, DRAWS)
+    assert len(draws) == 30 and draws.filter(pl.col("draw") < 4).equals(first)
+    passk = read_table(stored.paths.passk, PASSK)
+    assert passk["k"].unique().sort().to_list() == [1, 10]
+
+    assert main(["run", *words, "n_samples=10", "ks=[1,10]"]) == 0
+    assert "already done" in capsys.readouterr().out
+    assert main(["run", *words, "n_samples=4", "temperature=0.5"]) == 0  # another address
+    assert len(find(str(root / "evals"))) == 2
+
+
+def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words, root, capsys):
+    assert main(["run", *words, "n_samples=4", "name=mine"]) == 0
+    (stored,) = find("mine")
+    grades = read_table(stored.paths.grades("math-1"), GRADES)
+    older = grades.with_columns(
+        pl.when(pl.int_range(pl.len()) < 2)
+        .then(pl.lit("unscored"))
+        .otherwise("outcome")
+        .alias("outcome"),
+        grader_version=pl.lit("math-0"),
+    )
+    write_table(stored.paths.grades("math-0"), older, GRADES)
+    stored.paths.grades("math-1").unlink()
+    stored.paths.passk.unlink()
+    capsys.readouterr()
+    assert main(["grade", "mine"]) == 0
+    shown = capsys.readouterr().out
+    assert "math500, math-1: 12 draws graded" in shown
+    assert "2 of 12 verdicts differ from math-0 (2 unscored -> incorrect)" in shown
+    assert read_table(stored.paths.grades("math-1"), GRADES).equals(grades)
+    assert read_table(stored.paths.grades("math-0"), GRADES).equals(older)
+    assert len(read_table(stored.paths.passk, PASSK)) == 9
+    assert main(["grade", "mine", "--grader", "countdwn"]) == 1
+    assert "unknown grader 'countdwn'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["checkpoint=./nowhere"], "checkpoint=./nowhere is no folder and no id of the Hub"),
+        (["benchmarks=[mth500]"], "unknown benchmark 'mth500': did you mean math500?"),
+        (["n_samples=4", "ks=[8]"], "k=8 is larger than n_samples=4"),
+        (["prompt=boxed"], "has no chat template"),
+        (["prompt_tokens=4000"], "but the context of"),
+        (["evaluation.benchmarks.math500.n_problems=2"], None),
+        (["evaluation.benchmarks.math500.dataset.prompt_key=question"], "evaluators fetch math500"),
+        (["n_sampls=4"], "Could not override 'n_sampls'"),
+        (["temperature=-1"], "evaluation.temperature = -1: input should be greater than 0"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_value_rule_and_remedy(words, more, said, capsys):
+    keys = {each.partition("=")[0] for each in more}
+    kept = [word for word in words if word.partition("=")[0] not in keys]
+    code = main(["run", *kept, *more, "--dry-run"])
+    if said is None:
+        assert code == 0
+    else:
+        assert code == 1 and said in capsys.readouterr().err
+
+
+def test_changed_weights_under_the_same_name_are_refused(words, root, model, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in model.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    mine = [*(word for word in words if not word.startswith("checkpoint=")), f"checkpoint={copy}"]
+    assert main(["run", *mine, "n_samples=1", "name=mine", "--dry-run"]) == 0
+    weights = copy / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert main(["run", *mine, "n_samples=1", "name=mine", "--dry-run"]) == 1
+    assert "belongs to weights with sha256" in capsys.readouterr().err
+
+
+def test_a_model_that_is_no_causal_language_model_is_refused(words, model, tmp_path, capsys):
+    copy = tmp_path / "bert"
+    copy.mkdir()
+    for file in model.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    config = json.loads((copy / "config.json").read_text())
+    write_json(copy / "config.json", config | {"architectures": ["BertForMaskedLM"]})
+    mine = [*(word for word in words if not word.startswith("checkpoint=")), f"checkpoint={copy}"]
+    assert main(["run", *mine, "--dry-run"]) == 1
+    assert "is a BertForMaskedLM: only a causal language model" in capsys.readouterr().err
+    tokenizer = json.loads((copy / "tokenizer.json").read_text())
+    tokenizer["model"]["type"] = "BPE"
+    write_json(copy / "tokenizer.json", tokenizer)
+    assert main(["run", *mine, "sampler=embedded", "--dry-run"]) == 1
+    assert "sampler=embedded reads only checkpoints of the embedded engine" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_checkpoint_of_a_sweep_is_evaluated_on_its_own_held_out_problems(root, tmp_path, capsys):
+    from fgrpo_bench.specs import to_dict
+    from tests.support.openrlhf import TASK
+
+    stage = StagePaths(tmp_path / "point")
+    make_untrained(stage.checkpoint(3))
+    write_json(stage.spec, {"identity": {"task": to_dict(TASK)}})
+    words = [
+        f"checkpoint={stage.checkpoint(3)}",
+        "benchmarks=[countdown]",
+        "evaluation.benchmarks.countdown.n_problems=4",
+        "sampler=embedded",
+        "dtype=float32",
+        "n_samples=8",
+    ]
+    assert main(["run", *words]) == 0
+    assert "step-00003" in str(find(str(root / "evals"))[0].stage.folder)
+    words[0] = f"checkpoint={make_untrained(tmp_path / 'elsewhere')}"
+    capsys.readouterr()
+    assert main(["run", *words]) == 1
+    assert "is no checkpoint of a sweep" in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""An audit counts what a reviewer would ask for, and shows nothing that could do harm."""
+
+import json
+
+import pytest
+
+from evaluators.__main__ import main
+from evaluators.audit import audit, render
+from evaluators.stored import Stored, find
+from tests.support.evaluations import write_source
+
+LONG = "\\boxed{x}" + "y" * 500
+RESPONSES = {
+    "math500-000000": [
+        "\\boxed{12}",
+        "it is 12",
+        "So \\boxed{3}. But no, \\boxed{12}.",
+        "\x1b[31mred\x1b[0m <script>alert(1)</script>",
+    ],
+    "math500-000001": ["\\boxed{3}", "\\boxed{3}", "\\boxed{3.0}", "\\boxed{4}"],
+    "math500-000002": [
+        "\\boxed{1/2}",
+        "\\boxed{0.5}",
+        "\\boxed{\\frac12}",
+        "\\boxed{x}" + "y" * 500,
+    ],
+}
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Imported and graded draws, some of them cut off."""
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+    monkeypatch.setenv("FGRPO_VERDICTS", str(tmp_path / "verdicts"))
+    words = [f"path={write_source(tmp_path / 'source.jsonl')}", "expected_rows=3"]
+    assert main(["fetch", "math500", *words]) == 0
+    lines = [
+        {"problem_id": name, "response": text, "finish_reason": "length" if i == 3 else "stop"}
+        for name, texts in RESPONSES.items()
+        for i, text in enumerate(texts)
+    ]
+    file = tmp_path / "theirs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["import", str(file), *words, "--benchmark", "math500", "--name", "theirs"]) == 0
+    return find("theirs")[0]
+
+
+def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(stored, capsys):
+    (made,) = audit(stored)
+    found = {each.kind: each for each in made.findings}
+    assert (made.draws, made.problems, made.grader_version) == (12, 3, "math-1")
+    assert found["unscored"].count == 0
+    assert found["without a box"].count == 2
+    assert found["cut off at the longest response"].share == "3 of 12 (25.00%)"
+    otherwise = found["judged otherwise by plain math-verify"]
+    assert otherwise.count == 1 and "math500-000000, draw 2" in otherwise.examples[0]
+    assert "plain math-verify: incorrect" in otherwise.examples[0]
+    assert made.distinct_answers == 8
+
+    capsys.readouterr()
+    assert main(["audit", "theirs"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown and "math-1" in shown and "2 of 12 (16.67%)" in shown
+    assert "y" * 161 not in shown
+    assert main(["audit", "theirs", "--json", "--compared", "5"]) == 0
+    (facts,) = json.loads(capsys.readouterr().out)
+    assert facts["distinct_share"] == pytest.approx(8 / 12)
+    assert facts["findings"][-1]["of"] == 4  # an even part of at most 5
+
+
+def test_no_text_of_a_gated_benchmark_is_shown(stored, monkeypatch):
+    monkeypatch.setattr(Stored, "gated", property(lambda _: True))
+    shown = render(audit(stored))
+    assert "math500-000000, draw 1" in shown
+    assert "it is" not in shown and "boxed{" not in shown and "no answer" not in shown
+
+
+def test_an_unknown_evaluation_is_named_with_those_there_are(stored, capsys):
+    capsys.readouterr()
+    assert main(["audit", "thairs"]) == 1
+    assert "one of these names: theirs" in capsys.readouterr().err

@@ -1,0 +1,155 @@
+"""Grading while sampling: the same table as afterwards, and nothing is judged twice."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from evaluators import grade_worker
+from evaluators.grade_worker import GradeWorkers
+from evaluators.grading import Grading
+from evaluators.records import Wanted, drawn
+from evaluators.sample import complete_draws
+from fgrpo_bench.paths import BenchmarkPaths
+from fgrpo_bench.records import Problem
+from fgrpo_bench.stage import Stopped
+from fgrpo_bench.tables import GRADES, read_table
+
+GOLDS = ("\\frac{1}{2}", "3\\sqrt{2}", "12")
+ANSWERS = ("\\frac{2}{4}", "\\sqrt{18}", "12", "x+y", "12.5")
+PROBLEMS = [
+    Problem(benchmark="m", problem_id=f"m-{i}", prompt=f"{i}?", target=gold, grader="math")
+    for i, gold in enumerate(GOLDS)
+]
+ASKED = len(GOLDS) * len(ANSWERS) - 1  # all pairs but 12 with 12
+
+
+def responses(wanted):
+    """A back end: draws in parts of 10 whose texts differ and whose answers are ANSWERS in turn."""
+    for start in range(0, len(wanted), 10):
+        yield [
+            drawn(
+                each,
+                f"Text {each.draw % 20}. \\boxed{{{ANSWERS[each.draw % 5]}}}",
+                n_tokens=9,
+                finished=True,
+            )
+            for each in wanted[start : start + 10]
+        ]
+
+
+@pytest.fixture(autouse=True)
+def verdicts(tmp_path, monkeypatch):
+    """A store of verdicts of this test alone."""
+    monkeypatch.setenv("FGRPO_VERDICTS", str(tmp_path / "verdicts"))
+
+
+@contextmanager
+def graded(paths, grader, *, workers):
+    with GradeWorkers(PROBLEMS, workers=workers) as processes:
+        yield Grading(paths, PROBLEMS, grader, workers=processes)
+
+
+def sampled(paths, grading, n_samples=40, until=None):
+    def tell(done, of, draws):
+        grading.add(draws)
+        if until is not None and done >= until:
+            raise Stopped("")
+
+    return complete_draws(
+        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=lambda: responses, tell=tell
+    )[0]
+
+
+def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "while")
+    with graded(paths, "math", workers=2) as grading:
+        draws = sampled(paths, grading)
+        table = grading.finish(draws)
+    assert grading.tally.facts() == {
+        "graded": 120,
+        "judgements": ASKED,
+        "cache_hits": 120 - ASKED,
+    }
+    by_problem = table.group_by("problem_id").agg((pl.col("outcome") == "correct").mean())
+    assert by_problem.sort("problem_id")["outcome"].to_list() == [0.2, 0.2, 0.2]
+    assert grading.pass_at_1 == pytest.approx(0.2)
+
+    later = BenchmarkPaths(tmp_path / "later")
+    with graded(later, "math", workers=1) as grading:
+        assert grading.finish(draws).equals(table)
+    assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
+    assert read_table(later.grades("math-1"), GRADES).equals(table)
+    assert not later.judging("math-1").exists()
+
+
+def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "m")
+    for n_samples, fresh in ((20, 60), (40, 60), (40, 0)):
+        with graded(paths, "math", workers=1) as grading:
+            table = grading.finish(sampled(paths, grading, n_samples))
+        assert len(table) == 3 * n_samples and grading.tally.graded == fresh
+
+
+def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "m")
+    with graded(paths, "math", workers=1) as first:
+        with pytest.raises(Stopped):
+            sampled(paths, first, until=60)
+        first._take(first._workers.answers("math", wait=True))
+    assert paths.judging("math-1").exists() and not paths.grades("math-1").exists()
+    with graded(paths, "math", workers=1) as second:
+        table = second.finish(sampled(paths, second))
+    assert len(table) == 120 and second.tally.graded == 60
+
+
+def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "m")
+    with graded(paths, "math", workers=1) as grading:
+        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
+        lane = grading._workers._lanes[0]
+        os.kill(lane._process.pid, signal.SIGKILL)
+        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=1, seed=1), "8", **ENDED)])
+        with pytest.raises(RuntimeError, match=r"a grading process ended .* the draws are stored"):
+            for _ in range(100):
+                list(lane.answers("math", wait=True))
+
+
+ENDED = {"n_tokens": 1, "finished": True}
+
+
+def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
+    monkeypatch.setattr(grade_worker, "WAITING_MOST", 2)
+    paths = BenchmarkPaths(tmp_path / "m")
+    with graded(paths, "math", workers=1) as grading:
+        begun = time.monotonic()
+        draws = sampled(paths, grading)
+        assert time.monotonic() - begun < 0.5
+        assert grading.tally.graded < 120
+        assert len(grading.finish(draws)) == grading.tally.graded == 120
+
+
+def test_a_stopping_signal_leaves_the_grading_processes_to_their_stage(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "m")
+    with graded(paths, "math", workers=1) as grading:
+        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "\\boxed{7x}", **ENDED)])
+        os.kill(grading._workers._lanes[0]._process.pid, signal.SIGTERM)
+        grading._take(grading._workers.answers("math", wait=True))
+        assert grading.tally.graded == 1
+
+
+def test_graders_of_one_benchmark_share_what_is_judged(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "m")
+    with GradeWorkers(PROBLEMS, workers=2) as processes:
+        both = [
+            Grading(paths, PROBLEMS, grader, workers=processes)
+            for grader in ("math", "math-tolerance")
+        ]
+        draws = sampled(paths, SimpleNamespace(add=lambda made: [each.add(made) for each in both]))
+        tables = [each.finish(draws) for each in both]
+    assert len(tables[0]) == len(tables[1]) == 120
+    assert sum(each.tally.judgements for each in both) == ASKED

@@ -1,0 +1,148 @@
+"""Our prompts in lm-evaluation-harness, and draws of other programs scored like our own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluators import imports
+from evaluators.__main__ import main
+from evaluators.stored import find
+from fgrpo_bench.records import Problem
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
+from tests.support.evaluations import ROWS, write_source
+from tests.support.openrlhf import make_untrained
+
+IDS = [f"math500-{i:06d}" for i in range(3)]
+PROBLEMS = [
+    Problem(benchmark="math500", problem_id=i, prompt=prompt, target=gold, grader="math")
+    for i, (prompt, gold) in zip(IDS, ROWS, strict=True)
+]
+
+
+@pytest.fixture
+def keys(tmp_path, monkeypatch):
+    """A run root where math500 is a file of three problems; the words that say so."""
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+    monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
+    words = [f"path={write_source(tmp_path / 'source.jsonl')}", "expected_rows=3"]
+    assert main(["fetch", "math500", *words]) == 0
+    return words
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_completions_of_another_program_are_scored_like_our_own(keys, tmp_path, capsys):
+    file = write(
+        tmp_path / "theirs.jsonl",
+        [
+            {"problem_id": IDS[0], "responses": ["\\boxed{12}", "13", "\\boxed{12.0}", "x"]},
+            {"problem": f" {ROWS[1][0]}\n", "response": "so \\boxed{3}", "n_tokens": 7},
+            {"problem": ROWS[1][0], "response": "\\boxed{4}", "finish_reason": "length"},
+            {"problem_id": IDS[1], "response": "3"},
+            {"problem_id": IDS[1], "response": "\\boxed{3}"},
+            {"problem_id": IDS[2], "responses": ["\\boxed{0.5}", "<b>&", "\ud800", "1/2"]},
+        ],
+    )
+    assert main(["import", str(file), *keys, "--benchmark", "math500", "--name", "theirs"]) == 0
+    assert "math500" in capsys.readouterr().out
+    (stored,) = find("theirs")
+    draws = read_table(stored.paths.draws, DRAWS)
+    assert len(draws) == 12 and draws["seed"].null_count() == 12
+    assert draws.filter(pl.col("n_tokens") == 7)["response"].to_list() == ["so \\boxed{3}"]
+    grades = read_table(stored.paths.grades("math-1"), GRADES)
+    right = grades.filter(pl.col("outcome") == "correct").group_by("problem_id").len()
+    assert dict(right.iter_rows()) == {IDS[0]: 2, IDS[1]: 3, IDS[2]: 2}
+    passk = read_table(stored.paths.passk, PASSK)
+    assert passk.filter(pl.col("k") == 1).sort("problem_id")["pass_at_k"].to_list() == [
+        0.5,
+        0.75,
+        0.5,
+    ]
+    assert passk["k"].unique().sort().to_list() == [1, 2, 4]
+    assert main(["run", str(stored.stage.folder)]) == 0  # done: nothing is drawn
+    assert main(["import", str(file), *keys, "--benchmark", "math500", "--name", "theirs"]) == 0
+
+
+ALL = {"problem_id": IDS[0], "responses": ["1", "2"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"problem_id": "aime-1", "response": "1"}], "line 1: unknown problem_id 'aime-1'"),
+        ([{"problem": "what?", "response": "1"}], "no text that is a problem of this benchmark"),
+        ([ALL, {"problem_id": IDS[0], "response": "3"}], "would be counted twice"),
+        ([ALL, ALL], "line 2: problem math500-000000 came with its responses before"),
+        (
+            [{"problem_id": IDS[0], "draw": 0, "response": "1"}] * 2,
+            "line 2: draw 0 of problem math500-000000 came before",
+        ),
+        ([ALL, {"problem_id": IDS[1], "response": "3"}], "has 1 draws and problem"),
+        ([ALL], "has 1 of the benchmark's 3 problems"),
+        ([{"problem_id": IDS[0]}], "line 1: no responses"),
+        ([{"problem_id": IDS[0], "responses": [1]}], "line 1: no responses"),
+        ([[1]], "line 1 is no JSON object"),
+        ([], "holds no lines"),
+    ],
+)
+def test_a_file_that_cannot_be_scored_is_refused_by_its_line(rows, said, tmp_path):
+    file = write(tmp_path / "theirs.jsonl", rows)
+    with pytest.raises(ValueError) as found:
+        made = list(imports.responses(file, imports.read_rows(file), PROBLEMS))
+        imports.check_numbers(file, imports.table(made), PROBLEMS, subset=False)
+    assert said in str(found.value)
+
+
+def test_a_subset_of_the_problems_is_scored_where_it_is_meant(tmp_path):
+    file = write(tmp_path / "theirs.jsonl", [ALL])
+    made = imports.table(list(imports.responses(file, imports.read_rows(file), PROBLEMS)))
+    assert imports.check_numbers(file, made, PROBLEMS, subset=True) == 2
+
+
+def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(tmp_path):
+    rows = [
+        {"doc_id": i, "doc": {"question": row[0]}, "resps": [["a", "b"]], "filter": name}
+        for name in ("strict", "flexible")
+        for i, row in enumerate(ROWS)
+    ]
+    file = write(tmp_path / "samples_x.jsonl", rows)
+    made = imports.table(list(imports.responses(file, rows, PROBLEMS)))
+    assert made.select("problem_id", "draw", "response").rows() == [
+        (problem_id, draw, text) for problem_id in IDS for draw, text in ((0, "a"), (1, "b"))
+    ]
+
+
+def test_lm_eval_runs_an_exported_task_and_its_log_is_imported(keys, tmp_path, capsys):
+    folder, out = tmp_path / "tasks", tmp_path / "out"
+    model = make_untrained(tmp_path / "model")
+    assert main(["export-lm-eval", "math500", *keys, "--to", str(folder), "--n-samples", "2"]) == 0
+    assert "--tasks fgrpo_math500" in capsys.readouterr().out
+    task = folder / "math500.yaml"
+    task.write_text(task.read_text().replace("max_gen_toks: 4096", "max_gen_toks: 8"))
+    command = [sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args"]
+    command += [f"pretrained={model},dtype=float32,max_length=32", "--device", "cpu"]
+    command += ["--tasks", "fgrpo_math500", "--include_path", str(folder), "--log_samples"]
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
+    done = subprocess.run(
+        [*command, "--output_path", str(out)],
+        env=os.environ | offline | {"PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (log,) = out.rglob("samples_fgrpo_math500_*.jsonl")
+    (results,) = out.rglob("results_*.json")
+    theirs = json.loads(results.read_text())["results"]["fgrpo_math500"]["correct,all"]
+    assert main(["import", str(log), *keys, "--benchmark", "math500", "--name", "harness"]) == 0
+    (stored,) = find("harness")
+    assert len(read_table(stored.paths.draws, DRAWS)) == 6
+    passk = read_table(stored.paths.passk, PASSK)
+    assert passk.filter(pl.col("k") == 1)["pass_at_k"].mean() == pytest.approx(theirs)

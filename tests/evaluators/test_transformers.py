@@ -1,0 +1,168 @@
+"""The transformers back end on a small checkpoint: each draw follows from its own seed alone."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+import evaluators.transformers as back_end
+from evaluators.backends import embedded, make_sampler
+from evaluators.prompts import encoder
+from evaluators.records import Wanted
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.fingerprint import sampling_identity
+from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
+from tests.support.openrlhf import heldout_problems, make_untrained
+
+PLAIN = PromptSpec(chat_template=False, system=None)
+N, LENGTH = 24, 8
+
+
+def evaluation(**changes):
+    made = {
+        "name": "x",
+        "sampler": "transformers",
+        "benchmarks": {
+            "countdown": {
+                "name": "countdown",
+                "dataset": None,
+                "n_problems": 3,
+                "grader": "countdown",
+                "also": [],
+                "prompt": None,
+            }
+        },
+        "n_samples": N,
+        "ks": [1],
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "dtype": "float32",
+        "seed": 0,
+        "prompts": {},
+    }
+    return from_dict(EvalSpec, made | changes)
+
+
+def settings(prompt_tokens=16, prompt=PLAIN):
+    return sampling_identity(
+        evaluation(),
+        task=None,
+        prompt=prompt,
+        prompt_tokens=prompt_tokens,
+        response_tokens=LENGTH,
+    )
+
+
+def wanted(problems, draws=N, further=0):
+    seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(draws)) + further
+    return [
+        Wanted(problem=problem, draw=i, seed=seed)
+        for problem, own in zip(problems, seeds.tolist(), strict=True)
+        for i, seed in enumerate(own)
+    ]
+
+
+def told(draw, asked):
+    made = [each for part in draw(asked) for each in part]
+    assert len(made) == len(asked) == len({(d.problem_id, d.draw) for d in made})
+    return {(d.problem_id, d.draw): (d.response, d.n_tokens, d.finish_reason) for d in made}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return make_untrained(tmp_path_factory.mktemp("model") / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def draw(model):
+    made, facts = make_sampler(
+        model,
+        weights_sha256(model),
+        evaluation(),
+        settings(),
+        device="cpu",
+        placement=None,
+    )
+    assert facts["engine"] == "transformers" and facts["transformers"]
+    return made
+
+
+@pytest.fixture(scope="module")
+def problems():
+    longer = [replace(p, prompt="1" + p.prompt) for p in heldout_problems(1)]
+    return [*heldout_problems(3), replace(longer[0], problem_id="longer")]
+
+
+@pytest.fixture(scope="module")
+def all_draws(draw, problems):
+    return told(draw, wanted(problems))
+
+
+def test_what_is_drawn_beside_it_changes_no_draw(draw, problems, all_draws, monkeypatch):
+    assert len({response for response, *_ in all_draws.values()}) > 20
+    monkeypatch.setitem(back_end.ROWS, "cpu", 7)
+    assert told(draw, wanted(problems)) == all_draws
+    monkeypatch.setattr(back_end, "KEEP", 1.0)  # every row that is done leaves at once
+    assert told(draw, list(reversed(wanted(problems)))) == all_draws
+    some = wanted(problems)[30:41]
+    assert told(draw, some).items() <= all_draws.items()
+
+
+def test_other_seeds_give_other_draws(draw, problems, all_draws):
+    assert told(draw, wanted(problems, further=1)) != all_draws
+
+
+def test_the_draws_are_those_of_the_engine_that_trained_the_model(model, problems, all_draws):
+    ours, _ = embedded(model, weights_sha256(model), evaluation(), length=LENGTH, device="cpu")
+    expected = told(ours, wanted(problems[:3]))
+    same = [all_draws[key] == value for key, value in expected.items() if "<pad>" not in value[0]]
+    assert len(same) > 30 and all(same)
+
+
+def test_tokens_are_counted_with_the_end_token_and_ends_are_told_from_limits(all_draws):
+    assert {reason for *_, reason in all_draws.values()} == {"stop", "length"}
+    for response, tokens, reason in all_draws.values():
+        assert tokens == LENGTH or reason == "stop"
+        assert len(response) <= tokens - (reason == "stop")  # special tokens are not shown
+
+
+def test_a_token_is_chosen_with_its_probability():
+    logits = torch.log(torch.tensor([[0.2, 0.5, 0.3]])).repeat(5, 1)
+    numbers = torch.tensor([0.0, 0.19, 0.21, 0.69, 0.999], dtype=torch.float64)
+    assert back_end.chosen(logits, numbers, temperature=1.0).tolist() == [0, 0, 1, 1, 2]
+    cold = back_end.chosen(logits, numbers, temperature=1e-3)
+    assert cold.tolist() == [1] * 5
+
+
+def test_every_end_token_of_the_generation_config_ends_a_response():
+    tokenizer = SimpleNamespace(eos_token_id=9)
+    for named, ends in ((3, {3}), ([3, 5], {3, 5}), (None, {9})):
+        model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=named))
+        assert back_end.end_tokens(model, tokenizer) == ends
+
+
+def test_other_weights_than_the_stage_recorded_are_refused(model):
+    with pytest.raises(ValueError, match=r"their stage recorded 000.*delete that stage's DONE"):
+        back_end.transformers(model, "0" * 64, evaluation(), settings(), device="cpu")
+
+
+def test_a_prompt_that_is_too_long_is_refused_by_its_id_and_not_its_text(model):
+    tokenizer, problem = AutoTokenizer.from_pretrained(model), heldout_problems(1)[0]
+    encode = encoder(tokenizer, evaluation(), settings())
+    assert len(encode(problem)) == len(problem.prompt)
+    with pytest.raises(ValueError, match="more than prompt_tokens=2: raise prompt_tokens") as found:
+        encoder(tokenizer, evaluation(), settings(prompt_tokens=2))(problem)
+    assert problem.problem_id in str(found.value) and problem.prompt not in str(found.value)
+
+
+def test_a_chat_template_is_applied_with_the_system_message(model):
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}={% endfor %}"
+    problem = replace(heldout_problems(1)[0], prompt="12")
+    chat = PromptSpec(chat_template=True, system="3")
+    ids = encoder(tokenizer, evaluation(), settings(prompt=chat))(problem)
+    assert tokenizer.decode(ids) == "3=12="

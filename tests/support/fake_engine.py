@@ -1,0 +1,36 @@
+"""An engine that answers at once with who it is; for processes that import it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from evaluators.engines import several
+from evaluators.records import Draw, Sampler, Wanted, drawn
+
+
+def make(what: str) -> tuple[Sampler, dict[str, Any]]:
+    """what: answer, refuse (does not start), raise or slow (an answer every 50 ms)."""
+    if what == "refuse":
+        raise ValueError("no such checkpoint")
+
+    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+        for each in wanted:
+            if what == "raise":
+                raise MemoryError("out of memory")
+            if what == "slow":
+                time.sleep(0.05)
+            said = f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}"
+            yield [drawn(each, said, n_tokens=1, finished=True)]
+
+    return draw, {"engine": "fake", "pid": os.getpid()}
+
+
+if __name__ == "__main__":
+    several(partial(make, "answer"), engines=2, gpus_each=0)
+    print("started", flush=True)
+    time.sleep(float(sys.argv[1]))
