@@ -4,10 +4,8 @@ must be."""
 from __future__ import annotations
 
 import copy
-import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +15,11 @@ from hypothesis import strategies as st
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.synlogic import TASKS, grade
 from fgrpo_bench.records import Problem
+from tests import synlogic_upstream
 from tests.support.synlogic_games import GAMES, problem
 
-FOLDER = Path(__file__).parents[1] / "cases"
-CASES = json.loads((FOLDER / "synlogic.json").read_text(encoding="utf-8"))
-DIFFERENCES = json.loads((FOLDER / "synlogic-differences.json").read_text(encoding="utf-8"))
+CASES = synlogic_upstream.rows("synlogic")
+DIFFERENCES = synlogic_upstream.rows("synlogic-differences")
 
 
 def judged(case: dict[str, Any]) -> str:
@@ -41,6 +39,22 @@ def test_the_grader_judges_as_the_case_table_says(case):
 @pytest.mark.parametrize("case", DIFFERENCES, ids=named)
 def test_the_grader_differs_from_upstream_as_listed(case):
     assert judged(case) == case["outcome"] != case["upstream"]
+
+
+def test_verdicts_are_those_of_the_table_and_each_difference_from_upstream_has_a_reason():
+    table = synlogic_upstream.table()
+    listed = {(case["task"], case["upstream"], case["outcome"]) for case in DIFFERENCES}
+    agree = 0
+    for each in synlogic_upstream.inputs():
+        row = table[synlogic_upstream.digest(each)]
+        assert row["ours"] == synlogic_upstream.ours(each), each
+        agree += row["upstream"] == row["ours"]
+        if row["upstream"] != row["ours"] != "unscored":
+            assert (row["task"], row["upstream"], row["ours"]) in listed, each
+    for case in DIFFERENCES:
+        each = (case["task"], case.get("game") or GAMES[case["task"]][0], case["response"])
+        assert table[synlogic_upstream.digest(each)]["upstream"] == case["upstream"], case["why"]
+    assert agree > 0.8 * len(table)
 
 
 def test_at_least_half_of_the_cases_must_fail_and_every_task_has_one_that_does():

@@ -2,8 +2,9 @@
 
 Each task has a verifier: most compare with the stored answer, those of constraint puzzles accept
 whatever keeps the rules. A response is text and no more: nothing of it is evaluated, and what is
-read of it is bounded (`extract`, `literals`). Tasks are those of https://github.com/MiniMax-AI/SynLogic;
-where verdicts differ from its verifiers' on purpose, tests/cases/synlogic-differences.json says so.
+read of it is bounded (`extract`, `literals`). The tasks are those of
+https://github.com/MiniMax-AI/SynLogic; where verdicts differ from its verifiers' on purpose,
+tests/cases/synlogic-differences.json says why.
 """
 
 from __future__ import annotations
