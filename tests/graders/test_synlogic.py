@@ -16,6 +16,7 @@ from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.synlogic import TASKS, grade
 from fgrpo_bench.records import Problem
 from tests import synlogic_upstream
+from tests.support.synlogic_answers import hostile
 from tests.support.synlogic_games import GAMES, problem
 
 CASES = synlogic_upstream.rows("synlogic")
@@ -104,23 +105,13 @@ def test_a_game_that_is_not_what_it_must_be_raises_nothing(task):
     assert judgement.outcome == "unscored" and "the game lacks" in judgement.reason
 
 
-HOSTILE = [
-    "[", "(", "[[", "[]", "[1,", "[[1,2],", "(1,2),", "1 - ", "1*1=", '"', "```python\n",
-    "\\boxed{", "{}", "<answer>", "</answer>", "answer is ", "**yes** ", "yes, ", "0.00", "-", "]",
-    " ", "\n", "\0", "\ud83d", "([{<>}])", "'a',", "[#\n", "\\text{", "\u7b54\u6848",
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_hostile_texts_are_judged_in_time_that_does_not_run_away(task):
     game, response = GAMES[task]
     begun = time.process_time()
-    for piece in HOSTILE:
-        text = (piece * (256_000 // len(piece) + 1))[:256_000]
+    for text in hostile():
         assert grade(problem(task, game), text).outcome == "incorrect"
         assert grade(problem(task, game), text + response).outcome != "unscored"
-    deep = "[" * 128_000 + "]" * 128_000
-    assert grade(problem(task, game), deep).outcome == "incorrect"
     assert time.process_time() - begun < 5
 
 

@@ -26,6 +26,22 @@ GARBAGE = (
     "```python\n__import__('os').getcwd()\n```",
 )
 
+HOSTILE = [
+    "[", "(", "[[", "[]", "[1,", "[[1,2],", "(1,2),", "1 - ", "1*1=", '"', "```python\n",
+    "\\boxed{", "{}", "<answer>", "</answer>", "answer is ", "**yes** ", "yes, ", "0.00", "-", "]",
+    " ", "\n", "\0", "\ud83d", "([{<>}])", "'a',", "[#\n", "\\text{", "\u7b54\u6848",
+]  # fmt: skip
+"""Pieces that a careless pattern or parser reads again and again."""
+
+
+def hostile(length: int = 256_000) -> Iterator[str]:
+    """Texts of so many characters made of one piece, of nested and of full-sized brackets."""
+    for piece in HOSTILE:
+        yield (piece * (length // len(piece) + 1))[:length]
+    yield "[" * (length // 2) + "]" * (length // 2)
+    yield ("[" + ",".join(["[" + ",".join(["1"] * 40) + "]"] * 40) + "] ") * (length // 3_282)
+    yield "a(((" + ("[" + "1," * 1_900 + "x] ") * (length // 3_803) + ")))"
+
 
 def written(task: str, value: Any) -> str:
     """An answer as the prompt of its task asks for it."""

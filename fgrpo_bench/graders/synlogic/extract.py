@@ -104,9 +104,10 @@ def spans(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def literal(text: str, accept: Callable[[Any], bool]) -> Any:
-    """The last bracketed list, tuple or dictionary that is accepted; one in the last Python block
-    before any elsewhere. None without one.
+def literal(text: str, accept: Callable[[Any], bool], *, in_block: bool = False) -> Any:
+    """The last bracketed list, tuple or dictionary that is accepted; None without one.
+
+    in_block: one in the last Python block comes before any elsewhere, for prompts that ask for it.
 
     What stands around others is tried first; what is read but not accepted is not taken apart. At
     most MOST_READ characters are read.
@@ -114,7 +115,7 @@ def literal(text: str, accept: Callable[[Any], bool]) -> Any:
     >>> literal("Not [[1]], but \\\\boxed{[[2]]} (see [3]).", lambda value: value[0] != 3)
     [[2]]
     """
-    inside = block(text)
+    inside = block(text) if in_block else None
     left = MOST_READ
     for part in (text,) if inside is None else (inside, text):
         before = len(part)

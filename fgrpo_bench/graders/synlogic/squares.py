@@ -31,7 +31,8 @@ def _given(cell: Any) -> bool:
 
 
 def _found(response: str) -> Square | None:
-    found: Square | None = extract.literal(extract.final_text(response), _numbers)
+    text = extract.final_text(response)
+    found: Square | None = extract.literal(text, _numbers, in_block=True)
     return found
 
 
@@ -227,7 +228,7 @@ def survo(game_data: Any, response: str) -> Grade:
 def numbrix(game_data: Any, response: str) -> Grade:
     """1 to n * n, the given numbers, each number beside the next."""
     given = game.grid(game_data, "metadata", "grid", cell=_given)
-    square = _found(response)
+    square: Square | None = extract.literal(extract.final_text(response), _numbers)
     if square is None:
         return game.missing("grid of numbers")
     fault = _kept(square, given, ("X", "x"))

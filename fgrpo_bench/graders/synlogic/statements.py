@@ -14,7 +14,7 @@ from fgrpo_bench.records import Grade
 _YES = frozenset(["yes", "true", "\u662f", "\u771f", "\u771f\u8bdd"])
 _NO = frozenset(["no", "false", "\u5426", "\u5047", "\u5047\u8bdd"])
 """In Chinese: yes, true, truth; no, false, lie."""
-_SEPARATORS = re.compile("[\\s,;\uff0c\u3001\uff1b]+")
+_SEPARATORS = re.compile("[\\s,;*\uff0c\u3001\uff1b]+")
 _BOLD = re.compile(r"\*\*([^*]{1,400})\*\*")
 
 
@@ -68,7 +68,8 @@ def goods_exchange(game_data: Any, response: str) -> Grade:
     gold = _owners(parse_literal(game.text(game_data, "metadata", "owns_after")))
     if gold is None:
         raise ValueError("the game's metadata.owns_after is no tuple of pairs")
-    value = extract.literal(extract.final_text(response), lambda value: _owners(value) is not None)
+    text = extract.final_text(response)
+    value = extract.literal(text, lambda value: _owners(value) is not None, in_block=True)
     found = _owners(value)
     if found is None:
         return game.missing("tuple of pairs")
