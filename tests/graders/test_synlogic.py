@@ -61,14 +61,14 @@ def test_verdicts_are_those_of_the_table_and_each_difference_from_upstream_has_a
 def test_at_least_half_of_the_cases_must_fail_and_every_task_has_one_that_does():
     failing = [case["task"] for case in CASES if case["outcome"] != "correct"]
     assert 2 * len(failing) >= len(CASES)
-    assert TASKS.keys() - {"mathador"} <= set(failing)
+    assert TASKS.keys() - {"mathador", "arc_agi_2"} <= set(failing)
 
 
 def test_what_has_no_verifier_is_unscored_with_the_reason():
-    judgement = grade(problem("zebra_puzzle", {}), "anything")
+    judgement = grade(problem("gpqa_diamond", {}), "anything")
     assert (judgement.outcome, judgement.reason) == (
         "unscored",
-        "no verifier for task 'zebra_puzzle'",
+        "no verifier for task 'gpqa_diamond'",
     )
     for target in (
         "",

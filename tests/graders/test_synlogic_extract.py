@@ -85,9 +85,9 @@ def test_a_literal_at_the_end_is_found_in_a_box_a_block_and_parentheses(prose, v
     for around in ("{}", "\\boxed{{{}}}", "```python\n{}\n```", "(that is {})"):
         text = f"{plain}\n{around.format(repr(value))}"
         assert extract.literal(text, lambda found: found == value) == value
-        assert extract.literal(text, lambda found: found == value, in_block=True) == value
+        assert extract.literal(text, lambda found: found == value, in_block="python") == value
     text = f"{plain}\n```python\n{value!r}\n```\n[['after']]"
-    assert extract.literal(text, bool, in_block=True) == (value or [["after"]])
+    assert extract.literal(text, bool, in_block="python") == (value or [["after"]])
     assert extract.literal(text, bool) == [["after"]]
 
 

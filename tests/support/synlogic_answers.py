@@ -132,6 +132,8 @@ def mutated(task: str, response: str) -> list[str]:
         return ["\\boxed{17}", "\\boxed{none}"]
     if task in ("space_reasoning", "space_reasoning_tree", "word_sorting", "cipher"):
         return [re.sub(r"([a-zA-Z]+)([^a-zA-Z]*)$", r"\1s\2", response), response[:-4]]
+    if task == "zebra_puzzle":
+        return [response.replace("cat", "cats"), response.replace("House 1", "House 3")]
     if task == "boolean_expressions":
         return [re.sub(r"[A-Z](?=})", "Z", response), "\\boxed{}", "\\boxed{Q}"]
     digits = re.sub("[0-9]", lambda match: str((int(match[0]) + 1) % 10), response, count=1)

@@ -33,6 +33,7 @@ def _game(answer: Any = "", **metadata: Any) -> Game:
 
 
 GAMES: dict[str, tuple[Game, str]] = {
+    "arc_agi": (_game([[7, 0], [0, 7], [7, 7]]), "```json\n[[7, 0], [0, 7], [7, 7]]\n```"),
     "arrow_maze": (
         _game(maze=[["2", "X", "→"], ["X", "1", "X"], ["1", "1", "→"]]),
         _block([["2", "→", "→"], ["↑", "1", "→"], ["1", "1", "→"]]),
@@ -155,7 +156,12 @@ GAMES: dict[str, tuple[Game, str]] = {
         '[["C", "A", "T"], ["O", " ", " "], ["W", " ", " "]]',
     ),
 }
+GAMES["zebra_puzzle"] = (
+    _game('{"House 1": {"Pet": "cat"}, "House 2": {"Pet": "dog"}}'),
+    '```json\n{"House 1": {"Pet": "cat"}, "House 2": {"Pet": "dog"}}\n```',
+)
 GAMES["mathador"] = GAMES["game_of_24"]
+GAMES["arc_agi_2"] = GAMES["arc_agi"]
 
 
 def problem(task: str, game: Any) -> Problem:

@@ -24,6 +24,8 @@ from fgrpo_bench.graders.synlogic.game import Verifier
 from fgrpo_bench.records import Grade, Problem
 
 TASKS: dict[str, Verifier] = {
+    "arc_agi": compare.arc_agi,
+    "arc_agi_2": compare.arc_agi,
     "arrow_maze": fillings.arrow_maze,
     "boolean_expressions": compare.boolean_expressions,
     "buggy_tables": compare.buggy_tables,
@@ -58,6 +60,7 @@ TASKS: dict[str, Verifier] = {
     "word_sorting": compare.word_sorting,
     "word_sorting_mistake": compare.word_sorting_mistake,
     "wordscapes": fillings.wordscapes,
+    "zebra_puzzle": compare.zebra_puzzle,
 }
 """Verifier of each task: a function of the game's data and a response. It raises ValueError where
 the game's data is not what it must be, and nothing for any response."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from fractions import Fraction
 from typing import Any
@@ -125,6 +126,44 @@ def cipher(game_data: Any, response: str) -> Grade:
     found = extract.undecorated(found)
     same = found == extract.undecorated(gold)
     return game.verdict(None if same else "another text", found)
+
+
+def arc_agi(game_data: Any, response: str) -> Grade:
+    """The grid of integers, in a JSON block or last in the text."""
+    gold = _stored(game_data)
+    if not game.is_grid(gold, game.is_integer):
+        raise ValueError("the game's answer is no grid of integers")
+    found = extract.literal(
+        extract.final_text(response),
+        lambda value: game.is_grid(value, game.is_integer),
+        in_block="json",
+    )
+    if found is None:
+        return game.missing("grid of integers")
+    same = [list(row) for row in found] == [list(row) for row in gold]
+    return game.verdict(None if same else "another grid", found)
+
+
+def zebra_puzzle(game_data: Any, response: str) -> Grade:
+    """The dictionary, in a JSON block or last in the text, to the letter."""
+    gold = _stored(game_data)
+    if not isinstance(gold, dict):
+        raise ValueError("the game's answer is no dictionary")
+    found = extract.literal(
+        extract.final_text(response), lambda value: isinstance(value, dict), in_block="json"
+    )
+    if found is None:
+        return game.missing("dictionary")
+    return game.verdict(None if found == gold else "another assignment", found)
+
+
+def _stored(game_data: Any) -> Any:
+    """The answer, read where it is JSON."""
+    stored = game.field(game_data, "answer")
+    try:
+        return json.loads(stored) if isinstance(stored, str) else stored
+    except RecursionError as error:
+        raise ValueError("the game's answer nests too deep") from error
 
 
 def buggy_tables(game_data: Any, response: str) -> Grade:

@@ -104,10 +104,11 @@ def spans(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def literal(text: str, accept: Callable[[Any], bool], *, in_block: bool = False) -> Any:
+def literal(text: str, accept: Callable[[Any], bool], *, in_block: str | None = None) -> Any:
     """The last bracketed list, tuple or dictionary that is accepted; None without one.
 
-    in_block: one in the last Python block comes before any elsewhere, for prompts that ask for it.
+    in_block: the language of a fenced block for which the prompt asks; a literal in the last such
+    block comes before any elsewhere.
 
     What stands around others is tried first; what is read but not accepted is not taken apart. At
     most MOST_READ characters are read.
@@ -115,7 +116,7 @@ def literal(text: str, accept: Callable[[Any], bool], *, in_block: bool = False)
     >>> literal("Not [[1]], but \\\\boxed{[[2]]} (see [3]).", lambda value: value[0] != 3)
     [[2]]
     """
-    inside = block(text) if in_block else None
+    inside = block(text, in_block) if in_block else None
     left = MOST_READ
     for part in (text,) if inside is None else (inside, text):
         before = len(part)

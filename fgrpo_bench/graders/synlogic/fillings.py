@@ -37,7 +37,7 @@ def number_wall(game_data: Any, response: str) -> Grade:
     found = extract.literal(
         extract.final_text(response),
         lambda value: game.is_grid(value, lambda cell: cell in ("X", "A") or _is_clue(cell)),
-        in_block=True,
+        in_block="python",
     )
     if found is None:
         return game.missing("grid of numbers, A and X")
@@ -87,7 +87,7 @@ def arrow_maze(game_data: Any, response: str) -> Grade:
     found = extract.literal(
         extract.final_text(response),
         lambda value: game.is_grid(value, lambda cell: _is_arrow(cell) or _is_clue(cell)),
-        in_block=True,
+        in_block="python",
     )
     if found is None:
         return game.missing("grid of numbers and arrows")

@@ -160,7 +160,7 @@ def star_placement_puzzle(game_data: Any, response: str) -> Grade:
     """k stars in every row, column and region, none touching; rows and columns from 1."""
     per_line = game.integer(game_data, "metadata", "k")
     regions = game.grid(game_data, "metadata", "region_grid", cell=game.is_text)
-    found = extract.literal(extract.final_text(response), _is_stars, in_block=True)
+    found = extract.literal(extract.final_text(response), _is_stars, in_block="python")
     if found is None:
         return game.missing("dictionary of lists of cells")
     stars = {(row - 1, column - 1) for cells in found.values() for row, column in cells}

@@ -26,13 +26,13 @@ def _numbers(value: Any) -> bool:
 
 
 def _given(cell: Any) -> bool:
-    """A number or a sign for an empty cell."""
-    return game.is_integer(cell) or cell in ("X", "x")
+    """A number, in quotes or not, or a sign for an empty cell."""
+    return game.is_integer(cell) or (game.is_text(cell) and (cell.isdecimal() or cell in "Xx"))
 
 
 def _found(response: str) -> Square | None:
     text = extract.final_text(response)
-    found: Square | None = extract.literal(text, _numbers, in_block=True)
+    found: Square | None = extract.literal(text, _numbers, in_block="python")
     return found
 
 
@@ -68,7 +68,10 @@ def _kept(square: Square, given: Sequence[Sequence[Any]], empty: Sequence[Any]) 
     if not game.same_shape(square, given):
         return "not the shape of the given grid"
     for row, there in zip(given, square, strict=True):
-        if any(cell not in empty and cell != now for cell, now in zip(row, there, strict=True)):
+        if any(
+            cell not in empty and str(cell) != str(now)
+            for cell, now in zip(row, there, strict=True)
+        ):
             return "a given number was changed"
     return None
 

@@ -69,7 +69,7 @@ def goods_exchange(game_data: Any, response: str) -> Grade:
     if gold is None:
         raise ValueError("the game's metadata.owns_after is no tuple of pairs")
     text = extract.final_text(response)
-    value = extract.literal(text, lambda value: _owners(value) is not None, in_block=True)
+    value = extract.literal(text, lambda value: _owners(value) is not None, in_block="python")
     found = _owners(value)
     if found is None:
         return game.missing("tuple of pairs")
