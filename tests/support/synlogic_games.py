@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.records import Problem
-from tests.support.benchmarks import REPOSITORY
+from tests.support import benchmarks
 
 Game = dict[str, Any]
 
@@ -177,9 +175,9 @@ def problem(task: str, game: Any) -> Problem:
 
 def generated() -> list[tuple[str, Game]]:
     """Task and game of the file synlogic_generated.jsonl where it is at hand, else of GAMES."""
-    folder = os.environ.get("FGRPO_BENCHMARKS") or REPOSITORY.parent / "shared" / "benchmarks"
-    path = Path(folder) / "synlogic_generated.jsonl"
-    if not path.is_file():
+    folder = benchmarks.folder()
+    path = None if folder is None else folder / "synlogic_generated.jsonl"
+    if path is None or not path.is_file():
         return [(task, game) for task, (game, _) in GAMES.items()]
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     keys = ("answer", "difficulty", "metadata")
