@@ -17,6 +17,7 @@ from fgrpo_bench.records import Grade
 Square = Sequence[Sequence[int]]
 
 _CELL = re.compile(r"\(?\s{0,3}([0-9]{1,2})\s{0,3},\s{0,3}([0-9]{1,2})\s{0,3}\)?")
+_EMPTY = ("X", "x")
 _DIVIDED = frozenset(["/", "\u00f7", ":"])
 _SPACED = re.compile("[0-9\\s,\uff0c;]{1,8000}")
 
@@ -27,7 +28,7 @@ def _numbers(value: Any) -> bool:
 
 def _given(cell: Any) -> bool:
     """A number, in quotes or not, or a sign for an empty cell."""
-    return game.is_integer(cell) or (game.is_text(cell) and (cell.isdecimal() or cell in "Xx"))
+    return game.is_integer(cell) or (game.is_text(cell) and (cell.isdecimal() or cell in _EMPTY))
 
 
 def _found(response: str) -> Square | None:
@@ -84,7 +85,7 @@ def sudoku(game_data: Any, response: str) -> Grade:
     square = _found(response)
     if square is None:
         return game.missing("grid of numbers")
-    fault = _kept(square, given, ("X", "x", 0)) or _latin(square, 9)
+    fault = _kept(square, given, (*_EMPTY, 0, "0")) or _latin(square, 9)
     for corner in range(0, 81, 27):
         for right in range(0, 9, 3):
             rows = square[corner // 9 : corner // 9 + 3]
@@ -234,7 +235,7 @@ def numbrix(game_data: Any, response: str) -> Grade:
     square: Square | None = extract.literal(extract.final_text(response), _numbers)
     if square is None:
         return game.missing("grid of numbers")
-    fault = _kept(square, given, ("X", "x"))
+    fault = _kept(square, given, _EMPTY)
     if not fault:
         where = {number: (i, j) for i, row in enumerate(square) for j, number in enumerate(row)}
         path = [where[number] for number in range(1, len(given) ** 2 + 1) if number in where]
