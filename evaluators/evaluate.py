@@ -12,16 +12,16 @@ from typing import Any
 
 from evaluators.backends import make_sampler
 from evaluators.bar import Bar
-from evaluators.grade import count_stored, score
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
-from evaluators.stored import graders_of, load_problems
+from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
+from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import EvalSpec, Placement, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import PASSK, write_table

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluators.standalone import data_folder
-from evaluators.stored import benchmark_spec, load_problems
+from evaluators.stored import benchmark_spec
 from fgrpo_bench import config
+from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.files import write_many
 from fgrpo_bench.records import Problem
 

@@ -22,7 +22,8 @@ from typing import Any
 import polars as pl
 
 from evaluators.standalone import data_folder
-from evaluators.stored import Stored, benchmark_spec, load_problems, versions
+from evaluators.stored import Stored, benchmark_spec
+from fgrpo_bench.benchmarks import load_problems, versions
 from fgrpo_bench.files import now, sha256_file, write_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.paths import StagePaths

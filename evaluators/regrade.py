@@ -6,11 +6,12 @@ import re
 
 import polars as pl
 
-from evaluators.grade import count, score
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
-from evaluators.stored import Stored, graders_of, versions
+from evaluators.stored import Stored
+from fgrpo_bench.benchmarks import graders_of, versions
 from fgrpo_bench.files import locked, read_json, write_json
+from fgrpo_bench.scoring import count, score
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
 

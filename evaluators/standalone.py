@@ -19,7 +19,7 @@ from typing import Any
 from evaluators import checkpoint
 from evaluators.request import Request
 from evaluators.sample import stored_draws
-from evaluators.stored import load_problems, versions
+from fgrpo_bench.benchmarks import load_problems, versions
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import (

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evaluators.fetch import chosen
+from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.config import load_benchmark
-from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.files import read_json
-from fgrpo_bench.graders import grader_version
 from fgrpo_bench.paths import BenchmarkPaths, DataPaths, StagePaths, default_root
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, TaskSpec, from_dict
+from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, from_dict
 from fgrpo_bench.tables import PROBLEMS, read_table
-from fgrpo_bench.tasks import make_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,46 +65,6 @@ def benchmark_spec(name: str, keys: Sequence[str]) -> tuple[BenchmarkSpec, Datas
     spec, dataset = load_benchmark(name), chosen(name, list(keys))
     changed = replace(spec, dataset=dataset, n_problems=None if keys else spec.n_problems)
     return changed, dataset
-
-
-def graders_of(benchmark: BenchmarkSpec) -> list[str]:
-    """The benchmark's grader, then those beside it."""
-    return [benchmark.grader, *benchmark.also]
-
-
-def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
-    """Grader versions as a stage's target has them: by benchmark, and by benchmark/grader for
-    those beside."""
-    return {
-        name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
-        for name, benchmark in benchmarks.items()
-        for grader in graders_of(benchmark)
-    }
-
-
-def load_problems(
-    benchmark: BenchmarkSpec, task: dict[str, Any] | None, data: Path | None
-) -> list[Problem]:
-    """The first n_problems of the benchmark; ValueError where there are fewer.
-
-    task: of the experiment, for a benchmark of its held-out problems. data: the stage that fetched
-    the benchmark's dataset.
-    """
-    if data is not None:
-        assert benchmark.dataset is not None
-        found = dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
-        return [replace(problem, benchmark=benchmark.name) for problem in found]
-    spec = from_dict(TaskSpec, task)
-    made = make_task(spec)
-    wanted = benchmark.n_problems
-    assert wanted is not None
-    if wanted > made.n_heldout:
-        raise ValueError(
-            f"benchmark {benchmark.name} asks for n_problems={wanted}, but the "
-            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or raise "
-            "the task's heldout_fraction"
-        )
-    return [made.heldout_problem(i) for i in range(wanted)]
 
 
 def find(named: str) -> list[Stored]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from evaluators.stored import Stored, graders_of
+from evaluators.stored import Stored
+from fgrpo_bench.benchmarks import graders_of
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.intervals import estimate

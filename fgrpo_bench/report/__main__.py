@@ -20,6 +20,7 @@ examples:
   python -m fgrpo_bench.report groupsize --experiment countdown-prompts --version v2
   python -m fgrpo_bench.report groupsize --format csv > groupsize.csv
   python -m fgrpo_bench.report groupsize --experiment qwen2.5-7b --compare-paper
+  python -m fgrpo_bench.report --verify runs/groupsize/countdown/v1/report/table.tex --regrade
 """
 
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
+    parser.add_argument("sweep", nargs="?", help="name of the sweep, e.g. groupsize")
     parser.add_argument("--experiment", help="which experiment, e.g. countdown")
     parser.add_argument("--version", help="which version, e.g. v1")
     parser.add_argument(
@@ -46,8 +47,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="set the published figures beside ours (see fgrpo_bench.report.published)",
     )
+    parser.add_argument(
+        "--verify", type=Path, metavar="FILE", help="compute every number of a report's file again"
+    )
+    parser.add_argument(
+        "--regrade", action="store_true", help="with --verify: judge the stored responses again"
+    )
     options = parser.parse_args(arguments)
+    if (options.sweep is None) == (options.verify is None):
+        parser.error("name a sweep, or a file with --verify")
     try:
+        if options.verify is not None:
+            return _verify(options.verify, root=options.root, regrade=options.regrade)
         paths = choose_run(
             options.root, options.sweep, experiment=options.experiment, version=options.version
         )
@@ -63,6 +74,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in report.files:
         print(file)
     return 0
+
+
+def _verify(path: Path, *, root: Path, regrade: bool) -> int:
+    from fgrpo_bench.report.verify import verify
+
+    differences = verify(path, root=root, regrade=regrade)
+    for line in differences:
+        print(line)
+    judged = " and judged" if regrade else ""
+    print(
+        f"{path}: {len(differences)} differences"
+        if differences
+        else f"{path}: every number computed{judged} again, none differs"
+    )
+    return 1 if differences else 0
 
 
 def choose_run(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fgrpo_bench.files import write_text
-from fgrpo_bench.report import documents, tables
+from fgrpo_bench.files import write_json, write_text
+from fgrpo_bench.report import documents, provenance, tables
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summary import summarise
@@ -25,7 +25,7 @@ class Report:
     text: str
     """Words and table for a terminal."""
     files: list[Path]
-    """report.md, table.tex, results.csv, then the figures."""
+    """report.md, table.tex, results.csv, provenance.json, then the figures."""
 
 
 FORMATS = ("md", "latex", "csv")
@@ -69,10 +69,12 @@ def write_report(results: SweepResults, *, compare_paper: bool = False) -> Repor
     figures = [file for picture in drawn for file in save(picture.draw, folder / picture.name)]
     for name, text in texts.items():
         write_text(folder / name, text)
+    made = provenance.record(results, texts, compare_paper=compare_paper)
+    write_json(folder / provenance.NAME, made)
     beside = ["\n".join(documents.plain_table(table)) + "\n" for table in further]
     return Report(
         text="\n".join([documents.terminal(summary, comparisons), *beside]),
-        files=[*(folder / name for name in texts), *figures],
+        files=[*(folder / name for name in (*texts, provenance.NAME)), *figures],
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from evaluators.grade import count_stored, score
+from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.tables import GRADES, PASSK, write_table
 
 PROBLEMS, N, KS = 5_000, 1_000, [1, 4, 16, 64, 256]

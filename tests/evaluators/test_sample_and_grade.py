@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import check_manifest
-from evaluators.grade import count, score
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import Wanted, drawn
@@ -18,6 +17,7 @@ from evaluators.sample import complete_draws
 from fgrpo_bench.fingerprint import SEED_SCHEME
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
+from fgrpo_bench.scoring import count, score
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stage import Stopped
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table

@@ -1,0 +1,54 @@
+"""A benchmark's problems and the versions of its graders, as every stage and reader has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
+from fgrpo_bench.tasks import make_task
+
+
+def graders_of(benchmark: BenchmarkSpec) -> list[str]:
+    """The benchmark's grader, then those beside it."""
+    return [benchmark.grader, *benchmark.also]
+
+
+def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
+    """Grader versions as a stage's target has them: by benchmark, and by benchmark/grader for
+    those beside."""
+    return {
+        name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
+        for name, benchmark in benchmarks.items()
+        for grader in graders_of(benchmark)
+    }
+
+
+def load_problems(
+    benchmark: BenchmarkSpec, task: dict[str, Any] | None, data: Path | None
+) -> list[Problem]:
+    """The first n_problems of the benchmark; ValueError where there are fewer.
+
+    task: of the experiment, for a benchmark of its held-out problems. data: the stage that fetched
+    the benchmark's dataset.
+    """
+    if data is not None:
+        assert benchmark.dataset is not None
+        found = dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
+        return [replace(problem, benchmark=benchmark.name) for problem in found]
+    spec = from_dict(TaskSpec, task)
+    made = make_task(spec)
+    wanted = benchmark.n_problems
+    assert wanted is not None
+    if wanted > made.n_heldout:
+        raise ValueError(
+            f"benchmark {benchmark.name} asks for n_problems={wanted}, but the "
+            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or raise "
+            "the task's heldout_fraction"
+        )
+    return [made.heldout_problem(i) for i in range(wanted)]

@@ -1,0 +1,53 @@
+"""What a report was made from: digests of its files and of the stored results behind them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.results import PointResult, SweepResults
+
+NAME = "provenance.json"
+"""Stands beside the report's files."""
+
+
+def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
+    """Every evaluated point, with each benchmark and the version of its grader."""
+    for point in results.points:
+        if point.is_evaluated:
+            versions = read_json(point.evaluate.done)["target"]["graders"]
+            for benchmark in results.benchmarks:
+                yield point, benchmark, versions[benchmark]
+
+
+def inputs(results: SweepResults) -> dict[str, str]:
+    """sha256 of the grades and of the pass@k behind a report, by path from the run's folder."""
+    found = {}
+    for point, benchmark, version in graded(results):
+        paths = point.evaluate.benchmark(benchmark)
+        for path in (paths.grades(version), paths.passk):
+            if path.exists():
+                found[_named(path, results)] = sha256_file(path)
+    return found
+
+
+def record(
+    results: SweepResults, texts: Mapping[str, str], *, compare_paper: bool
+) -> dict[str, Any]:
+    """The provenance of these files of a report, by name."""
+    paths = results.paths
+    return {
+        "sweep": paths.sweep,
+        "experiment": paths.experiment,
+        "version": paths.version,
+        "compare_paper": compare_paper,
+        "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
+        "inputs": inputs(results),
+    }
+
+
+def _named(path: Path, results: SweepResults) -> str:
+    return path.relative_to(results.paths.folder).as_posix()

@@ -1,0 +1,141 @@
+"""Verifying a table: what was not touched agrees, and every kind of change is named."""
+
+from __future__ import annotations
+
+import shutil
+
+import polars as pl
+import pytest
+
+from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.files import read_json
+from fgrpo_bench.graders import get_grader
+from fgrpo_bench.report.__main__ import main
+from fgrpo_bench.report.build import write_report
+from fgrpo_bench.report.verify import verify
+from fgrpo_bench.results import load_results
+from fgrpo_bench.scoring import count, score
+from fgrpo_bench.specs import BenchmarkSpec, from_dict
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from tests.support.report import ONE_SEED, copy, small_sweep
+
+
+def draw_and_grade(point):
+    """Real draws, grades and pass@k for a point of a synthetic sweep: some right, some wrong."""
+    spec = read_json(point.evaluate.spec)
+    evaluation = spec["evaluation"]
+    benchmark = from_dict(BenchmarkSpec, evaluation["benchmarks"]["countdown"])
+    problems = load_problems(benchmark, spec["identity"]["sampling"]["task"], None)
+    n, grade = evaluation["n_samples"], get_grader("countdown")
+    rows, grades = [], []
+    for number, problem in enumerate(problems):
+        digits, _, _ = problem.target.partition("-")
+        guesses = ["+".join(digits), "*".join(digits), "what?"]
+        for draw in range(n):
+            response = guesses[(draw + number + point.step) % 3]
+            rows.append((problem.problem_id, draw, draw, response, len(response), "stop"))
+            made = grade(problem, response)
+            grades.append(
+                (problem.problem_id, draw, made.outcome, made.extracted, made.reason, "countdown-1")
+            )
+    paths = point.evaluate.benchmark("countdown")
+    table = pl.DataFrame(grades, schema=GRADES, orient="row")
+    write_table(paths.draws, pl.DataFrame(rows, schema=DRAWS, orient="row"), DRAWS)
+    write_table(paths.grades("countdown-1"), table, GRADES)
+    write_table(paths.passk, score(count(table), evaluation["ks"]), PASSK)
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """A reported sweep whose grades are of its draws; not to be changed."""
+    results = small_sweep(tmp_path_factory.mktemp("reported"), "smoke", ONE_SEED)
+    for point in results.points:
+        draw_and_grade(point)
+    write_report(load_results(results.paths))
+    return results
+
+
+@pytest.fixture
+def results(reported, tmp_path):
+    return copy(reported, tmp_path)
+
+
+def grades_of(results):
+    return results.points[-1].evaluate.benchmark("countdown").grades("countdown-1")
+
+
+def change_an_outcome(path):
+    table = read_table(path, GRADES)
+    first = table["outcome"][0]
+    other = "correct" if first == "incorrect" else "incorrect"
+    write_table(path, table.with_columns(outcome=pl.Series([other, *table["outcome"][1:]])), GRADES)
+
+
+@pytest.mark.parametrize("name", ["report.md", "table.tex", "results.csv"])
+def test_an_untouched_file_agrees_to_the_last_digit(reported, name, capsys):
+    file = str(reported.paths.report / name)
+    assert main(["--verify", file, "--regrade"]) == 0
+    assert "every number computed and judged again, none differs" in capsys.readouterr().out
+
+
+def test_a_number_that_was_edited_by_hand_is_named_with_its_line(results, capsys):
+    file = results.paths.report / "results.csv"
+    header, first, *rest = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([header, first.replace("0.", "0.9", 1), *rest]))
+    assert main(["--verify", str(file)]) == 1
+    said = capsys.readouterr().out
+    assert "results.csv: was changed after the report was built" in said
+    assert "results.csv, line 2: has " in said and "computed again" in said
+
+
+def test_grades_that_changed_are_named_and_what_follows_from_them(results):
+    change_an_outcome(grades_of(results))
+    found = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=False)
+    point = results.points[-1].point_id
+    assert any(
+        line.endswith("grades.countdown-1.parquet: changed since the report was built")
+        for line in found
+    )
+    assert f"{point}, countdown: pass@k is not what the stored grades give" in found
+
+
+def test_a_verdict_that_the_grader_does_not_give_is_found_by_judging_again(results):
+    paths = results.points[-1].evaluate.benchmark("countdown")
+    change_an_outcome(grades_of(results))
+    grades = read_table(grades_of(results), GRADES)
+    ks = read_json(results.points[-1].evaluate.spec)["evaluation"]["ks"]
+    write_table(paths.passk, score(count(grades), ks), PASSK)  # as if it had been judged so
+    write_report(load_results(results.paths))
+    file = results.paths.report / "table.tex"
+    assert verify(file, root=results.paths.root, regrade=False) == []
+    (line,) = verify(file, root=results.paths.root, regrade=True)
+    assert "draw 0 of" in line and "is stored as" in line and "and judged" in line
+
+
+def test_a_grader_of_another_version_is_not_called_a_difference_in_verdicts(results, monkeypatch):
+    monkeypatch.setattr("fgrpo_bench.report.verify.grader_version", lambda name: f"{name}-9")
+    found = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=True)
+    assert len(found) == len(results.points)
+    assert all("was graded by countdown-1, and this is countdown-9" in line for line in found)
+
+
+def test_a_table_that_was_copied_with_its_provenance_is_verified_against_the_root(
+    results, tmp_path, capsys
+):
+    paper = tmp_path / "paper" / "tables"
+    paper.mkdir(parents=True)
+    for name in ("table.tex", "provenance.json"):
+        shutil.copy(results.paths.report / name, paper)
+    asked = ["--verify", str(paper / "table.tex"), "--root", str(results.paths.root)]
+    assert main(asked) == 0
+    (paper / "provenance.json").unlink()
+    assert main(asked) == 1
+    assert "copy a table together with its provenance" in capsys.readouterr().err
+
+
+def test_what_cannot_be_verified_is_refused(results, capsys):
+    picture = next(results.paths.report.glob("*.png"))
+    assert main(["--verify", str(picture)]) == 1
+    assert "is none of report.md, table.tex, results.csv" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["smoke", "--verify", str(picture)])
