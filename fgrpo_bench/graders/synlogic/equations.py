@@ -73,7 +73,7 @@ def cryptarithm(game_data: Any, response: str) -> Grade:
         or not set(operators) <= {"+", "-", "*"}
         or not all(word.isalpha() for word in words)
         or len(letters) > 10
-        or sum(map(len, words)) > 60
+        or max(map(len, words)) > 15
     ):
         raise ValueError("the game's metadata.letter_words and operators make no equation")
     found = _last_equation(extract.final_text(response))
