@@ -19,7 +19,21 @@ from pathlib import Path
 from types import FunctionType
 
 from fgrpo_bench.graders import choice, countdown, ifeval_worker, math, math_golds, math_tolerance
+from fgrpo_bench.graders.synlogic import (
+    brackets,
+    compare,
+    equations,
+    extract,
+    fillings,
+    literals,
+    placements,
+    squares,
+    statements,
+)
+from fgrpo_bench.graders.synlogic import grade as synlogic_grade
 from fgrpo_bench.records import Problem
+from tests.support.synlogic_games import GAMES
+from tests.support.synlogic_games import problem as synlogic_problem
 
 
 def last_box(text: str) -> None:
@@ -56,12 +70,35 @@ def loose_variants(text: str) -> None:
     assert all(set(each) <= set(text) for each in ifeval_worker.variants(text))
 
 
+def puzzles(text: str) -> None:
+    """No text leaves a sound game without a verdict; a right answer after it stays right."""
+    for task, problem, response in PUZZLES:
+        assert synlogic_grade(problem, text).outcome != "unscored", task
+        answered = synlogic_grade(problem, f"{text}\n<answer>{response}</answer>")
+        assert answered.outcome == "correct", task
+
+
+def parsers(text: str) -> None:
+    """What is read as a literal or computed is within the bounds."""
+    literals.parse_literal(text)
+    literals.number(text)
+    value = literals.arithmetic(literals.arithmetic_tokens(text) or [])
+    assert value is None or max(abs(value.numerator), value.denominator) <= literals.LARGEST
+
+
+PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
+MODULES = (
+    *(choice, countdown, ifeval_worker, math, math_golds, math_tolerance),
+    *(brackets, compare, equations, extract, fillings, literals, placements, squares, statements),
+)
 TARGETS: dict[str, Callable[[str], None]] = {
     "last_box": last_box,
     "normalise": normalise,
     "choice": letters,
     "countdown": arithmetic,
     "ifeval": loose_variants,
+    "synlogic": puzzles,
+    "literals": parsers,
 }
 
 
@@ -93,7 +130,7 @@ def fuzz(target: str, seconds: int) -> None:
     """Fuzz one target and end this process."""
     import atheris
 
-    for module in (choice, countdown, ifeval_worker, math, math_golds, math_tolerance):
+    for module in MODULES:
         for function in vars(module).values():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 atheris.instrument_func(function)

@@ -20,7 +20,7 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "ifeval": (1, ifeval.grade),
     "math": (1, math.grade),
     "math-tolerance": (1, math_tolerance.grade),
-    "synlogic": (0, synlogic.grade),
+    "synlogic": (1, synlogic.grade),
 }
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others

@@ -17,6 +17,7 @@ MEASUREMENTS = {
     "passk": "pass@k for 5 million rows, against the naive per-row formula",
     "table": "from 5 million stored grades to the table of pass@k",
     "grading": "math grading of real and made outputs, against plain math-verify a sample",
+    "puzzles": "SynLogic verifiers on responses of 256 kB",
     "sampling": "draws a second, against transformers.generate",
     "training": "training steps a second, against TRL's GRPOTrainer",
     "memory": "peak memory of a training and of an evaluation worker",
