@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from evaluators.by_task import Row, by_task, task_table
 from evaluators.stored import Stored
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.math import after_thoughts, last_box
@@ -59,6 +60,8 @@ class Audit:
     distinct_answers: int
     """Different extracted answers, summed over the problems."""
     findings: tuple[Finding, ...]
+    tasks: tuple[Row, ...]
+    """Counts by task; empty for a benchmark without tasks."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain types, with the share of distinct answers."""
@@ -101,6 +104,7 @@ def _audit(
         draws=len(table),
         problems=table["problem_id"].n_unique(),
         distinct_answers=distinct.select("problem_id", "extracted").n_unique(),
+        tasks=tuple(by_task(stored.benchmark, golds, grades)),
         findings=tuple(
             Finding(
                 kind=kind,
@@ -161,6 +165,9 @@ def render(audits: list[Audit]) -> str:
     )
     lines = _turned(table)
     for each in audits:
+        if each.tasks:
+            title = f"{each.benchmark}, {each.grader_version}"
+            lines += ["", *plain_table(task_table(title, list(each.tasks)))]
         for finding in each.findings:
             if finding.examples:
                 lines += ["", f"{each.benchmark}, {each.grader_version}: {finding.kind}"]

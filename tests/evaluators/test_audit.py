@@ -79,3 +79,35 @@ def test_an_unknown_evaluation_is_named_with_those_there_are(stored, capsys):
     capsys.readouterr()
     assert main(["audit", "thairs"]) == 1
     assert "one of these names: theirs" in capsys.readouterr().err
+
+
+def test_a_benchmark_of_tasks_is_broken_down_by_task(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+    monkeypatch.setenv("FGRPO_VERDICTS", str(tmp_path / "verdicts"))
+    games = [("boolean_expressions", "A"), ("boolean_expressions", "B"), ("unheard_of", "C")]
+    rows = [
+        {
+            "data_source": f"val/{task}",
+            "prompt": [{"role": "user", "content": f"{task} {answer}?"}],
+            "extra_info": {"game_data_str": json.dumps({"answer": answer, "metadata": {}})},
+        }
+        for task, answer in games
+    ]
+    source = tmp_path / "source.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [f"path={source}"]
+    assert main(["fetch", "synlogic", *words]) == 0
+    lines = [
+        {"problem_id": f"synlogic-{i:06d}", "responses": [rf"\boxed{{{answer}}}", "?"]}
+        for i, (_, answer) in enumerate(games)
+    ]
+    file = tmp_path / "theirs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["import", str(file), *words, "--benchmark", "synlogic", "--name", "logic"]) == 0
+    (made,) = audit(find("logic")[0])
+    first, second = made.tasks
+    assert (first["task"], first["problems"], first["draws"]) == ("boolean_expressions", 2, 4)
+    assert (first["correct"], first["unscored"]) == (2, 0)
+    assert (second["task"], second["draws"], second["unscored"]) == ("unheard_of", 2, 2)
+    shown = render([made])
+    assert "boolean_expressions         2      4   50.00%     0.00%" in shown
