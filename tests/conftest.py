@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support import benchmarks
+
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
 
@@ -18,6 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden instead of comparing"
     )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which of the two the tests of conformance graded."""
+    real = benchmarks.folder()
+    named = f"the real benchmarks in {real}" if real else "case tables of our own (no benchmarks)"
+    terminalreporter.write_line(f"tests of conformance grade {named}")
 
 
 @pytest.fixture
