@@ -186,6 +186,7 @@ def test_the_shipped_benchmarks_are_those_of_the_paper_with_its_counts():
         "minerva": 272,
         "olympiadbench": 674,
         "synlogic": None,
+        "synlogic-hard": None,
     }
     for name in counts:
         dataset = load_benchmark(name).dataset
