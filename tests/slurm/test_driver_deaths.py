@@ -164,6 +164,8 @@ def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_
     cluster.run("scancel", "--state=PENDING", f"--user={user_name()}")
     for node in NODES:
         cluster.scontrol("update", f"nodename={node}", "state=resume")
+    takes_jobs = ("sbatch", "--test-only", "--wrap=true")  # SLURM needs a moment to see them back
+    wait_until(lambda: cluster.answers(*takes_jobs), what="nodes that take jobs", within_s=60)
     assert drivers.run(f"uncount::1:{moment}") == DIED
     assert drivers.run() == 0
     check_fake(drivers.paths)
