@@ -8,14 +8,14 @@ import sys
 from evaluators import commands
 
 EXAMPLES = """examples:
-  python -m evaluators run checkpoint=Qwen/Qwen2.5-7B benchmarks=[math500,aime24] n_samples=64 device=cuda
+  python -m evaluators run checkpoint=Qwen/Qwen2.5-7B benchmarks=[math500,aime24] n_samples=64
   python -m evaluators run runs/groupsize/countdown/v1/grpo-n8-g0-s11/eval/pass256-*/step-00300
   python -m evaluators grade qwen2.5-7b-1f0a52c3
   python -m evaluators audit qwen2.5-7b-1f0a52c3 --json
   python -m evaluators import samples_math500.jsonl --benchmark math500 --name theirs
   python -m evaluators export-lm-eval math500 aime24 --to tasks
 
-exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""  # noqa: E501
+exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""
 
 
 def main(argv: list[str] | None = None) -> int:

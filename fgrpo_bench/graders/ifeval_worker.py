@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import random
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.graders.judge_worker import serve
+from fgrpo_bench.graders.judge_worker import check_tested, serve
 
 TESTED = {"lm-eval": "0.4.13", "nltk": "3.10.4", "langdetect": "1.0.9"}
 """Packages whose version is part of the grader's: another one may judge otherwise."""
@@ -23,16 +22,7 @@ LETTERS = "keywords:letter_frequency"
 
 def load() -> dict[str, Any]:
     """Import; the versions found. RuntimeError where they are not the tested ones."""
-    for package, tested in TESTED.items():
-        try:
-            found = version(package)
-        except PackageNotFoundError:
-            found = "missing"
-        if found != tested:
-            raise RuntimeError(
-                f"{package} is {found}, but the ifeval grader is tested with {tested} and another "
-                f"version judges otherwise: `pip install {package}=={tested}` in this environment"
-            )
+    check_tested(TESTED, "ifeval")
     for library in ("OPENBLAS", "OMP"):  # a thread's buffers count as memory of this process
         os.environ[f"{library}_NUM_THREADS"] = "1"
     import langdetect

@@ -12,7 +12,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -76,18 +76,27 @@ def _peak_bytes() -> int:
         return next(int(row.split()[1]) << 10 for row in status if row.startswith("VmPeak"))
 
 
-def load() -> dict[str, Any]:
-    """Import and warm up; the versions found. RuntimeError where they are not the tested ones."""
-    for package, tested in TESTED.items():
+def check_tested(packages: Mapping[str, str], grader: str) -> None:
+    """RuntimeError where a package is missing or of another version than the grader's tested one.
+
+    packages: tested version by name.
+    """
+    for package, tested in packages.items():
         try:
             found = version(package)
         except PackageNotFoundError:
             found = "missing"
         if found != tested:
             raise RuntimeError(
-                f"{package} is {found}, but the math grader is tested with {tested} and another "
-                f"version judges otherwise: `pip install {package}=={tested}` in this environment"
+                f"{package} is {found}, but the {grader} grader is tested with {tested} and "
+                f"another version judges otherwise: `pip install {package}=={tested}` in this "
+                "environment"
             )
+
+
+def load() -> dict[str, Any]:
+    """Import and warm up; the versions found. RuntimeError where they are not the tested ones."""
+    check_tested(TESTED, "math")
     from latex2sympy2_extended.antlr_parser import PSParser
 
     context = PSParser.AtomContext
