@@ -66,7 +66,9 @@ def test_two_jobs_on_a_node_get_different_gpus(cluster: Cluster, tmp_path: Path)
 def submit_preemptible(cluster: Cluster, output: Path, *, on_signal: str) -> str:
     """A started job on all of n1's GPUs that runs the command when USR2 reaches its step."""
     # SLURM signals the step, not the batch shell. One that ended of itself would not be requeued.
-    step = f"trap 'echo USR2; {on_signal}' USR2; echo start; while :; do sleep 0.1; done"
+    # It writes by itself: what goes through srun is lost when a requeue kills srun first.
+    said = f"echo USR2 >> {output}"
+    step = f"trap '{said}; {on_signal}' USR2; echo start; while :; do sleep 0.1; done"
     job = cluster.sbatch(
         f'if [ "$SLURM_RESTART_COUNT" ]; then echo again; else srun bash -c "{step}"; fi',
         "--signal=USR2@1",
