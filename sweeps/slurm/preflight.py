@@ -12,20 +12,22 @@ import re
 import socket
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.slurm.arrays import Sending
+from sweeps.slurm.nodes import Node, list_nodes
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import REPORT, Batch
 from sweeps.slurm.submit import Sender
 from sweeps.text import counted
 
-SINFO_FORMAT = "%P|%N|%n|%o|%c|%m|%G|%l|%T"
-IN_SERVICE = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+PATIENCE_S = (0.5, 1.5)
+"""Waits before a refusal is asked for again that what sinfo says of the nodes does not explain."""
+
 UNAVAILABLE = "Requested node configuration is not available"
 """What `sbatch --test-only` says of a request that no node in service fits."""
 
@@ -37,24 +39,6 @@ LOCAL = {
 """File systems of one machine; all others are taken for shared ones (nfs4, lustre, gpfs, ...)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Node:
-    """A node in one of its partitions."""
-
-    partition: str
-    name: str
-    host: str
-    """The machine's own name."""
-    address: str
-    """Where the controller reaches it."""
-    cpus: int
-    memory_mb: int
-    gpus: int
-    max_minutes: float
-    """The partition's time limit; inf where it has none."""
-    in_service: bool
-
-
 def check(
     sender: Sender, *, elements: int, call: Call, say: Callable[[str], None], mounts: Path = MOUNTS
 ) -> None:
@@ -63,10 +47,9 @@ def check(
     elements: of the largest array that will be sent.
     """
     profile = sender.profile
-    nodes = list_nodes(profile.partition, call)
     for kind, size in (("train", elements), (REPORT, 1)):
         batch = Batch(name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0)
-        refusal = _refusal(sender.text(Sending(batch=batch)), call)
+        refusal, nodes = _ask(sender.text(Sending(batch=batch)), profile, call)
         if refusal is None:
             continue
         if UNAVAILABLE in refusal and _in_use(nodes, profile) < profile.nodes <= _fitting(
@@ -77,6 +60,21 @@ def check(
         raise ValueError(f"no job was sent: {refusal}{_explained(refusal, nodes, profile)}")
     _check_time(nodes, profile)
     _check_folder(sender.paths.root, nodes, profile, mounts)
+
+
+def _ask(text: str, profile: SlurmProfile, call: Call) -> tuple[str | None, list[Node]]:
+    """What SLURM has against an sbatch file, None where nothing, and the nodes at that time.
+
+    A node that goes or comes back between the two questions makes them disagree for a moment.
+    """
+    for wait_s in (*PATIENCE_S, None):
+        nodes = list_nodes(profile.partition, call)
+        refusal = _refusal(text, call)
+        explained = refusal is None or UNAVAILABLE not in refusal
+        if explained or _in_use(nodes, profile) < profile.nodes or wait_s is None:
+            break
+        time.sleep(wait_s)
+    return refusal, nodes
 
 
 def _refusal(text: str, call: Call) -> str | None:
@@ -199,45 +197,3 @@ def _is_here(node: Node) -> bool:
     except OSError:
         return False
     return True
-
-
-def list_nodes(partition: str | None, call: Call) -> list[Node]:
-    """Nodes of the partitions, named with commas as for sbatch; None is the site's default.
-
-    Empty where there is no such partition.
-    """
-    chosen = [] if partition is None else [f"--partition={partition}"]
-    rows = (
-        line.split("|")
-        for line in call(["sinfo", "-h", "-N", *chosen, f"--format={SINFO_FORMAT}"]).splitlines()
-    )
-    return [
-        _node(row)
-        for row in rows
-        if len(row) == 9 and (partition is not None or row[0].endswith("*"))
-    ]
-
-
-def _node(row: Sequence[str]) -> Node:
-    partition, name, host, address, cpus, memory, gres, limit, state = row
-    return Node(
-        partition=partition.rstrip("*"),
-        name=name,
-        host=host,
-        address=address,
-        cpus=int(cpus),
-        memory_mb=int(memory),
-        gpus=sum(map(int, re.findall(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)", gres))),
-        max_minutes=_minutes(limit),
-        in_service=re.sub(r"\W+$", "", state) in IN_SERVICE,
-    )
-
-
-def _minutes(limit: str) -> float:
-    """e.g. 1-12:00:00, 4:00:00, 30:00 or infinite."""
-    days, _, clock = limit.rpartition("-")
-    parts = clock.split(":")
-    if not all(part.isdigit() for part in parts):
-        return math.inf
-    hours, minutes, seconds = [0] * (3 - len(parts)) + list(map(int, parts))
-    return int(days or 0) * 1440 + hours * 60 + minutes + seconds / 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from fgrpo_bench import config
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.freeze import run_paths
 from sweeps.slurm import preflight
-from sweeps.slurm.preflight import file_system, list_nodes
+from sweeps.slurm.nodes import list_nodes
+from sweeps.slurm.preflight import file_system
 from sweeps.slurm.submit import Sender
 
 HERE = socket.gethostname()
@@ -71,10 +73,14 @@ def test_a_folders_file_system_is_that_of_the_nearest_mount(
 
 
 def check(
-    tmp_path: Path, *overrides: str, sinfo: str = SINFO, refusal: str = "", root: str = "/scratch/x"
+    tmp_path: Path,
+    *overrides: str,
+    sinfo: str = SINFO,
+    refusal: str | Callable[[], str] = "",
+    root: str = "/scratch/x",
 ) -> list[str]:
     """What is said; SLURM answers with the text of `sinfo`, and refuses in the words of
-    `refusal`."""
+    `refusal`, where there are any."""
     declaration = config.load("smoke", ["profile=slurm", f"run_root='{root}'", *overrides])
     assert isinstance(declaration.profile, SlurmProfile)
     paths = run_paths(declaration)
@@ -87,8 +93,9 @@ def check(
             return sinfo
         assert command[:2] == ["sbatch", "--test-only"]
         assert Path(command[2]).read_text().startswith("#!/bin/bash")
-        if refusal:
-            raise ValueError(refusal)
+        words = refusal() if callable(refusal) else refusal
+        if words:
+            raise ValueError(words)
         return ""
 
     preflight.check(sender, elements=3, call=call, say=said.append, mounts=tmp_path / "mounts")
@@ -125,6 +132,22 @@ def test_jobs_may_wait_for_nodes_that_are_out_of_service(tmp_path: Path) -> None
     assert check(tmp_path, refusal="") == []
     (note,) = check(tmp_path, "profile.cpus_per_task=16", refusal=NOT_AVAILABLE)
     assert "in service now, so the jobs will wait" in note
+
+
+def test_a_node_that_does_not_respond_is_out_of_service(tmp_path: Path) -> None:
+    away = SINFO.replace("idle~", "idle*")
+    (note,) = check(tmp_path, sinfo=away, refusal=NOT_AVAILABLE)
+    assert "in service now, so the jobs will wait" in note
+
+
+def test_a_refusal_that_the_nodes_do_not_explain_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    answers = [NOT_AVAILABLE, NOT_AVAILABLE, ""]
+    monkeypatch.setattr("time.sleep", waits.append)
+    assert check(tmp_path, refusal=lambda: answers.pop(0) if answers else "") == []
+    assert (waits, answers) == ([0.5, 1.5], [])
 
 
 def test_a_run_root_on_a_disk_of_this_machine_is_refused_where_nodes_are_others(
