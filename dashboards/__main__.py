@@ -11,7 +11,7 @@ from fgrpo_bench.paths import default_root
 EXAMPLES = """examples:
   python -m dashboards serve                        the dashboard on 127.0.0.1:8000
   python -m dashboards export --to results          the same as files, to open or to send
-  python -m dashboards mlflow                       sync every sweep, MLflow's UI on 127.0.0.1:5000"""
+  python -m dashboards mlflow                       sync every sweep, MLflow on 127.0.0.1:5000"""
 REMOTE = """
 On a remote machine keep the default host and forward the port:
   ssh -L {port}:127.0.0.1:{port} <machine>"""

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from dashboards import rendering
 from dashboards.mlflow_ui import check_port
-from dashboards.page import VIEWS, Address, Params
+from dashboards.page import VIEWS, Address, Chart, Params
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
 
@@ -48,9 +48,9 @@ class ServerLinks:
             "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{query}" if query else "")
         )
 
-    def data(self, address: Address, chart: str) -> str:
+    def data(self, address: Address, chart: Chart) -> str:
         """The page's own address with the chart's name."""
-        more = (*address.parameters, (CSV, chart))
+        more = (*address.parameters, (CSV, chart.name))
         return self.page(Address(run=address.run, view=address.view, parameters=more)) or ""
 
     def asset(self, name: str) -> str:

@@ -95,6 +95,7 @@ def error(values: Sequence[float | None], low: Sequence[float | None], high: Any
         "symmetric": False,
         "arrayminus": [_gap(lower, value) for value, lower, _ in pairs],
         "array": [_gap(value, upper) for value, _, upper in pairs],
+        "color": "#55585d",
         "thickness": 1.2,
         "width": 3,
     }

@@ -48,7 +48,7 @@ class Links(Protocol):
     def page(self, address: Address) -> str | None:
         """The link to a page; None where it is not there."""
 
-    def data(self, address: Address, chart: str) -> str:
+    def data(self, address: Address, chart: Chart) -> str:
         """The link to a chart's data as CSV, from the page of that address."""
 
     def asset(self, name: str) -> str:

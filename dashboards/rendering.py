@@ -63,7 +63,7 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         runs=others,
         run=_name(run),
         payload=_payload,
-        data=lambda chart: links.data(page.address, chart.name),
+        data=lambda chart: links.data(page.address, chart),
     )
 
 

@@ -221,7 +221,9 @@ def _side(
 def _answers(table: pl.DataFrame, address: Address, links: Links, gated: bool) -> Grid:
     found = answers(table)
     rows: list[Row] = []
-    for row in found.head(ANSWERS).iter_rows(named=True):
+    right = found.filter(pl.col("outcome") == "correct").head(ANSWERS // 2)
+    others = found.filter(pl.col("outcome").ne_missing("correct")).head(ANSWERS - len(right))
+    for row in pl.concat([right, others]).iter_rows(named=True):
         given = word(row["extracted"])
         href = _with(address, links, {"answer": ALL}, answer=given)
         rows.append(
@@ -238,5 +240,5 @@ def _answers(table: pl.DataFrame, address: Address, links: Links, gated: bool) -
         header=("answer", "outcome", "draws", "tokens"),
         rows=tuple(rows),
         n_words=2,
-        notes=(f"and {more:,} more, each less frequent",) if more else (),
+        notes=(f"and {more:,} more",) if more else (),
     )

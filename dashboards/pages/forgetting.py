@@ -275,7 +275,7 @@ class _Drawing:
             figure=charts.figure(
                 traces,
                 charts.layout(
-                    x="expected number of problems",
+                    x="problems",
                     y="",
                     barmode="stack",
                     yaxis={"autorange": "reversed", "automargin": True, "type": "category"},

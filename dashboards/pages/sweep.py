@@ -35,12 +35,10 @@ Value = tuple[float | None, str]
 
 def build(results: SweepResults, params: Params, links: Links) -> Page:
     """The page; parameters: benchmark, show."""
-    run, ks = results.paths, ks_of(results)
-    shows = {"state": "state", "reward": "training reward"}
-    shows |= {f"pass{k}": f"pass@{k}" for k in dict.fromkeys((ks[0], ks[-1]))} | {"cost": "cost"}
+    run, measures = results.paths, shows(results)
     defaults = {"benchmark": results.benchmarks[0], "show": "state"}
     benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
-    show = params.one("show", shows, defaults["show"])
+    show = params.one("show", measures, defaults["show"])
     address = Address(
         run=run, view="sweep", parameters=parameters(defaults, benchmark=benchmark, show=show)
     )
@@ -49,7 +47,7 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
         control(
             "show",
             "Colour by",
-            shows,
+            measures,
             chosen=show,
             links=links,
             page=address,
@@ -78,12 +76,19 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
         charts=_learning(results),
         context={
             "progress": found,
-            "grids": _grids(cells_of(results), values, shows[show]),
+            "grids": _grids(cells_of(results), values, measures[show]),
             "points": _points(results, found),
             "cost": _cost_words(found),
         },
         refresh_seconds=REFRESH_SECONDS if found.running and not links.is_static else None,
     )
+
+
+def shows(results: SweepResults) -> dict[str, str]:
+    """What the grid can be coloured by, in words."""
+    ks = ks_of(results)
+    passes = {f"pass{k}": f"pass@{k}" for k in dict.fromkeys((ks[0], ks[-1]))}
+    return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
 def _values(results: SweepResults, found: Progress, benchmark: str, show: str) -> dict[str, Value]:

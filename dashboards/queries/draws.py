@@ -59,12 +59,20 @@ def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
 
 
 def answers(frame: pl.DataFrame) -> pl.DataFrame:
-    """Distinct extracted answers with their outcome and count, most frequent first."""
+    """Distinct extracted answers with their outcome and count, the right ones first, each
+    group by frequency."""
     return (
         frame.lazy()
         .group_by("extracted", "outcome")
         .agg(count=pl.len().cast(pl.Int64), tokens=pl.col("n_tokens").mean())
-        .sort("count", "extracted", "outcome", descending=[True, False, False])
+        .sort(
+            pl.col("outcome") == "correct",
+            "count",
+            "extracted",
+            "outcome",
+            descending=[True, True, False, False],
+            nulls_last=True,
+        )
         .collect()
     )
 
