@@ -5,7 +5,7 @@ Report, tracking and dashboards read through here and never need the YAML that m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -19,8 +19,22 @@ from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint that is evaluated."""
+
+    step: int
+    """Rollout batches behind it; 0 for a base model."""
+    evaluate: StagePaths
+    """Its evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointResult:
-    """One training run, or the base model of one seed, and where its files are."""
+    """One training run, or the base model of one seed, and where its files are.
+
+    `step` and `evaluate` are those of the checkpoint that stands for the run: the last one, unless
+    fgrpo_bench.report.selected chose another.
+    """
 
     point_id: str
     algorithm: str | None
@@ -29,9 +43,10 @@ class PointResult:
     focal_gamma: float | None
     seed: int
     step: int
-    """Rollout batches behind the evaluated checkpoint; 0 for a base model."""
     train: StagePaths
     evaluate: StagePaths
+    checkpoints: tuple[Checkpoint, ...]
+    """All that are evaluated, by rising step."""
 
     @property
     def method(self) -> str:
@@ -54,6 +69,10 @@ class PointResult:
     def is_evaluated(self) -> bool:
         """Whether the evaluation stage has its completion marker."""
         return self.evaluate.done.exists()
+
+    def at(self, checkpoint: Checkpoint) -> PointResult:
+        """The same run with another checkpoint standing for it."""
+        return replace(self, step=checkpoint.step, evaluate=checkpoint.evaluate)
 
     def metrics(self) -> pl.DataFrame:
         """Training metrics so far (tables.METRICS); no rows where there are none."""
@@ -112,10 +131,20 @@ def load_results(paths: RunPaths) -> SweepResults:
             group_size=cell["group_size"],
             focal_gamma=cell["focal_gamma"],
             seed=cell["seed"],
-            step=cell["step"],
+            step=checkpoints[-1].step,
             train=StagePaths(paths.folder / cell["train"]),
-            evaluate=StagePaths(paths.folder / cell["evaluate"]),
+            evaluate=checkpoints[-1].evaluate,
+            checkpoints=checkpoints,
         )
         for cell in plan["points"]
+        for checkpoints in [_checkpoints(paths, cell)]
     )
     return SweepResults(paths=paths, declaration=read_json(paths.sweep_json), points=points)
+
+
+def _checkpoints(paths: RunPaths, cell: dict[str, Any]) -> tuple[Checkpoint, ...]:
+    """Of a point in plan.json; plans of earlier versions name the last checkpoint alone."""
+    return tuple(
+        Checkpoint(step=each["step"], evaluate=StagePaths(paths.folder / each["evaluate"]))
+        for each in cell.get("checkpoints", [cell])
+    )
