@@ -11,6 +11,7 @@ from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import FORMATS, render, write_report
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import default_root, find_runs, load_results
+from fgrpo_bench.simulation.plan import is_simulation
 
 EXAMPLES = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what
@@ -72,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths = choose_run(
             options.root, options.sweep, experiment=options.experiment, version=options.version
         )
+        if is_simulation(paths):
+            return _simulation(paths, options.format)
         results = select(load_results(paths), options.select)
         if options.format:
             sys.stdout.write(render(results, options.format, compare_paper=options.compare_paper))
@@ -82,6 +85,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(report.text)
     for file in report.files:
+        print(file)
+    return 0
+
+
+def _simulation(paths: RunPaths, kind: str | None) -> int:
+    from fgrpo_bench.simulation import report
+    from fgrpo_bench.simulation.results import load
+
+    if kind:
+        sys.stdout.write(report.render(load(paths), kind))
+        return 0
+    written = report.write_report(paths)
+    print(written.text)
+    for file in written.files:
         print(file)
     return 0
 
