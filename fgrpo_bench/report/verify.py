@@ -24,7 +24,12 @@ from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
 
-KINDS = {"report.md": "md", "table.tex": "latex", "results.csv": "csv"}
+KINDS = {
+    "report.md": "md",
+    "table.tex": "latex",
+    "results.csv": "csv",
+    "by-task.csv": "by-task",
+}
 """How each file of a report is rendered."""
 SHOWN = 5
 """Most lines of a file, or draws of a benchmark, that are shown to differ."""
