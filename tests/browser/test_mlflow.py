@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -10,13 +12,14 @@ from playwright.sync_api import Browser, Page
 from fgrpo_bench.paths import RunPaths
 from tests.browser.conftest import WIDE, served
 
+POINT = "grpo-n4-g1-s11"
 WAIT = 60_000
 """Milliseconds that its pages may take on a busy machine."""
 
 
 @pytest.fixture(scope="module")
 def address(run: RunPaths) -> Iterator[str]:
-    """The page of the experiment, as `make mlflow-ui` prints it."""
+    """The page of the experiment's runs, as `make mlflow-ui` prints it."""
     with served("mlflow", run, "/health") as (base, said):
         yield next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
 
@@ -30,19 +33,32 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def test_the_runs_the_curve_and_the_table_are_shown(page: Page, address: str):
+def run_page(address: str) -> str:
+    """The page of the focal run, whose id MLflow is asked for."""
+    base, experiment = address.split("/#/")[0], address.split("/")[5]
+    asked = {"experiment_ids": [experiment], "filter": f"attributes.run_name = '{POINT}'"}
+    request = urllib.request.Request(
+        f"{base}/ajax-api/2.0/mlflow/runs/search",
+        json.dumps(asked).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        (found,) = json.loads(answer.read())["runs"]
+    return f"{base}/#/experiments/{experiment}/runs/{found['info']['run_id']}"
+
+
+def test_the_runs_of_the_sweep_are_listed(page: Page, address: str):
     page.goto(address)
-    page.get_by_text("grpo-n4-g1-s11", exact=True).first.wait_for()
-    assert page.get_by_text("base-s11", exact=True).first.is_visible()
-    page.get_by_text("grpo-n4-g1-s11", exact=True).first.click()
-    page.get_by_text("countdown/pass_at_k").first.wait_for()
-    page.get_by_role("tab", name="Model metrics").or_(
-        page.get_by_role("link", name="Model metrics")
-    ).first.click()
+    page.get_by_text("grpo-n4").first.wait_for()
+
+
+def test_the_curve_of_pass_at_k_is_drawn_over_k(page: Page, address: str):
+    page.goto(f"{run_page(address)}/model-metrics")
+    page.get_by_text("pass_at_k").first.wait_for()
     page.locator(".js-plotly-plot .scatterlayer .trace").first.wait_for()
-    page.get_by_role("tab", name="Artifacts").or_(
-        page.get_by_role("link", name="Artifacts")
-    ).first.click()
-    page.get_by_text("countdown", exact=True).first.click()
-    page.get_by_text("pass_at_k.csv").first.click()
-    page.get_by_text("pass_at_k").nth(1).wait_for()
+
+
+def test_the_table_of_pass_at_k_opens_in_the_artifact_viewer(page: Page, address: str):
+    page.goto(f"{run_page(address)}/artifacts/countdown/pass_at_k.csv")
+    page.get_by_text("Previewing the first").first.wait_for()
+    page.get_by_role("cell", name="16", exact=True).first.wait_for()
