@@ -86,9 +86,25 @@ class SweepResults:
     """Base models first, then the points in plan order."""
 
     @property
+    def evaluation(self) -> dict[str, Any]:
+        """The declared evaluation (fgrpo_bench.specs.EvalSpec as JSON)."""
+        spec = self.declaration["declaration"]["experiment"]["evaluation"]
+        assert isinstance(spec, dict)
+        return spec
+
+    @property
     def benchmarks(self) -> list[str]:
         """Names of the benchmarks the sweep evaluates on."""
-        return sorted(self.declaration["declaration"]["experiment"]["evaluation"]["benchmarks"])
+        return sorted(self.evaluation["benchmarks"])
+
+    @property
+    def domains(self) -> dict[str, list[str]]:
+        """Names of the benchmarks by domain, in domain first; no key where there is none."""
+        found: dict[str, list[str]] = {}
+        for name in self.benchmarks:
+            declared = self.evaluation["benchmarks"][name] or {}
+            found.setdefault(declared.get("domain", "in-domain"), []).append(name)
+        return dict(sorted(found.items()))
 
     @property
     def model(self) -> str:

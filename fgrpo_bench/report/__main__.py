@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.report.build import FORMATS, render, write_report
+from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.results import default_root, find_runs, load_results
 
 EXAMPLES = """\
@@ -18,6 +18,7 @@ Which run: where a sweep was run with several experiments or versions, what you 
 examples:
   python -m fgrpo_bench.report groupsize
   python -m fgrpo_bench.report groupsize --experiment countdown-prompts --version v2
+  python -m fgrpo_bench.report groupsize --format md,html
   python -m fgrpo_bench.report groupsize --format csv > groupsize.csv
   python -m fgrpo_bench.report groupsize --experiment qwen2.5-7b --compare-paper
   python -m fgrpo_bench.report --verify runs/groupsize/countdown/v1/report/table.tex --regrade
@@ -40,7 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="print this one to standard output and write nothing"
+        "--format",
+        type=_formats,
+        default=tuple(FILES),
+        metavar="LIST",
+        help="of md, latex, csv, html with commas between: what is written (all); one alone is "
+        "printed to standard output, and nothing is written",
     )
     parser.add_argument(
         "--compare-paper",
@@ -63,10 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.root, options.sweep, experiment=options.experiment, version=options.version
         )
         results = load_results(paths)
-        if options.format:
-            sys.stdout.write(render(results, options.format, compare_paper=options.compare_paper))
+        if len(options.format) == 1:
+            (kind,) = options.format
+            sys.stdout.write(render(results, kind, compare_paper=options.compare_paper))
             return 0
-        report = write_report(results, compare_paper=options.compare_paper)
+        report = write_report(results, formats=options.format, compare_paper=options.compare_paper)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -74,6 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in report.files:
         print(file)
     return 0
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    unknown = [name for name in names if name not in FILES]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"{unknown[0]!r} is no format: take some of {', '.join(FILES)}, with commas between"
+        )
+    return names
 
 
 def _verify(path: Path, *, root: Path, regrade: bool) -> int:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.files import write_whole
 from fgrpo_bench.report.summary import Cell
 
 RC: Any = {
@@ -36,6 +34,7 @@ RC: Any = {
     "legend.fontsize": 9,
     "legend.frameon": False,
     "lines.linewidth": 1.8,
+    "pdf.fonttype": 42,
     "svg.hashsalt": "fgrpo-bench",
     "xtick.color": "#555555",
     "xtick.labelcolor": "black",
@@ -53,6 +52,13 @@ BASE = "#666666"
 WIDTH = 8.0
 """Inches; the width of a README at 100 pixels an inch."""
 PNG_DPI = 160
+METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {"Software": None},
+}
+"""What is left out of each kind of file, so that the same data give the same bytes."""
+KINDS = tuple(METADATA)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,18 +132,18 @@ def _apart(heights: Sequence[float], gap: float) -> list[float]:
     return [min(pair) for pair in zip(placed, room, strict=True)]
 
 
-def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
-    """Draw in this style and write SVG and PNG; path is without a suffix."""
-    out = []
+def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
+    """A figure drawn in this style, as the bytes of each kind of file.
+
+    It is laid out once for all of them; the same data give the same bytes.
+    """
+    made = {}
     with matplotlib.rc_context(RC):
         figure = draw()
-        for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-            options: Any = {
-                "format": kind,
-                "metadata": metadata,
-                "dpi": PNG_DPI,
-                "bbox_inches": "tight",
-            }
-            out.append(path.with_name(f"{path.name}.{kind}"))
-            write_whole(out[-1], partial(figure.savefig, **options))
-    return out
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for kind in kinds:
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, metadata=METADATA[kind], dpi=PNG_DPI)
+            made[kind] = buffer.getvalue()
+    return made
