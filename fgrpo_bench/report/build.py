@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fgrpo_bench.files import void, write_json, write_text, write_whole
+from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.report import documents, page, provenance, tables, verdict
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.comparisons import Comparison, compare
@@ -60,11 +60,7 @@ def write_report(
     texts = {FILES[kind]: _text(read, kind, svgs) for kind in FILES if kind in formats}
     for name, text in texts.items():
         write_text(folder / name, text)
-    figures = [
-        _written(folder / f"{name}.{kind}", content)
-        for name, kinds in drawn.items()
-        for kind, content in kinds.items()
-    ]
+    figures = [file for name, kinds in drawn.items() for file in style.save(kinds, folder / name)]
     made = provenance.record(results, texts, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, made)
     beside = ["\n".join(documents.plain_table(table)) + "\n" for table in read.further]
@@ -118,8 +114,3 @@ def _svgs(read: _Read) -> dict[str, str]:
         picture.name: style.drawings(picture.draw, ["svg"])["svg"].decode()
         for picture in read.pictures
     }
-
-
-def _written(path: Path, content: bytes) -> Path:
-    write_whole(path, lambda aside: void(aside.write_bytes(content)))
-    return path

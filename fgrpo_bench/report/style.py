@@ -6,15 +6,18 @@ the same bytes (no date, fixed ids).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fgrpo_bench.files import write_whole
 from fgrpo_bench.report.summary import Cell
 
 RC: Any = {
@@ -147,3 +150,16 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
             figure.savefig(buffer, format=kind, metadata=METADATA[kind], dpi=PNG_DPI)
             made[kind] = buffer.getvalue()
     return made
+
+
+def save(drawn: Mapping[str, bytes], path: Path) -> list[Path]:
+    """Write what `drawings` made, each file whole; path is without a suffix."""
+    files = []
+    for kind, content in drawn.items():
+        files.append(path.with_name(f"{path.name}.{kind}"))
+        write_whole(files[-1], partial(_write, content=content))
+    return files
+
+
+def _write(aside: Path, *, content: bytes) -> None:
+    aside.write_bytes(content)
