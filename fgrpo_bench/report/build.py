@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgrpo_bench.files import write_json, write_text
-from fgrpo_bench.report import documents, page, provenance, tables, verdict
+from fgrpo_bench.report import by_task, documents, page, provenance, tables, verdict
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.comparisons import Comparison, compare
 from fgrpo_bench.report.content import Figure, content
+from fgrpo_bench.report.equal_budget import equal_budget_table
+from fgrpo_bench.report.selected import selection_table
 from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summary import Summary, summarise
 from fgrpo_bench.results import SweepResults
@@ -30,8 +32,14 @@ class Report:
     """Those of FILES that were asked for, provenance.json, then the figures."""
 
 
-FILES = {"md": "report.md", "latex": "table.tex", "csv": "results.csv", "html": "report.html"}
-"""The file of each format."""
+FILES = {
+    "md": "report.md",
+    "latex": "table.tex",
+    "csv": "results.csv",
+    "html": "report.html",
+    "by-task": "by-task.csv",
+}
+"""The file of each format; by-task only where a benchmark is made of tasks."""
 
 
 def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> str:
@@ -57,13 +65,14 @@ def write_report(
     read = _read(results, compare_paper=compare_paper, drawn=True)
     drawn = {picture.name: style.drawings(picture.draw) for picture in read.pictures}
     svgs = {name: kinds["svg"].decode() for name, kinds in drawn.items()}
-    texts = {FILES[kind]: _text(read, kind, svgs) for kind in FILES if kind in formats}
+    wanted = [kind for kind in formats if kind != "by-task" or read.tasks]
+    texts = {FILES[kind]: _text(read, kind, svgs) for kind in FILES if kind in wanted}
     for name, text in texts.items():
         write_text(folder / name, text)
-    figures = [file for name, kinds in drawn.items() for file in style.save(kinds, folder / name)]
+    figures = [file for name, kinds in drawn.items() for file in style.write(kinds, folder / name)]
     made = provenance.record(results, texts, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, made)
-    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in read.further]
+    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in read.beside]
     return Report(
         text="\n".join([documents.terminal(read.summary, read.comparisons), *beside]),
         files=[*(folder / name for name in (*texts, provenance.NAME)), *figures],
@@ -77,7 +86,15 @@ class _Read:
     summary: Summary
     comparisons: list[Comparison]
     pictures: list[Picture]
-    further: list[Table]
+    tasks: list[Table]
+    """Of benchmarks that are made of tasks."""
+    beside: list[Table]
+    """Tables that only some sweeps have."""
+
+    @property
+    def further(self) -> list[Table]:
+        """Those that stand behind the tables of every sweep."""
+        return [*self.tasks, *self.beside]
 
 
 def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
@@ -91,14 +108,25 @@ def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
         summary=summary,
         comparisons=compare(summary),
         pictures=found,
-        further=against_paper(summary) if compare_paper else [],
+        tasks=by_task.task_tables(summary),
+        beside=_beside(summary, compare_paper=compare_paper),
     )
+
+
+def _beside(summary: Summary, *, compare_paper: bool) -> list[Table]:
+    """Tables that only some sweeps have: chosen checkpoints, equal budgets, the paper's figures."""
+    chosen = selection_table(summary.results)
+    fair = [equal_budget_table(summary, name) for name in summary.results.benchmarks]
+    published = against_paper(summary) if compare_paper else []
+    return [*filter(None, [chosen]), *(table for table in fair if table.rows), *published]
 
 
 def _text(read: _Read, kind: str, svgs: Mapping[str, str]) -> str:
     """svgs: drawings by name, for html."""
     if kind == "csv":
         return tables.csv(read.summary)
+    if kind == "by-task":
+        return by_task.csv(read.summary)
     if kind == "latex":
         return documents.latex(read.summary, read.comparisons, read.further)
     shown = [Figure(name=picture.name, caption=picture.caption) for picture in read.pictures]

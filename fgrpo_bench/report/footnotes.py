@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fgrpo_bench.report.selected import rule_in_words
 from fgrpo_bench.report.shape import percent
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.verdict import engines
@@ -14,7 +15,7 @@ SHOWN = 8
 
 def checkpoint_rule(summary: Summary) -> str:
     """Which checkpoint of every run the tables are about."""
-    return "the last checkpoint of every run"
+    return rule_in_words(summary.results)
 
 
 def footnotes(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:

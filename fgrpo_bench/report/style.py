@@ -152,7 +152,12 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
     return made
 
 
-def save(drawn: Mapping[str, bytes], path: Path) -> list[Path]:
+def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
+    """Draw in this style and write SVG, PDF and PNG; path is without a suffix."""
+    return write(drawings(draw), path)
+
+
+def write(drawn: Mapping[str, bytes], path: Path) -> list[Path]:
     """Write what `drawings` made, each file whole; path is without a suffix."""
     files = []
     for kind, content in drawn.items():

@@ -162,7 +162,7 @@ def _draw(
         axes.legend()
         return made
 
-    return save(drawings(figure), path.with_suffix(""))[-1]
+    return save(figure, path.with_suffix(""))[-1]
 
 
 if __name__ == "__main__":
