@@ -13,7 +13,7 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse paper-tables mlflow-ui test test-slurm \
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui test test-slurm \
   test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
@@ -88,6 +88,9 @@ rehearse: setup setup-openrlhf-cpu ## The cluster's pipeline without a GPU, the 
 
 plan-%: setup
 	@$(PY) -m sweeps plan $* $(OVERRIDES)
+
+simulate: setup ## The paper's categorical simulation: ARGS="--dry-run" says what it costs
+	@$(PY) -m fgrpo_bench.simulation $(ARGS)
 
 paper-tables: setup ## The paper's published figures in the report's formats: ARGS="--table 1 --format latex"
 	@$(PY) -m fgrpo_bench.report.published $(ARGS)

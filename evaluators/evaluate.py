@@ -17,6 +17,7 @@ from evaluators.grading import Grading, grade_workers
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import graders_of, load_problems
+from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.paths import BenchmarkPaths, StagePaths
@@ -44,13 +45,15 @@ def evaluate(
     settings = spec["identity"]["sampling"]
     source = StagePaths((run.paths.folder / spec["source"]).resolve())
     data = {name: (run.paths.folder / at).resolve() for name, at in spec["data"].items()}
-    sha256 = read_json(source.done)["weights_sha256"]
+    checkpoint = source.checkpoint(spec["step"])
+    made_by = read_json(source.done)
+    last = made_by["step"] == spec["step"]  # of the others the digest is taken at the first draw
+    sha256 = made_by["weights_sha256"] if last else weights_sha256(checkpoint)
 
     marks = spec.get("marks") or dict.fromkeys(evaluation.benchmarks, spec["fingerprint"])
 
     @cache
     def sampler() -> Sampler:
-        checkpoint = source.checkpoint(spec["step"])
         draw, facts = make_sampler(
             checkpoint, sha256, evaluation, settings, device=device, placement=placement
         )

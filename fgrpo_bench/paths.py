@@ -57,6 +57,11 @@ class StagePaths:
         """Training metrics, a row a step (tables.METRICS)."""
         return self.folder / "metrics.parquet"
 
+    @property
+    def masses(self) -> Path:
+        """What a run of the simulation measured (simulation.run.MASSES)."""
+        return self.folder / "masses.parquet"
+
     def checkpoint(self, step: int) -> Path:
         """A Hugging Face checkpoint folder."""
         return self.folder / "checkpoints" / f"step-{step:05d}"
@@ -164,6 +169,7 @@ class RunPaths:
       <stage>/eval/<evaluation>-<fp8>/step-00400/             a stage: spec.json ... DONE.json
       <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
                                              grades.<grader_version>.parquet  passk.parquet
+    <root>/simulation/categorical/<version>/<point_id>/   spec.json  masses.parquet  DONE.json
     <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
     <root>/verdicts/                             what judges have said, over all sweeps
     """

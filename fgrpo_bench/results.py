@@ -5,7 +5,7 @@ Report, tracking and dashboards read through here and never need the YAML that m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -14,13 +14,28 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
+from fgrpo_bench.selection import is_for_selection
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint that is evaluated."""
+
+    step: int
+    """Rollout batches behind it; 0 for a base model."""
+    evaluate: StagePaths
+    """Its evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointResult:
-    """One training run, or the base model of one seed, and where its files are."""
+    """One training run, or the base model of one seed, and where its files are.
+
+    `step` and `evaluate` are those of the checkpoint that stands for the run: the last one, unless
+    fgrpo_bench.report.selected chose another.
+    """
 
     point_id: str
     algorithm: str | None
@@ -29,9 +44,12 @@ class PointResult:
     focal_gamma: float | None
     seed: int
     step: int
-    """Rollout batches behind the evaluated checkpoint; 0 for a base model."""
     train: StagePaths
     evaluate: StagePaths
+    checkpoints: tuple[Checkpoint, ...]
+    """All that are evaluated, by rising step."""
+    halved: tuple[str, ...] = ()
+    """Benchmarks of which `passk` has the problems alone that no checkpoint was chosen by."""
 
     @property
     def method(self) -> str:
@@ -55,6 +73,10 @@ class PointResult:
         """Whether the evaluation stage has its completion marker."""
         return self.evaluate.done.exists()
 
+    def at(self, checkpoint: Checkpoint) -> PointResult:
+        """The same run with another checkpoint standing for it."""
+        return replace(self, step=checkpoint.step, evaluate=checkpoint.evaluate)
+
     def metrics(self) -> pl.DataFrame:
         """Training metrics so far (tables.METRICS); no rows where there are none."""
         if not self.train.metrics.exists():
@@ -66,7 +88,8 @@ class PointResult:
         path = self.evaluate.benchmark(benchmark).passk
         if not self.is_evaluated or not path.exists():
             return PASSK.to_frame()
-        return read_passk(path)
+        table = read_passk(path)
+        return reported_half(table) if benchmark in self.halved else table
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""
@@ -84,17 +107,42 @@ class SweepResults:
     """sweep.json: keys declaration, git_commit, versions, ..."""
     points: tuple[PointResult, ...]
     """Base models first, then the points in plan order."""
+    rule: str = "last"
+    """What chose the checkpoint of every run (fgrpo_bench.report.selected.RULES)."""
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        """The declared evaluation (fgrpo_bench.specs.EvalSpec as JSON)."""
+        spec = self.declaration["declaration"]["experiment"]["evaluation"]
+        assert isinstance(spec, dict)
+        return spec
 
     @property
     def benchmarks(self) -> list[str]:
         """Names of the benchmarks the sweep evaluates on."""
-        return sorted(self.declaration["declaration"]["experiment"]["evaluation"]["benchmarks"])
+        return sorted(self.evaluation["benchmarks"])
+
+    @property
+    def domains(self) -> dict[str, list[str]]:
+        """Names of the benchmarks by domain, in domain first; no key where there is none."""
+        found: dict[str, list[str]] = {}
+        for name in self.benchmarks:
+            declared = self.evaluation["benchmarks"][name] or {}
+            found.setdefault(declared.get("domain", "in-domain"), []).append(name)
+        return dict(sorted(found.items()))
 
     @property
     def model(self) -> str:
         """Name of the trained model."""
         train = self.declaration["declaration"]["experiment"]["train"]
         return str((train["model"] or train["pretrained"])["name"])
+
+
+def reported_half(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the problems that are not in the half for selection (tables.PASSK)."""
+    names = table["problem_id"].unique().to_list()
+    reported = [name for name in names if not is_for_selection(name)]
+    return table.filter(pl.col("problem_id").is_in(reported))
 
 
 def load_results(paths: RunPaths) -> SweepResults:
@@ -112,10 +160,20 @@ def load_results(paths: RunPaths) -> SweepResults:
             group_size=cell["group_size"],
             focal_gamma=cell["focal_gamma"],
             seed=cell["seed"],
-            step=cell["step"],
+            step=checkpoints[-1].step,
             train=StagePaths(paths.folder / cell["train"]),
-            evaluate=StagePaths(paths.folder / cell["evaluate"]),
+            evaluate=checkpoints[-1].evaluate,
+            checkpoints=checkpoints,
         )
         for cell in plan["points"]
+        for checkpoints in [_checkpoints(paths, cell)]
     )
     return SweepResults(paths=paths, declaration=read_json(paths.sweep_json), points=points)
+
+
+def _checkpoints(paths: RunPaths, cell: dict[str, Any]) -> tuple[Checkpoint, ...]:
+    """Of a point in plan.json; plans of earlier versions name the last checkpoint alone."""
+    return tuple(
+        Checkpoint(step=each["step"], evaluate=StagePaths(paths.folder / each["evaluate"]))
+        for each in cell.get("checkpoints", [cell])
+    )

@@ -32,15 +32,23 @@ def make_plan(declaration: Declaration) -> Plan:
     return Plan(
         declaration=declaration,
         points=points,
-        stages=tuple(make_stages(points)),
+        stages=tuple(make_stages(points, declaration.experiment.checkpoints)),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _step(stage: Stage) -> int:
+    step: int = stage.spec.get("step", 0)
+    return step
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:
     """The content of plan.json: what a reader needs to find every result without the YAML."""
     declaration = plan.declaration
-    evaluated = {stage.needs[0]: stage for stage in plan.stages if stage.kind == "evaluate"}
+    evaluated: dict[str, list[Stage]] = {}
+    for stage in sorted(plan.stages, key=_step):
+        if stage.kind == "evaluate":
+            evaluated.setdefault(stage.needs[0], []).append(stage)
     bases = {point.seed: base_stage(point).name for point in plan.points}
     cells: list[dict[str, Any]] = [
         {
@@ -65,8 +73,10 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         for point in plan.points
     ]
     for cell in cells:
-        stage = evaluated[cell["train"]]
-        cell |= {"evaluate": stage.name, "step": stage.spec["step"]}
+        cell["checkpoints"] = [
+            {"step": stage.spec["step"], "evaluate": stage.name}
+            for stage in evaluated[cell["train"]]
+        ]
     return {
         "sweep": declaration.sweep.name,
         "experiment": declaration.experiment.name,

@@ -18,7 +18,7 @@ from sweeps.finish import shown
 from sweeps.plan import Plan, plan_record
 from sweeps.schedule import wall_seconds
 from sweeps.stages import Kind, Stage
-from sweeps.status import read_stages
+from sweeps.status import first_undone, read_stages
 from sweeps.text import counted, duration, table
 
 NOUNS: dict[Kind, str] = {
@@ -37,13 +37,14 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
     points = []
     for cell in record["points"]:
         base = cell["algorithm"] is None
-        making, judging = stages[cell["train"]], stages[cell["evaluate"]]
+        making = stages[cell["train"]]
+        judging = first_undone([states[each["evaluate"]] for each in cell["checkpoints"]])
         method = "Base" if base else method_name(cell["algorithm"], cell["focal_gamma"])
         points.append(
             {key: cell[key] for key in ("point_id", "group_size", "focal_gamma", "seed")}
             | {"method": method, "fingerprint": making.fingerprint}
             | {"warmup": states[making.name if base else making.needs[0]]}
-            | {"train": None if base else states[making.name], "evaluate": states[judging.name]}
+            | {"train": None if base else states[making.name], "evaluate": judging}
         )
     declaration = plan.declaration
     to_run = [stage for stage in plan.stages if states[stage.name] != "done"]

@@ -19,10 +19,18 @@ from fgrpo_bench.fingerprint import (
     warmup_identity,
 )
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain, PretrainedSpec, SweepPoint, to_dict
+from fgrpo_bench.specs import (
+    DatasetSpec,
+    OpenRLHFTrain,
+    PretrainedSpec,
+    SweepPoint,
+    TrainSpec,
+    to_dict,
+)
 
 Kind = Literal["fetch", "warmup", "train", "evaluate"]
 Environment = Literal["base", "openrlhf"]
+Checkpoints = Literal["last", "every"] | tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +53,11 @@ class Stage:
     """Which installation runs it."""
 
 
-def make_stages(points: tuple[SweepPoint, ...]) -> Iterator[Stage]:
-    """Every stage of some points, each after what it needs."""
+def make_stages(points: tuple[SweepPoint, ...], checkpoints: Checkpoints) -> Iterator[Stage]:
+    """Every stage of some points, each after what it needs; last checkpoints are judged first.
+
+    checkpoints: ExperimentSpec.checkpoints.
+    """
     datasets = _datasets(points[0])
     yield from datasets.values()
     first_of_seed = {point.seed: point for point in sorted(points, key=_seed)[::-1]}
@@ -62,8 +73,29 @@ def make_stages(points: tuple[SweepPoint, ...]) -> Iterator[Stage]:
         for seed, base in bases.items()
     }
     yield from evaluated.values()
-    for point, stage in trained:
-        yield evaluation_stage(point, stage, datasets, step=point.train.steps)
+    for step in checkpoint_steps(points[0].train, checkpoints)[::-1]:
+        for point, stage in trained:
+            yield evaluation_stage(point, stage, datasets, step=step)
+
+
+def checkpoint_steps(train: TrainSpec, checkpoints: Checkpoints) -> list[int]:
+    """The steps whose checkpoints are evaluated, rising.
+
+    Raises ValueError for a step that leaves no checkpoint.
+    """
+    saved = [*range(train.save_every, train.steps, train.save_every), train.steps]
+    if checkpoints == "last":
+        return saved[-1:]
+    if checkpoints == "every":
+        return saved
+    for step in checkpoints:
+        if step not in saved:
+            raise ValueError(
+                f"checkpoints={list(checkpoints)}, but a run of {train.steps} steps with "
+                f"save_every={train.save_every} leaves none at step {step}: choose from "
+                f"{', '.join(map(str, saved))}"
+            )
+    return sorted(set(checkpoints))
 
 
 def _seed(point: SweepPoint) -> int:

@@ -7,7 +7,7 @@ its lock and its progress file tell. Imports stay light: this answers in a blink
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -126,7 +126,13 @@ def report(paths: RunPaths) -> dict[str, Any]:
     stages = read_stages(paths, plan["stages"])
     by_name = {stage.name: stage for stage in stages}
     by_point = {
-        cell["point_id"]: [by_name[cell["train"]], by_name[cell["evaluate"]]]
+        cell["point_id"]: [
+            by_name[name]
+            for name in (
+                cell["train"],
+                *(each["evaluate"] for each in cell.get("checkpoints", [cell])),
+            )
+        ]
         for cell in plan["points"]
     }
     of_points = {stage.name for own in by_point.values() for stage in own}
@@ -149,6 +155,11 @@ def report(paths: RunPaths) -> dict[str, Any]:
     }
 
 
+def first_undone(states: Sequence[State]) -> State:
+    """The state of several stages in a word: done where all are."""
+    return next((state for state in states if state != "done"), "done")
+
+
 def _as_json(stage: StageStatus) -> dict[str, Any]:
     return {name: getattr(stage, name) for name in StageStatus.__slots__ if name != "point_id"}
 
@@ -157,14 +168,14 @@ def render(found: Mapping[str, Any]) -> str:
     """The answer as a table, a row a point, and a summary."""
     rows = []
     for point in found["points"]:
-        making, judging = point["stages"][0], point["stages"][-1]
+        making, *judging = point["stages"]
         active = next((s for s in point["stages"] if s["state"] in ("running", "stopped")), making)
         reward, eta = active.get("reward"), active.get("eta_seconds")
         rows.append(
             [
                 point["point_id"],
                 making["state"],
-                judging["state"] if judging is not making else "",
+                first_undone([stage["state"] for stage in judging]) if judging else "",
                 f"{active['step']}/{active['of']}" if active.get("of") else "",
                 "" if reward is None else f"{reward:.3f}",
                 "" if eta is None else duration(eta),

@@ -11,7 +11,10 @@ from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.report import by_task, documents, provenance, tables
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.equal_budget import equal_budget_table
+from fgrpo_bench.report.selected import selection_table
+from fgrpo_bench.report.summary import Summary, summarise
+from fgrpo_bench.report.tables import Table
 from fgrpo_bench.results import SweepResults
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> 
     summary = summarise(results)
     if kind == "by-task":
         return by_task.csv(summary)
-    further = by_task.task_tables(summary) + (against_paper(summary) if compare_paper else [])
+    further = _further(summary, compare_paper=compare_paper) + by_task.task_tables(summary)
     if kind == "csv":
         return tables.csv(summary)
     if kind == "latex":
@@ -62,8 +65,8 @@ def write_report(results: SweepResults, *, compare_paper: bool = False) -> Repor
     folder = results.paths.report
     summary = summarise(results)
     comparisons = compare(summary)
-    beside, tasks = against_paper(summary) if compare_paper else [], by_task.task_tables(summary)
-    further = tasks + beside
+    shown, tasks = _further(summary, compare_paper=compare_paper), by_task.task_tables(summary)
+    further = shown + tasks
     drawn = list(pictures(summary))
     texts = {
         "report.md": documents.markdown(summary, comparisons, _named(drawn), further),
@@ -75,11 +78,19 @@ def write_report(results: SweepResults, *, compare_paper: bool = False) -> Repor
         write_text(folder / name, text)
     made = provenance.record(results, texts, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, made)
-    plain = ["\n".join(documents.plain_table(table)) + "\n" for table in beside]
+    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in shown]
     return Report(
-        text="\n".join([documents.terminal(summary, comparisons), *plain]),
+        text="\n".join([documents.terminal(summary, comparisons), *beside]),
         files=[*(folder / name for name in (*texts, provenance.NAME)), *figures],
     )
+
+
+def _further(summary: Summary, *, compare_paper: bool) -> list[Table]:
+    """Tables that only some sweeps have: chosen checkpoints, equal budgets, the paper's figures."""
+    chosen = selection_table(summary.results)
+    fair = [equal_budget_table(summary, name) for name in summary.results.benchmarks]
+    published = against_paper(summary) if compare_paper else []
+    return [*filter(None, [chosen]), *(table for table in fair if table.rows), *published]
 
 
 def _named(pictures: Iterable[Picture]) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.provenance import NAME, graded, inputs
+from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
@@ -58,7 +59,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> list[str]:
         experiment=known["experiment"],
         version=known["version"],
     )
-    results = load_results(paths)
+    results = select(load_results(paths), known.get("select", LAST))
     found = list(_changed(path, known, results))
     for point, benchmark, version in graded(results):
         found += _scores(point, benchmark, version)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.focal import low_lr_multiplier
-from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, NonNegative
+from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, NonNegative, Positive
 from fgrpo_bench.specs.evaluation import EvalSpec
 from fgrpo_bench.specs.openrlhf import OpenRLHFTrain
 from fgrpo_bench.specs.profile import Profile
@@ -26,8 +26,11 @@ class ExperimentSpec:
     """Name in paths, tables and MLflow."""
     train: TrainSpec
     """The training run."""
+    checkpoints: Literal["last", "every"] | Annotated[tuple[Positive, ...], Field(min_length=1)]
+    """Which checkpoints of a training run are evaluated: the last, every one, or those of these
+    steps. What the report may select from."""
     evaluation: EvalSpec
-    """The evaluation of its last checkpoint."""
+    """The evaluation of each of them."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

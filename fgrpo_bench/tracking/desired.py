@@ -18,6 +18,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.tracking.describe import IDENTITY, experiment_tags, params, tags
 
 LARGEST = 1.7976931348623157e308
@@ -96,6 +97,10 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
 
     Raises FileNotFoundError where the sweep was never run and ValueError for a damaged file.
     """
+    if is_simulation(paths):
+        from fgrpo_bench.simulation.tracked import desired
+
+        return desired(paths)
     results = load_results(paths)
     return ExperimentState(
         name=f"{paths.sweep}/{paths.experiment}",

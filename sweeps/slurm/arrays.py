@@ -112,15 +112,14 @@ def _groups(
     for chunk in _chunks(free, limit):
         yield chunk, None, ()
     for rows in waiting.values():
-        rows.sort(key=lambda row: row[0].index)
-        first = rows[0][0]
-        if first.batch.size > 1 and [row[0].index for row in rows] == list(range(first.batch.size)):
-            yield [name for _, name in rows], "aftercorr", (first,)
-            continue
         by_index: dict[int, list[tuple[Place, str]]] = defaultdict(list)
         for row in rows:
             by_index[row[0].index].append(row)
-        for of_one in by_index.values():
+        if rows[0][0].batch.size > 1:
+            while len(by_index) == rows[0][0].batch.size and all(by_index.values()):
+                ith = [by_index[index].pop(0) for index in sorted(by_index)]
+                yield [name for _, name in ith], "aftercorr", (ith[0][0],)
+        for of_one in filter(None, by_index.values()):
             for chunk in _chunks([name for _, name in of_one], limit):
                 yield chunk, "afterok", (of_one[0][0],)
 

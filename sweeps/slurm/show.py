@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.files import read_json
@@ -55,13 +55,20 @@ def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
     }
 
 
+def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> str:
+    """e.g. `train`; where several checkpoints are evaluated, e.g. `evaluate step-00300`."""
+    kind: str = stage["kind"]
+    alone = sum(other["kind"] == kind for other in of_point) == 1
+    return kind if alone else f"{kind} {stage['name'].rpartition('/')[2]}"
+
+
 def render(found: Mapping[str, Any]) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others."""
     header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step", "reward"]
     rows = [
         [
             point["point_id"],
-            stage["kind"],
+            _title(stage, point["stages"]),
             stage["state"],
             stage.get("job_id") or "",
             stage.get("node") or "",

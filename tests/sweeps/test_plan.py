@@ -193,6 +193,24 @@ json_values = st.recursive(
 )
 
 
+def test_the_checkpoints_that_are_evaluated_change_no_training_and_no_evaluation() -> None:
+    last, every = planned(), planned(put(("experiment", "checkpoints"), "every"))
+    kept = {each.name: each.fingerprint for each in every.stages}
+    assert kept.items() > {each.name: each.fingerprint for each in last.stages}.items()
+    train = last.points[0].train
+    steps = [*range(train.save_every, train.steps, train.save_every), train.steps]
+    (cell,) = (c for c in plan_record(every)["points"] if c["point_id"] == last.points[0].point_id)
+    assert [each["step"] for each in cell["checkpoints"]] == steps
+    two = planned(put(("experiment", "checkpoints"), [steps[-1], steps[0]]))
+    (cell,) = (c for c in plan_record(two)["points"] if c["point_id"] == last.points[0].point_id)
+    assert [each["step"] for each in cell["checkpoints"]] == [steps[0], steps[-1]]
+
+
+def test_a_step_without_a_checkpoint_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(ValueError, match=r"leaves none at step 5: choose from 6, 12"):
+        planned(put(("experiment", "checkpoints"), [5, 12]))
+
+
 @given(st.dictionaries(st.text(), json_values), st.randoms(use_true_random=False))
 def test_the_order_of_keys_does_not_change_a_fingerprint(value: dict, random: Any) -> None:
     keys = list(value)
