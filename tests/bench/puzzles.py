@@ -11,7 +11,6 @@ from fgrpo_bench.records import Problem
 from tests.support.synlogic_answers import hostile
 from tests.support.synlogic_games import GAMES, problem
 
-
 LENGTH = 2**18
 """Characters of a response."""
 GOAL_MS = 10.0
