@@ -11,6 +11,7 @@ from typing import Any
 
 from fgrpo_bench.specs import Declaration, SweepPoint
 from sweeps.points import check, expand
+from sweeps.rare import rare_stages
 from sweeps.stages import Stage, base_stage, make_stages
 
 
@@ -29,10 +30,14 @@ def make_plan(declaration: Declaration) -> Plan:
     """Points and stages of a declaration; ValueError where it makes no sense to run it."""
     points = expand(declaration)
     warnings = check(declaration, points)
+    experiment = declaration.experiment
+    stages = tuple(make_stages(points, experiment.checkpoints))
+    trained = {stage.point_id: stage for stage in stages if stage.kind == "train"}
+    further = rare_stages(points, trained, experiment.rare, experiment.checkpoints)
     return Plan(
         declaration=declaration,
         points=points,
-        stages=tuple(make_stages(points, declaration.experiment.checkpoints)),
+        stages=(*stages, *further),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
