@@ -14,6 +14,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
+from fgrpo_bench.selection import is_for_selection
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
 
@@ -47,6 +48,8 @@ class PointResult:
     evaluate: StagePaths
     checkpoints: tuple[Checkpoint, ...]
     """All that are evaluated, by rising step."""
+    halved: tuple[str, ...] = ()
+    """Benchmarks of which `passk` has the problems alone that no checkpoint was chosen by."""
 
     @property
     def method(self) -> str:
@@ -85,7 +88,8 @@ class PointResult:
         path = self.evaluate.benchmark(benchmark).passk
         if not self.is_evaluated or not path.exists():
             return PASSK.to_frame()
-        return read_passk(path)
+        table = read_passk(path)
+        return reported_half(table) if benchmark in self.halved else table
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""
@@ -103,17 +107,42 @@ class SweepResults:
     """sweep.json: keys declaration, git_commit, versions, ..."""
     points: tuple[PointResult, ...]
     """Base models first, then the points in plan order."""
+    rule: str = "last"
+    """What chose the checkpoint of every run (fgrpo_bench.report.selected.RULES)."""
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        """The declared evaluation (fgrpo_bench.specs.EvalSpec as JSON)."""
+        spec = self.declaration["declaration"]["experiment"]["evaluation"]
+        assert isinstance(spec, dict)
+        return spec
 
     @property
     def benchmarks(self) -> list[str]:
         """Names of the benchmarks the sweep evaluates on."""
-        return sorted(self.declaration["declaration"]["experiment"]["evaluation"]["benchmarks"])
+        return sorted(self.evaluation["benchmarks"])
+
+    @property
+    def domains(self) -> dict[str, list[str]]:
+        """Names of the benchmarks by domain, in domain first; no key where there is none."""
+        found: dict[str, list[str]] = {}
+        for name in self.benchmarks:
+            declared = self.evaluation["benchmarks"][name] or {}
+            found.setdefault(declared.get("domain", "in-domain"), []).append(name)
+        return dict(sorted(found.items()))
 
     @property
     def model(self) -> str:
         """Name of the trained model."""
         train = self.declaration["declaration"]["experiment"]["train"]
         return str((train["model"] or train["pretrained"])["name"])
+
+
+def reported_half(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the problems that are not in the half for selection (tables.PASSK)."""
+    names = table["problem_id"].unique().to_list()
+    reported = [name for name in names if not is_for_selection(name)]
+    return table.filter(pl.col("problem_id").is_in(reported))
 
 
 def load_results(paths: RunPaths) -> SweepResults:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import FORMATS, render, write_report
+from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import default_root, find_runs, load_results
 from fgrpo_bench.simulation.plan import is_simulation
 
@@ -21,6 +22,7 @@ examples:
   python -m fgrpo_bench.report groupsize --experiment countdown-prompts --version v2
   python -m fgrpo_bench.report groupsize --format csv > groupsize.csv
   python -m fgrpo_bench.report groupsize --experiment qwen2.5-7b --compare-paper
+  python -m fgrpo_bench.report transfer --select paper
   python -m fgrpo_bench.report --verify runs/groupsize/countdown/v1/report/table.tex --regrade
 """
 
@@ -49,6 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="set the published figures beside ours (see fgrpo_bench.report.published)",
     )
     parser.add_argument(
+        "--select",
+        default=LAST,
+        metavar="RULE",
+        help="which checkpoint stands for a run: last (the default), step=<step>, paper (the best "
+        "of the base algorithm, then the best focal one of no more compute) or held-out (the same, "
+        "chosen on one half of the problems, reported on the other)",
+    )
+    parser.add_argument(
         "--verify", type=Path, metavar="FILE", help="compute every number of a report's file again"
     )
     parser.add_argument(
@@ -65,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if is_simulation(paths):
             return _simulation(paths, options.format)
-        results = load_results(paths)
+        results = select(load_results(paths), options.select)
         if options.format:
             sys.stdout.write(render(results, options.format, compare_paper=options.compare_paper))
             return 0

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgrpo_bench.files import write_json, write_text
-from fgrpo_bench.report import documents, provenance, tables
+from fgrpo_bench.report import by_task, documents, provenance, tables
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.equal_budget import equal_budget_table
+from fgrpo_bench.report.selected import selection_table
+from fgrpo_bench.report.summary import Summary, summarise
+from fgrpo_bench.report.tables import Table
 from fgrpo_bench.results import SweepResults
 
 if TYPE_CHECKING:
@@ -25,10 +28,11 @@ class Report:
     text: str
     """Words and table for a terminal."""
     files: list[Path]
-    """report.md, table.tex, results.csv, provenance.json, then the figures."""
+    """report.md, table.tex, results.csv, by-task.csv where a benchmark is made of tasks,
+    provenance.json, then the figures."""
 
 
-FORMATS = ("md", "latex", "csv")
+FORMATS = ("md", "latex", "csv", "by-task")
 
 
 def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> str:
@@ -37,7 +41,9 @@ def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> 
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
     summary = summarise(results)
-    further = against_paper(summary) if compare_paper else []
+    if kind == "by-task":
+        return by_task.csv(summary)
+    further = by_task.task_tables(summary) + _further(summary, compare_paper=compare_paper)
     if kind == "csv":
         return tables.csv(summary)
     if kind == "latex":
@@ -59,23 +65,32 @@ def write_report(results: SweepResults, *, compare_paper: bool = False) -> Repor
     folder = results.paths.report
     summary = summarise(results)
     comparisons = compare(summary)
-    further = against_paper(summary) if compare_paper else []
+    beside, tasks = _further(summary, compare_paper=compare_paper), by_task.task_tables(summary)
+    further = tasks + beside
     drawn = list(pictures(summary))
     texts = {
         "report.md": documents.markdown(summary, comparisons, _named(drawn), further),
         "table.tex": documents.latex(summary, further),
         "results.csv": tables.csv(summary),
-    }
+    } | ({"by-task.csv": by_task.csv(summary)} if tasks else {})
     figures = [file for picture in drawn for file in save(picture.draw, folder / picture.name)]
     for name, text in texts.items():
         write_text(folder / name, text)
     made = provenance.record(results, texts, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, made)
-    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in further]
+    plain = ["\n".join(documents.plain_table(table)) + "\n" for table in beside]
     return Report(
-        text="\n".join([documents.terminal(summary, comparisons), *beside]),
+        text="\n".join([documents.terminal(summary, comparisons), *plain]),
         files=[*(folder / name for name in (*texts, provenance.NAME)), *figures],
     )
+
+
+def _further(summary: Summary, *, compare_paper: bool) -> list[Table]:
+    """Tables that only some sweeps have: chosen checkpoints, equal budgets, the paper's figures."""
+    chosen = selection_table(summary.results)
+    fair = [equal_budget_table(summary, name) for name in summary.results.benchmarks]
+    published = against_paper(summary) if compare_paper else []
+    return [*filter(None, [chosen]), *(table for table in fair if table.rows), *published]
 
 
 def _named(pictures: Iterable[Picture]) -> list[tuple[str, str]]:

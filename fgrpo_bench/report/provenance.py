@@ -43,6 +43,7 @@ def record(
         "sweep": paths.sweep,
         "experiment": paths.experiment,
         "version": paths.version,
+        "select": results.rule,
         "compare_paper": compare_paper,
         "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
         "inputs": inputs(results),

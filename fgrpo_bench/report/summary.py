@@ -156,7 +156,7 @@ def summarise(results: SweepResults) -> Summary:
         ks=ks,
         scores=scores,
         metrics=metrics,
-        compute={cell: _compute(points, metrics[cell]) for cell, points in by_cell.items()},
+        compute={cell: _compute(points, metrics[cell], cell) for cell, points in by_cell.items()},
         graders=_graders(results.points),
         engines=_engines(results),
         missing=tuple(missing.values()),
@@ -224,10 +224,12 @@ def _metrics(point: PointResult) -> pl.DataFrame:
     return point.metrics().sort("step")
 
 
-def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame]) -> Compute:
+def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame], cell: Cell) -> Compute:
+    """Up to the checkpoint that stands for the runs, but for the processor seconds."""
     trained = [read_json(point.train.done) for point in points if point.is_trained]
     judged = [read_json(point.evaluate.done) for point in points if point.is_evaluated]
-    rows = [frame for frame in metrics if len(frame)]
+    until = [frame.filter(pl.col("step") <= cell.step) for frame in metrics]
+    rows = [frame for frame in until if len(frame)]
     return Compute(
         n_runs=len(trained),
         rollouts=_mean([frame["rollouts"][-1] for frame in rows]),

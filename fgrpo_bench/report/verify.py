@@ -18,12 +18,18 @@ from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.provenance import NAME, graded, inputs
+from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
 
-KINDS = {"report.md": "md", "table.tex": "latex", "results.csv": "csv"}
+KINDS = {
+    "report.md": "md",
+    "table.tex": "latex",
+    "results.csv": "csv",
+    "by-task.csv": "by-task",
+}
 """How each file of a report is rendered."""
 SHOWN = 5
 """Most lines of a file, or draws of a benchmark, that are shown to differ."""
@@ -53,7 +59,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> list[str]:
         experiment=known["experiment"],
         version=known["version"],
     )
-    results = load_results(paths)
+    results = select(load_results(paths), known.get("select", LAST))
     found = list(_changed(path, known, results))
     for point, benchmark, version in graded(results):
         found += _scores(point, benchmark, version)

@@ -11,7 +11,7 @@ import polars as pl
 from fgrpo_bench import config
 from fgrpo_bench.files import now, write_json
 from fgrpo_bench.passk import pass_at_k
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.specs import to_dict
 from fgrpo_bench.tables import METRICS, PASSK, write_table
@@ -69,11 +69,18 @@ def write_sweep(
     for stage in plan.stages:
         write_json(paths.folder / stage.name / "spec.json", stage.spec)
     for point in load_results(paths).points:
-        _finish(point, declaration.experiment.evaluation.ks, success_rates)
+        for checkpoint in point.checkpoints:
+            _evaluate(point.at(checkpoint), declaration.experiment.evaluation.ks, success_rates)
+        if point.algorithm is not None:
+            train, size = declaration.experiment.train, point.group_size
+            a_step = train.rollouts_per_step or train.prompts_per_step * size
+            made = metrics(point.step, point.seed, rollouts_per_step=a_step)
+            write_table(point.train.metrics, made, METRICS)
+        _mark(point.train)
     return load_results(paths)
 
 
-def _finish(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRates) -> None:
+def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRates) -> None:
     spec = _spec(point.evaluate.spec)
     evaluation = spec["evaluation"]
     rng = np.random.default_rng([3, point.seed, point.group_size or 0])
@@ -94,24 +101,25 @@ def _finish(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRates
             schema=PASSK,
         )
         write_table(point.evaluate.benchmark(name).passk, table, PASSK)
-    if point.algorithm is not None:
-        write_table(point.train.metrics, metrics(point.step, point.seed), METRICS)
-    for stage in (point.train, point.evaluate):
-        marker = _spec(stage.spec)
-        write_json(
-            stage.done,
-            {
-                "fingerprint": marker["fingerprint"],
-                "target": marker["target"],
-                "finished": "2026-01-02T03:04:05+00:00",
-                "finished_ms": 1767323045000,
-                "wall_seconds": 12.5,
-                "cpu_seconds": 11.25,
-            },
-        )
+    _mark(point.evaluate)
 
 
-def metrics(steps: int, seed: int) -> pl.DataFrame:
+def _mark(stage: StagePaths) -> None:
+    marker = _spec(stage.spec)
+    write_json(
+        stage.done,
+        {
+            "fingerprint": marker["fingerprint"],
+            "target": marker["target"],
+            "finished": "2026-01-02T03:04:05+00:00",
+            "finished_ms": 1767323045000,
+            "wall_seconds": 12.5,
+            "cpu_seconds": 11.25,
+        },
+    )
+
+
+def metrics(steps: int, seed: int, *, rollouts_per_step: int = 256) -> pl.DataFrame:
     """Training metrics (tables.METRICS) of a run whose reward rises."""
     rng = np.random.default_rng(seed)
     step = np.arange(1, steps + 1)
@@ -141,7 +149,7 @@ def metrics(steps: int, seed: int) -> pl.DataFrame:
                 "response_tokens": np.full(steps, 8.0),
                 "truncated_fraction": np.zeros(steps),
                 "unscored_fraction": np.zeros(steps),
-                "rollouts": 256 * step,
+                "rollouts": rollouts_per_step * step,
                 "tokens": 2048 * step,
                 "optimizer_steps": 2 * step,
                 "eval_pass_at_1": np.where(every, 0.2, np.nan),
