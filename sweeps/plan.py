@@ -54,6 +54,11 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     for stage in sorted(plan.stages, key=_step):
         if stage.kind == "evaluate":
             evaluated.setdefault(stage.needs[0], []).append(stage)
+    scored = {
+        (stage.needs[0], stage.spec["step"]): {"likelihood": stage.name}
+        for stage in plan.stages
+        if stage.kind == "likelihood"
+    }
     bases = {point.seed: base_stage(point).name for point in plan.points}
     cells: list[dict[str, Any]] = [
         {
@@ -80,6 +85,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     for cell in cells:
         cell["checkpoints"] = [
             {"step": stage.spec["step"], "evaluate": stage.name}
+            | scored.get((cell["train"], stage.spec["step"]), {})
             for stage in evaluated[cell["train"]]
         ]
     return {
