@@ -12,7 +12,7 @@ from statistics import fmean
 
 import polars as pl
 
-from fgrpo_bench.report.tables import NONE, Table, percent
+from fgrpo_bench.report.shape import NONE, Table, percent
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.selection import Candidate, best, is_for_selection
 

@@ -6,9 +6,10 @@ the same bytes (no date, fixed ids).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ RC: Any = {
     "legend.fontsize": 9,
     "legend.frameon": False,
     "lines.linewidth": 1.8,
+    "pdf.fonttype": 42,
     "svg.hashsalt": "fgrpo-bench",
     "xtick.color": "#555555",
     "xtick.labelcolor": "black",
@@ -53,6 +55,13 @@ BASE = "#666666"
 WIDTH = 8.0
 """Inches; the width of a README at 100 pixels an inch."""
 PNG_DPI = 160
+METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {"Software": None},
+}
+"""What is left out of each kind of file, so that the same data give the same bytes."""
+KINDS = tuple(METADATA)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,18 +135,36 @@ def _apart(heights: Sequence[float], gap: float) -> list[float]:
     return [min(pair) for pair in zip(placed, room, strict=True)]
 
 
-def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
-    """Draw in this style and write SVG and PNG; path is without a suffix."""
-    out = []
+def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
+    """A figure drawn in this style, as the bytes of each kind of file.
+
+    It is laid out once for all of them; the same data give the same bytes.
+    """
+    made = {}
     with matplotlib.rc_context(RC):
         figure = draw()
-        for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-            options: Any = {
-                "format": kind,
-                "metadata": metadata,
-                "dpi": PNG_DPI,
-                "bbox_inches": "tight",
-            }
-            out.append(path.with_name(f"{path.name}.{kind}"))
-            write_whole(out[-1], partial(figure.savefig, **options))
-    return out
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for kind in kinds:
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, metadata=METADATA[kind], dpi=PNG_DPI)
+            made[kind] = buffer.getvalue()
+    return made
+
+
+def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
+    """Draw in this style and write SVG, PDF and PNG; path is without a suffix."""
+    return write(drawings(draw), path)
+
+
+def write(drawn: Mapping[str, bytes], path: Path) -> list[Path]:
+    """Write what `drawings` made, each file whole; path is without a suffix."""
+    files = []
+    for kind, content in drawn.items():
+        files.append(path.with_name(f"{path.name}.{kind}"))
+        write_whole(files[-1], partial(_write, content=content))
+    return files
+
+
+def _write(aside: Path, *, content: bytes) -> None:
+    aside.write_bytes(content)
