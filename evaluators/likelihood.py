@@ -7,6 +7,7 @@ likelihood is that of the usual split, under every checkpoint alike.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,8 @@ def _vllm(
 ) -> Scorer:
     from evaluators.vllm import start
 
+    if device == "cpu":  # vLLM compiles the ranks of prompt tokens, which its CPU builds cannot
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
     engine = start(
         checkpoint,
         evaluation,
