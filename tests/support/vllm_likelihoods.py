@@ -26,7 +26,7 @@ def main(checkpoint: Path, out: Path) -> None:
         score = make_scorer(
             checkpoint,
             weights_sha256(checkpoint),
-            replace(EVALUATION, sampler=sampler),
+            replace(EVALUATION, sampler=sampler, dtype="float32"),
             SETTINGS,
             device="cpu",
             placement=PLACEMENT,
