@@ -145,8 +145,11 @@ check: setup-dev ## Format, lint, types and import contracts
 bench: setup-dev $(VENV)/.bench ## Measure speed and memory as ratios against named baselines
 	@$(PY) -m tests.bench $(ARGS)
 
-$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+# lm-eval's minerva_math takes ANTLR 4.11 alone, and Hydra 4.9: a folder for the one process that asks.
+$(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/bench.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --upgrade \
+	  --target $(VENV)/antlr-4.11 -r requirements/minerva.txt
 	@touch $@
 
 clean: ## Remove the environments and caches; runs stay
