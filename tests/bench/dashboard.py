@@ -105,9 +105,10 @@ def _evaluate(point: PointResult, benchmark: str, rng: np.random.Generator, prob
     answers = pl.Series([f"\\frac{{{i}}}{{17}}" for i in range(200)])
     said = answers.gather(rng.integers(0, 200, size))
     text = said
-    if long:  # no two alike, as real ones are
-        block = rng.bytes(size // 2 + LONG).hex()
-        text = pl.Series([f"{a} {block[i : i + LONG]}" for i, a in enumerate(said)])
+    if long:  # each shares two thirds with the next, about as well as real ones compress
+        third = LONG // 3
+        block = rng.bytes((size + 3) * third // 2).hex()
+        text = pl.Series([block[third * i : third * (i + 3)] for i in range(size)])
     cut = rng.random(size) < 0.02
     draws = {
         "problem_id": rows, "draw": draw, "seed": rng.integers(0, 2**62, size), "response": text,
