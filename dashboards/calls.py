@@ -102,7 +102,7 @@ TAIL = """\
 from fgrpo_bench.theory import tail_miss_probability
 
 mu, rho = 0.3, 0.1
-result = {{n: tail_miss_probability(n, mu, rho * mu) for n in (2, 4, 8, 16, 32, 64)}}
+result = {n: tail_miss_probability(n, mu, rho * mu) for n in (2, 4, 8, 16, 32, 64)}
 """
 ADVANTAGE = """\
 import numpy as np

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from dashboards.text import shortened
-from fgrpo_bench.report.style import Look, looks
+from fgrpo_bench.report.looks import Look, looks
 from fgrpo_bench.report.summary import Cell
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}

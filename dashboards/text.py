@@ -9,6 +9,7 @@ written.
 from __future__ import annotations
 
 import re
+import unicodedata
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from functools import lru_cache
@@ -24,8 +25,10 @@ DEEPEST = 30
 LONGEST_TEXT = 60_000
 """Characters of one text that are shown."""
 
+_INNER = rf".{{1,{LONGEST_FORMULA}}}?"  # bounded, so that no text makes the search slow
 _FORMULA = re.compile(
-    r"\$\$(?P<a>.+?)\$\$|\\\[(?P<b>.+?)\\\]|\\\((?P<c>.+?)\\\)|(?<![\\$\w])\$(?P<d>[^$\n]+?)\$(?![\d$])",
+    rf"\$\$(?P<a>{_INNER})\$\$|\\\[(?P<b>{_INNER})\\\]|\\\((?P<c>{_INNER})\\\)"
+    rf"|(?<![\\$\w])\$(?P<d>[^$\n]{{1,{LONGEST_FORMULA}}}?)\$(?![\d$])",
     re.DOTALL,
 )
 
@@ -50,9 +53,13 @@ _NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 def visible(text: str) -> str:
     """The text with what is invisible or could reorder it written out, e.g. `\\u202e`; line ends
     and tabs stay."""
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else _spelled(char) for char in text
-    )
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(char if _is_plain(char) else _spelled(char) for char in text)
+
+
+def _is_plain(char: str) -> bool:
+    return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
 
 
 def _spelled(char: str) -> str:

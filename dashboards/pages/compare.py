@@ -25,7 +25,7 @@ from dashboards.queries import curves
 from dashboards.queries.curves import Difference
 from dashboards.queries.store import cells_of, ks_of
 from fgrpo_bench.intervals import LEVEL, Estimate
-from fgrpo_bench.report.style import Look
+from fgrpo_bench.report.looks import Look
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.report.tables import p_value, with_interval
 from fgrpo_bench.report.verdict import points as signed

@@ -22,7 +22,7 @@ from dashboards.page import (
 from dashboards.queries import curves
 from dashboards.queries.progress import Cost, Progress, by_cell, progress
 from dashboards.queries.store import cells_of, ks_of
-from fgrpo_bench.report.style import Look
+from fgrpo_bench.report.looks import Look
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.states import StageStatus

@@ -143,7 +143,8 @@ def compute(results: SweepResults) -> dict[str, dict[str, float]]:
         metrics = point.metrics() if point.is_trained and point.algorithm is not None else None
         if metrics is None or not len(metrics):
             continue
-        last = metrics.sort("step")[-1]
+        metrics = metrics.filter(pl.col("step") <= point.step).sort("step")
+        last = metrics[-1]
         costs = {
             "rollouts": float(last["rollouts"][0]),
             "tokens": float(last["tokens"][0]),
