@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.summary import Cell, Summary
@@ -52,7 +53,8 @@ class Table:
 def main_table(summary: Summary, benchmark: str) -> Table:
     """pass@k at the smallest and the largest k with intervals, one row a method and N."""
     ends = sorted({0, len(summary.ks) - 1})
-    notes = tuple(_bounded(summary, benchmark, cell, end) for cell in summary.cells for end in ends)
+    bounded = [_bounded(summary, benchmark, cell, end) for cell in summary.cells for end in ends]
+    notes = (_guessed(summary, benchmark, ends), *bounded)
     return Table(
         title=f"{benchmark}: pass@k in percent with 95% intervals",
         header=("method", "N", "gamma", *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
@@ -66,6 +68,15 @@ def main_table(summary: Summary, benchmark: str) -> Table:
         ),
         notes=tuple(note for note in notes if note),
     )
+
+
+def _guessed(summary: Summary, benchmark: str, ends: Sequence[int]) -> str:
+    """What guessing alone gives where a problem has choices; empty elsewhere."""
+    evaluation = summary.results.declaration["declaration"]["experiment"]["evaluation"]
+    if evaluation["benchmarks"][benchmark]["grader"] != "choice":
+        return ""
+    floors = (f"pass@{k} {percent(guessing_floor(k))}" for k in (summary.ks[end] for end in ends))
+    return f"By guessing alone: {', '.join(floors)}."
 
 
 def _bounded(summary: Summary, benchmark: str, cell: Cell, end: int) -> str:
