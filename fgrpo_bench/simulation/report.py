@@ -43,7 +43,9 @@ def write_report(paths: RunPaths) -> Report:
 
 
 def render(simulation: Simulation, kind: str) -> str:
-    """One of fgrpo_bench.report.build.FORMATS."""
+    """One of md, latex and csv; ValueError for another."""
+    if kind not in ("md", "latex", "csv"):
+        raise ValueError(f"a simulation has no report in {kind}: take md, latex or csv")
     made = tables(simulation)
     if kind == "latex":
         return "\n".join(latex_table(table, caption=table.title) for table in made)

@@ -86,7 +86,7 @@ def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(sweep):
     report = write_report(sweep)
     names = [file.name for file in report.files]
     assert "by-task.csv" in names
-    texts = {file.name: file.read_text() for file in report.files[:4]}
+    texts = {file.name: file.read_text() for file in report.files[:5]}
     assert texts["by-task.csv"] == render(sweep, "by-task")
     tables = task_tables(summarise(sweep))
     assert [table.title for table in tables] == [

@@ -115,7 +115,13 @@ def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
     paths = made(tmp_path)
     report = write_report(paths)
     names = {path.name for path in report.files}
-    assert names == {"report.md", "results.csv", "simulation.svg", "simulation.png"}
+    assert names == {
+        "report.md",
+        "results.csv",
+        "simulation.svg",
+        "simulation.pdf",
+        "simulation.png",
+    }
     text = (paths.report / "report.md").read_text()
     assert "gamma = 1 retains more at" in text
     assert "The literal rule" in text
