@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from polars.exceptions import PolarsError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -86,7 +87,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
             page = BUILDERS[names["view"]](results, Params(given), links)
         except LookupError as error:
             return _page(rendering.message(links, "Not found", str(error.args[0])), 404)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, PolarsError) as error:
             return _page(rendering.message(links, "These files cannot be shown", str(error)), 500)
         if chart is None:
             return _page(rendering.html(page, links, store.runs()))

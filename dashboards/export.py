@@ -17,7 +17,7 @@ from pathlib import Path
 from dashboards import rendering
 from dashboards.page import Address, Chart, Page, Params, parameters
 from dashboards.pages import BUILDERS
-from dashboards.pages.compare import COSTS
+from dashboards.pages.compare_charts import COSTS
 from dashboards.pages.forgetting import ALL, ORDERS
 from dashboards.pages.sweep import shows
 from dashboards.queries.draws import OUTCOMES

@@ -110,7 +110,7 @@ def _of_the_draws(
 
 def _training(results: SweepResults) -> Iterable[Path]:
     for point in results.points:
-        yield from (point.train.metrics, point.train.done)
+        yield from (point.train.metrics, point.train.done, point.evaluate.folder)
 
 
 @remembered(_training)
@@ -156,3 +156,39 @@ def compute(results: SweepResults) -> dict[str, dict[str, float]]:
         cell: {name: sum(one[name] for one in own) / len(own) for name in own[0]}
         for cell, own in found.items()
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtCheckpoint:
+    """A cell at one of its evaluated checkpoints."""
+
+    step: int
+    cost: float
+    """Of a run up to there, mean over seeds."""
+    made: Estimate
+
+
+def by_checkpoint(
+    results: SweepResults, benchmark: str, k: int, cost: str
+) -> dict[str, list[AtCheckpoint]]:
+    """pass@k and cost of every trained cell at every checkpoint that is evaluated, by rising step.
+
+    cost: a key of `compute`. Processor seconds are known of whole runs alone, so they are given at
+    the last checkpoint only.
+    """
+    found: dict[str, list[AtCheckpoint]] = {}
+    steps = sorted({one.step for point in results.points for one in point.checkpoints} - {0})
+    for step in steps:
+        points = [
+            point.at(one)
+            for point in results.points
+            for one in point.checkpoints
+            if one.step == step and (cost != "cpu_seconds" or one == point.checkpoints[-1])
+        ]
+        of_step = replace(results, points=tuple(points))
+        costs = compute(of_step)
+        for name, (made,) in estimates(of_step, benchmark, (k,)).items():
+            if name in costs and made.mean is not None:
+                one = AtCheckpoint(step=step, cost=costs[name][cost], made=made)
+                found.setdefault(name, []).append(one)
+    return found

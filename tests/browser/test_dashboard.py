@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dashboards.page import VIEWS
+from fgrpo_bench.files import locked
 from fgrpo_bench.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
@@ -116,6 +117,22 @@ def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashb
     page.keyboard.press("Enter")
     assert page.locator(".under pre").first.is_visible()
     assert "load_results" in page.locator(".under pre").first.inner_text()
+
+
+def test_the_page_of_a_running_sweep_follows_it(open_page, dashboard, run: RunPaths):
+    marker = run.point("grpo-n4-g1-s11").done
+    aside = marker.with_name("aside.json")
+    with locked(run.driver_lock, wait=False, what="the sweep"):
+        page = open_page(f"{dashboard}/sweep")
+        badge = page.locator(".states .done")
+        before = badge.inner_text()
+        marker.rename(aside)
+        try:
+            expect(badge).not_to_have_text(before, timeout=20_000)
+            drawn(page)
+        finally:
+            aside.rename(marker)
+        expect(badge).to_have_text(before, timeout=20_000)
 
 
 def test_a_cell_of_the_heat_map_and_of_its_table_opens_the_draws(open_page, dashboard):

@@ -194,6 +194,10 @@ def test_a_damaged_file_is_named_and_the_other_pages_stay(tmp_path):
     assert answer.status_code == 500
     assert "metrics.parquet is no readable Parquet file" in answer.text
     assert client.get(f"{BASE}/draws").status_code == 200
+    pl.DataFrame({"step": [1], "seconds": [0.5]}).write_parquet(results.points[3].train.metrics)
+    answer = client.get(f"{BASE}/sweep")
+    assert answer.status_code == 500
+    assert "gpus" in answer.text
 
 
 def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(finished, tmp_path):

@@ -52,6 +52,20 @@ def test_a_cell_with_fewer_seeds_is_estimated_from_those_it_has(tmp_path):
     assert one.difference.n_seeds == 1
 
 
+def test_every_evaluated_checkpoint_stands_at_what_it_cost(tmp_path):
+    every = ["experiment.checkpoints=[10,20]", "experiment.train.save_every=10"]
+    results = sweep_with_draws(tmp_path, *every)
+    found = curves.by_checkpoint(results, "countdown", 32, "rollouts")
+    assert set(found) == set(cells_of(results)) - {"base"}
+    whole = curves.estimates(results, "countdown", (32,))
+    for name, points in found.items():
+        assert [one.step for one in points] == [10, 20]
+        assert [one.cost for one in points] == [2560, 5120]
+        assert points[-1].made == whole[name][0]
+    last = curves.by_checkpoint(results, "countdown", 32, "cpu_seconds")
+    assert {one.step for points in last.values() for one in points} == {20}
+
+
 def test_fates_and_losses_are_those_of_the_report_and_the_theory_command(finished):
     summary = summarise(finished)
     ours = by_cell(fates(finished, "countdown", summary.ks[-1]))
