@@ -13,7 +13,7 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui test test-slurm \
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui test test-slurm test-latex \
   test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
@@ -102,11 +102,15 @@ mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
 test: setup-dev ## Run the tests that need neither SLURM nor OpenRLHF
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not openrlhf" $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not openrlhf and not latex" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "not slow and not openrlhf" $(ARGS)
+
+test-latex: setup-dev ## Set the report's tables with a real LaTeX; as root on Debian, install it first
+	@$(PY) -m tests.latex.install
+	@$(PY) -m pytest tests/latex -n 0 $(ARGS)
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)

@@ -97,6 +97,7 @@ def _table(summary: Summary, comparisons: Sequence[Comparison], asked: _Question
     benchmarks = [
         name for column in asked.columns for name in summary.averages.get(column, (column,))
     ]
+    averages = ", averages" if asked.columns != summary.columns else ""
     ks = " / ".join(f"pass@{summary.ks[end]}" for end in ends)
     values = [v for row in made.values() for content in row.values() for v in content]
     dashes = any(len(row) < len(asked.columns) for row in made.values())
@@ -108,12 +109,13 @@ def _table(summary: Summary, comparisons: Sequence[Comparison], asked: _Question
     if dashes or any(v.text == NONE for v in values):
         legend.append((Value(text=NONE), "not there"))
     return grid(
-        title=f"{asked.title}: {ks} in percent",
+        title=f"{asked.title}{averages}: {ks} in percent",
         names=NAMES,
         columns=asked.columns,
         rows=made,
         notes=tuple(footnotes(summary, asked.cells, list(dict.fromkeys(benchmarks)))),
         legend=tuple(legend),
+        breaks=summary.headline,
     )
 
 
