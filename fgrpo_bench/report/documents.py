@@ -190,7 +190,7 @@ def _tabular(rows: Sequence[Sequence[str]], table: Table) -> str:
 
 def _stacked(parts: Sequence[str]) -> list[str]:
     """Parts below each other, so that all are made smaller alike."""
-    return [r"\begin{tabular}{@{}l@{}}", "\\\\[1em]\n".join(parts), r"\end{tabular}"]
+    return [r"\begin{tabular}{@{}l@{}}", "\\\\\\noalign{\\medskip}\n".join(parts), r"\end{tabular}"]
 
 
 def _latex(value: Value) -> str:
