@@ -13,8 +13,8 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui test test-slurm test-latex \
-  test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test test-slurm \
+  test-latex test-browser test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -101,8 +101,11 @@ report-%: setup
 mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
-test: setup-dev ## Run the tests that need neither SLURM nor OpenRLHF
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not openrlhf and not latex" $(ARGS)
+dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
+	@$(PY) -m dashboards serve $(ARGS)
+
+test: setup-dev ## Run the tests that need neither SLURM, nor OpenRLHF, LaTeX or a browser
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not openrlhf and not latex and not browser" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
@@ -111,6 +114,10 @@ test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on De
 test-latex: setup-dev ## Set the report's tables with a real LaTeX; as root on Debian, install it first
 	@$(PY) -m tests.latex.install
 	@$(PY) -m pytest tests/latex -n 0 $(ARGS)
+
+test-browser: setup-dev ## Run the browser tests over a smoke sweep; as root on Debian, install Chromium first
+	@$(PY) -m tests.browser.install
+	@$(PY) -m pytest tests/browser $(ARGS)
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)
@@ -142,8 +149,11 @@ check: setup-dev ## Format, lint, types and import contracts
 bench: setup-dev $(VENV)/.bench ## Measure speed and memory as ratios against named baselines
 	@$(PY) -m tests.bench $(ARGS)
 
-$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+# lm-eval's minerva_math takes ANTLR 4.11 alone, and Hydra 4.9: a folder for the one process that asks.
+$(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/bench.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --upgrade \
+	  --target $(VENV)/antlr-4.11 -r requirements/minerva.txt
 	@touch $@
 
 clean: ## Remove the environments and caches; runs stay

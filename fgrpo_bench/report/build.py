@@ -94,7 +94,7 @@ class _Read:
     @property
     def further(self) -> list[Table]:
         """Those that stand behind the tables of every sweep."""
-        return [*self.tasks, *self.beside]
+        return [*self.beside, *self.tasks]
 
 
 def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:

@@ -13,11 +13,6 @@ SHOWN = 8
 """Most cells that a footnote names."""
 
 
-def checkpoint_rule(summary: Summary) -> str:
-    """Which checkpoint of every run the tables are about."""
-    return rule_in_words(summary.results)
-
-
 def footnotes(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
     """Facts below a table of these cells and benchmarks."""
     scores = [summary.scores[benchmark, cell] for benchmark in benchmarks for cell in cells]
@@ -25,7 +20,8 @@ def footnotes(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]
     known = [v for benchmark in benchmarks for v in summary.graders_of.get(benchmark, ())]
     graders = ", ".join(dict.fromkeys(known)) or "none yet"
     draws = " or ".join(map(str, sizes)) or "no"
-    facts = f"Checkpoints: {checkpoint_rule(summary)}. {draws} draws a problem. Grader: {graders}."
+    rule = rule_in_words(summary.results)
+    facts = f"Checkpoints: {rule}. {draws} draws a problem. Grader: {graders}."
     return [facts, *_unfinished(summary, cells, benchmarks), *_unscored(summary, cells, benchmarks),
             *engines(summary)]  # fmt: skip
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fgrpo_bench.intervals import LEVEL
 from fgrpo_bench.multiplicity import holm
+from fgrpo_bench.report import rare
 from fgrpo_bench.report.comparisons import Comparison, base_method
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
 from fgrpo_bench.report.shape import NONE, Rows, Table, Value, grid, percent, with_best
@@ -32,7 +33,8 @@ def main_tables(summary: Summary, comparisons: Sequence[Comparison]) -> list[Tab
     title = titles[0] if titles else "Methods"
     whole = _Question(title=title, cells=_cells(summary), columns=summary.columns)
     others = [one for one in asked if one.columns != summary.columns]
-    return [_table(summary, comparisons, one) for one in (whole, *others)]
+    first, *more = [_table(summary, comparisons, one) for one in (whole, *others)]
+    return [rare.beside(first, summary), *more]
 
 
 def _cells(summary: Summary) -> tuple[Cell, ...]:

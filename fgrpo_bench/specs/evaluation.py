@@ -59,6 +59,19 @@ class BenchmarkSpec:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
+class RareSpec:
+    """Rare correct answers of the base model to training prompts, a fixed set that is scored under
+    every evaluated checkpoint (paper, app. M.2: 256 prompts, 800 draws each, the top 1%)."""
+
+    n_prompts: Positive
+    """Training prompts, the same for all cells."""
+    n_samples: Positive
+    """Draws of the base model a prompt."""
+    share: Annotated[float, Field(gt=0, le=1)]
+    """Share of the correct draws that is kept: those least likely under the base model."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
 class EvalSpec:
     """How checkpoints are judged: draws, sampling settings and the k of pass@k."""
 
