@@ -131,7 +131,9 @@ def measure(run: RunPaths) -> None:
     port = free_port()
     words = [sys.executable, "-m", "dashboards", "serve", "--root", str(run.root)]
     environment = os.environ | {"POLARS_MAX_THREADS": "2"}
-    process = subprocess.Popen([*words, "--port", str(port)], env=environment)
+    process = subprocess.Popen(
+        [*words, "--port", str(port)], env=environment, start_new_session=True
+    )
     base = f"http://127.0.0.1:{port}/{run.sweep}/{run.experiment}/{run.version}"
     draws = "problem=math500-000100&a=base-s11&b=grpo-n8-g0-s11"
     pages = {
