@@ -136,6 +136,35 @@ def artifacts(uri: str) -> dict[str, bytes]:
     }
 
 
+def background_sync(results: SweepResults, uri: str | None = None) -> subprocess.Popen[str]:
+    """A process that has loaded MLflow, said so, and now syncs.
+
+    uri: None is the embedded store.
+    """
+    code = """
+import sys
+from pathlib import Path
+import mlflow, mlflow.store.tracking.sqlalchemy_store
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.tracking.sync import sync_run
+root, sweep, experiment, version, uri = sys.argv[1:]
+print("ready", flush=True)
+paths = RunPaths(root=Path(root), sweep=sweep, experiment=experiment, version=version)
+sync_run(paths, tracking_uri=uri or None)
+"""
+    paths = results.paths
+    address = [paths.sweep, paths.experiment, paths.version]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(paths.root), *address, uri or ""],
+        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
 def free_port() -> int:
     """A loopback port that nobody held a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -143,9 +172,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A tracking server that keeps database and artifacts itself: its URI and its process group."""
-    port = free_port()
+def server(folder: Path, port: int | None = None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A tracking server that keeps database and artifacts itself: its URI and its process group.
+
+    port: None is a free one; a server over the same folder and port is the old one come back.
+    """
+    port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"),
