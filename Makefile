@@ -14,7 +14,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse paper-tables mlflow-ui test test-slurm \
-  test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
+  test-postgres test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -98,12 +98,16 @@ report-%: setup
 mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
-test: setup-dev ## Run the tests that need neither SLURM nor OpenRLHF
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not openrlhf" $(ARGS)
+test: setup-dev ## Run the tests that need no SLURM, PostgreSQL or OpenRLHF
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not postgres and not openrlhf" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "not slow and not openrlhf" $(ARGS)
+
+test-postgres: setup-dev ## Run the tests on a private PostgreSQL; as root on Debian, install it first
+	@$(PY) -m tests.tracking.install_postgres
+	@$(PY) -m pytest tests/tracking -m postgres $(ARGS)
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -76,6 +77,15 @@ def opened(store: Store) -> Iterator[Any]:
             yield MlflowClient(tracking_uri=store.uri)
         except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
             raise ConnectionError(_explain(store, error)) from error
+
+
+def close(store: Store) -> None:
+    """Let go of the database file, which MLflow keeps open for as long as a process lives."""
+    if "mlflow.store.tracking.sqlalchemy_store" in sys.modules:
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        if store.uri in SqlAlchemyStore._engine_map:
+            SqlAlchemyStore._engine_map[store.uri].dispose()
 
 
 def _explain(store: Store, error: Exception) -> str:

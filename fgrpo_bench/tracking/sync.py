@@ -70,7 +70,7 @@ def sync_run(paths: RunPaths, *, tracking_uri: str | None = None) -> SyncResult:
         wanted = desired_experiment(paths)
         with opened(store) as client:
             experiment_id, views = _experiment(client, wanted, store)
-            found = _runs(client, experiment_id, paths)
+            found = stored_runs(client, experiment_id, paths)
             outcomes: Counter[Outcome] = Counter()
             ids: dict[tuple[str, ...], str] = {}
             for run in wanted.runs:
@@ -131,7 +131,9 @@ def _experiment(client: Any, wanted: ExperimentState, store: Store) -> tuple[str
     return str(found.experiment_id), tuple(sorted(views))
 
 
-def _runs(client: Any, experiment_id: str, paths: RunPaths) -> dict[tuple[str, ...], list[Any]]:
+def stored_runs(
+    client: Any, experiment_id: str, paths: RunPaths
+) -> dict[tuple[str, ...], list[Any]]:
     """The sweep's MLflow runs by identity, trash left out, the oldest of equals first."""
     by_identity = defaultdict(list)
     wanted = f"tags.sweep = '{paths.sweep}' and tags.version = '{paths.version}'"
