@@ -22,6 +22,7 @@ MEASUREMENTS = {
     "training": "training steps a second, against TRL's GRPOTrainer",
     "memory": "peak memory of a training and of an evaluation worker",
     "hooks": "time inside our hooks as a share of a training step of OpenRLHF on the processor",
+    "tracking": "1,000 points synced into MLflow, synced again, and the runs page's own query",
     "slurm": "plan, submit, tick and status on a private SLURM, against hydra-submitit-launcher",
 }
 EXAMPLES = """examples:
