@@ -13,8 +13,8 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse paper-tables mlflow-ui test test-slurm \
-  test-postgres test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test test-slurm \
+  test-postgres test-browser test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -89,6 +89,9 @@ rehearse: setup setup-openrlhf-cpu ## The cluster's pipeline without a GPU, the 
 plan-%: setup
 	@$(PY) -m sweeps plan $* $(OVERRIDES)
 
+simulate: setup ## The paper's categorical simulation: ARGS="--dry-run" says what it costs
+	@$(PY) -m fgrpo_bench.simulation $(ARGS)
+
 paper-tables: setup ## The paper's published figures in the report's formats: ARGS="--table 1 --format latex"
 	@$(PY) -m fgrpo_bench.report.published $(ARGS)
 
@@ -98,8 +101,11 @@ report-%: setup
 mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
-test: setup-dev ## Run the tests that need no SLURM, PostgreSQL or OpenRLHF
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not postgres and not openrlhf" $(ARGS)
+dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
+	@$(PY) -m dashboards serve $(ARGS)
+
+test: setup-dev ## Run the tests that need neither SLURM, nor PostgreSQL, OpenRLHF or a browser
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not postgres and not openrlhf and not browser" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
@@ -108,6 +114,10 @@ test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on De
 test-postgres: setup-dev ## Run the tests on a private PostgreSQL; as root on Debian, install it first
 	@$(PY) -m tests.tracking.install_postgres
 	@$(PY) -m pytest tests/tracking -m postgres $(ARGS)
+
+test-browser: setup-dev ## Run the browser tests over a smoke sweep; as root on Debian, install Chromium first
+	@$(PY) -m tests.browser.install
+	@$(PY) -m pytest tests/browser $(ARGS)
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)
@@ -139,8 +149,11 @@ check: setup-dev ## Format, lint, types and import contracts
 bench: setup-dev $(VENV)/.bench ## Measure speed and memory as ratios against named baselines
 	@$(PY) -m tests.bench $(ARGS)
 
-$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+# lm-eval's minerva_math takes ANTLR 4.11 alone, and Hydra 4.9: a folder for the one process that asks.
+$(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/bench.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --upgrade \
+	  --target $(VENV)/antlr-4.11 -r requirements/minerva.txt
 	@touch $@
 
 clean: ## Remove the environments and caches; runs stay

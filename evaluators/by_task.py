@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import polars as pl
 
+from fgrpo_bench.report.by_task import LAYOUT, task_names
 from fgrpo_bench.report.tables import Table
 from fgrpo_bench.specs import BenchmarkSpec
 
@@ -19,10 +19,10 @@ def by_task(benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataF
 
     golds: by problem_id, JSON with the task's name. grades: tables.GRADES.
     """
-    if benchmark.dataset is None or benchmark.dataset.layout != "synlogic":
+    if benchmark.dataset is None or benchmark.dataset.layout != LAYOUT:
         return []
     tasks = pl.DataFrame(
-        [(name, str(json.loads(gold)["task"])) for name, gold in golds.items()],
+        list(task_names(golds.items()).items()),
         schema={"problem_id": pl.String, "task": pl.String},
         orient="row",
     )

@@ -119,14 +119,19 @@ def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> d
             f"{run.paths.folder} holds imported draws: nothing can be drawn there; `python -m "
             "evaluators grade` grades them again"
         )
-    if spec["kind"] != "evaluate":
+    if spec["kind"] not in ("evaluate", "rare", "likelihood"):
         raise ValueError(
-            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs evaluate; warm-up "
-            "and training are run by `python -m fgrpo_bench.training`"
+            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs evaluate, rare and "
+            "likelihood; warm-up and training are run by `python -m fgrpo_bench.training`"
         )
     torch.set_num_threads(options.threads)
     given = options.placement
     placement = None if given is None else from_dict(Placement, json.loads(given))
+    if spec["kind"] != "evaluate":
+        from evaluators.rare import collect, rescore
+
+        work = collect if spec["kind"] == "rare" else rescore
+        return work(spec, run, device=options.device, placement=placement)
     bar = Bar() if options.bar else None
     try:
         return evaluate(spec, run, device=options.device, placement=placement, bar=bar)

@@ -42,16 +42,13 @@ def transformers(
     """A sampler over a checkpoint, and its engine fingerprint.
 
     settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
-    weights do not have the digest, or a prompt is longer than it may be.
+    weights do not have the digest or are not those of its config's architecture, or a prompt is
+    longer than it may be.
     """
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     check_weights(checkpoint, sha256)
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        checkpoint, dtype=getattr(torch, evaluation.dtype), local_files_only=True
-    )
-    model = model.to(device).eval()
+    model = load_whole(checkpoint, evaluation.dtype).to(device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
     encode = encoder(tokenizer, evaluation, settings)
     ends = end_tokens(model, tokenizer)
@@ -85,6 +82,41 @@ def transformers(
                 ]
 
     return draw, facts(device)
+
+
+def load_whole(checkpoint: Path, dtype: str) -> Any:
+    """The model, every weight of it from the checkpoint.
+
+    transformers draws at random what a checkpoint lacks and passes over what it does not know; here
+    both are a ValueError, and so is an architecture that it does not have.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            checkpoint,
+            dtype=getattr(torch, dtype),
+            local_files_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # so that they are told
+        )
+    except (ValueError, KeyError) as error:
+        raise ValueError(
+            f"transformers {version('transformers')} cannot load {checkpoint} "
+            f"({str(error).splitlines()[0]}): set sampler=vllm where vLLM has its architecture, or "
+            "name another checkpoint"
+        ) from error
+    model, found = loaded
+    kinds = {"missing_keys": "lacks", "unexpected_keys": "has besides", "mismatched_keys": "shapes"}
+    for kind, word in kinds.items():
+        if names := sorted(str(each) for each in found[kind]):
+            raise ValueError(
+                f"the weights in {checkpoint} are not those of the {type(model).__name__} in its "
+                f"config.json; {word}: {len(names)}, e.g. {names[0]}: copy the config.json that "
+                "was saved with these weights, or name another checkpoint"
+            )
+    return model
 
 
 def generate(

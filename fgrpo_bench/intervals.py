@@ -19,6 +19,7 @@ What it says, for S seeds and P problems:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,6 +50,18 @@ class Estimate:
     one added to both counts; None like low. At least 2 / (REPLICATES + 1)."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resampled:
+    """Means over problems by seed, and means of resampled data: what an Estimate is made of."""
+
+    by_seed: NDArray[np.float64]
+    """[seeds, columns]; nan where no problem has a value for every seed."""
+    means: NDArray[np.float64]
+    """[replicates, columns]; nan with fewer than two such problems."""
+    n_problems: NDArray[np.int64]
+    """[columns]."""
+
+
 def estimate(values: NDArray[np.float64], *, level: float = LEVEL) -> list[Estimate]:
     """Mean and percentile interval of every column.
 
@@ -58,29 +71,80 @@ def estimate(values: NDArray[np.float64], *, level: float = LEVEL) -> list[Estim
     of their values: it is paired over problems and seeds, and both sides are resampled alike.
     level: share of the bootstrap distribution between the ends.
     """
-    if values.shape[0] == 0:
-        return [_nothing(0)] * values.shape[2]
+    return conclude(resample(values), level=level)
+
+
+def resample(values: NDArray[np.float64], *, stream: int = 0) -> Resampled:
+    """The data of `estimate` resampled; another stream resamples its problems independently, and
+    seeds as every stream does."""
+    n_seeds, _, n_columns = values.shape
+    by_seed = np.full((n_seeds, n_columns), np.nan)
+    means = np.full((REPLICATES, n_columns), np.nan)
     complete = ~np.isnan(values).any(axis=0)
-    out: list[Estimate] = [_nothing(values.shape[0])] * values.shape[2]
-    for mask in np.unique(complete, axis=1).T:  # columns with the same problems go together
-        columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
-        if mask.any():
-            made = _complete(values[:, mask][:, :, columns], level)
-            for column, result in zip(columns, made, strict=True):
-                out[column] = result
+    if n_seeds:
+        for mask in np.unique(complete, axis=1).T:  # columns with the same problems go together
+            columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
+            known = values[:, mask][:, :, columns]
+            if mask.any():
+                by_seed[:, columns] = known.mean(axis=1)
+            if mask.sum() > 1:
+                means[:, columns] = bootstrap_means(known, stream=stream)
+    return Resampled(by_seed=by_seed, means=means, n_problems=complete.sum(axis=0))
+
+
+def average(parts: Sequence[Resampled]) -> Resampled:
+    """The plain mean over several sets of problems (at least one), each of the same seeds and
+    columns and, for independent problems, of a stream of its own."""
+    return Resampled(
+        by_seed=np.mean([part.by_seed for part in parts], axis=0),
+        means=np.mean([part.means for part in parts], axis=0),
+        n_problems=np.sum([part.n_problems for part in parts], axis=0),
+    )
+
+
+def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
+    """Mean, interval and p-value of every column."""
+    n_seeds, n_columns = resampled.by_seed.shape
+    tail = (1 - level) / 2
+    out = []
+    for column in range(n_columns):
+        by_seed, means = resampled.by_seed[:, column], resampled.means[:, column]
+        if not n_seeds or np.isnan(by_seed).any():
+            out.append(_nothing(n_seeds))
+            continue
+        ends: tuple[float | None, float | None, float | None] = (None, None, None)
+        if not np.isnan(means[0]):
+            low, high = np.quantile(means, [tail, 1 - tail])
+            ends = (float(low), float(high), float(p_values(means[:, None])[0]))
+        out.append(
+            Estimate(
+                mean=float(by_seed.mean()),
+                low=ends[0],
+                high=ends[1],
+                by_seed=tuple(map(float, by_seed)),
+                n_seeds=n_seeds,
+                n_problems=int(resampled.n_problems[column]),
+                p_value=ends[2],
+            )
+        )
     return out
 
 
 def bootstrap_means(
-    values: NDArray[np.float64], *, replicates: int = REPLICATES, seed: int = SEED
+    values: NDArray[np.float64],
+    *,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+    stream: int = 0,
 ) -> NDArray[np.float64]:
     """Means of resampled data, float64 [replicates, columns].
 
-    values: float64 [seeds, problems, columns] without nan. The same shape and seed give the same
-    resamples, whatever the values.
+    values: float64 [seeds, problems, columns] without nan. The same shape, seed and stream give the
+    same resamples, whatever the values; streams differ in the problems that they draw.
     """
     n_seeds, n_problems, _ = values.shape
-    by_seed = np.tensordot(_counts(n_problems, replicates, seed, 1), values, axes=(1, 1))
+    counts = _counts(n_problems, replicates, seed, 1 + stream)
+    by_seed = np.tensordot(counts, values, axes=(1, 1))
     totals = np.einsum("bs,bsc->bc", _counts(n_seeds, replicates, seed, 0), by_seed)
     return np.asarray(totals / (n_seeds * n_problems))
 
@@ -97,31 +161,6 @@ def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.floa
     counts = flat.reshape(replicates, size)
     counts.setflags(write=False)
     return counts
-
-
-def _complete(values: NDArray[np.float64], level: float) -> list[Estimate]:
-    n_seeds, n_problems, n_columns = values.shape
-    by_seed = values.mean(axis=1)
-    means = by_seed.mean(axis=0)
-    ends: list[tuple[float | None, float | None, float | None]] = [(None, None, None)] * n_columns
-    if n_problems > 1:
-        tail = (1 - level) / 2
-        resampled = bootstrap_means(values)
-        low, high = np.quantile(resampled, [tail, 1 - tail], axis=0)
-        p = p_values(resampled)
-        ends = [(float(a), float(b), float(c)) for a, b, c in zip(low, high, p, strict=True)]
-    return [
-        Estimate(
-            mean=float(means[column]),
-            low=ends[column][0],
-            high=ends[column][1],
-            by_seed=tuple(map(float, by_seed[:, column])),
-            n_seeds=n_seeds,
-            n_problems=n_problems,
-            p_value=ends[column][2],
-        )
-        for column in range(n_columns)
-    ]
 
 
 def p_values(resampled: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -57,6 +57,21 @@ class StagePaths:
         """Training metrics, a row a step (tables.METRICS)."""
         return self.folder / "metrics.parquet"
 
+    @property
+    def masses(self) -> Path:
+        """What a run of the simulation measured (simulation.run.MASSES)."""
+        return self.folder / "masses.parquet"
+
+    @property
+    def trajectories(self) -> Path:
+        """Rare correct answers of a base model (tables.TRAJECTORIES)."""
+        return self.folder / "trajectories.parquet"
+
+    @property
+    def likelihoods(self) -> Path:
+        """The same under a checkpoint (tables.LIKELIHOODS)."""
+        return self.folder / "likelihoods.parquet"
+
     def checkpoint(self, step: int) -> Path:
         """A Hugging Face checkpoint folder."""
         return self.folder / "checkpoints" / f"step-{step:05d}"
@@ -164,6 +179,9 @@ class RunPaths:
       <stage>/eval/<evaluation>-<fp8>/step-00400/             a stage: spec.json ... DONE.json
       <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
                                              grades.<grader_version>.parquet  passk.parquet
+      <base model's stage>/rare/<fp8>/                        a stage: trajectories.parquet
+      <point_id>/rare/<fp8>/step-00400/                       a stage: likelihoods.parquet
+    <root>/simulation/categorical/<version>/<point_id>/   spec.json  masses.parquet  DONE.json
     <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
     <root>/verdicts/                             what judges have said, over all sweeps
     """

@@ -15,6 +15,7 @@ from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
 from fgrpo_bench.selection import is_for_selection
+from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
 
@@ -146,7 +147,13 @@ def reported_half(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def load_results(paths: RunPaths) -> SweepResults:
-    """A sweep's points from plan.json; FileNotFoundError where it was never run."""
+    """A sweep's points from plan.json; FileNotFoundError where it was never run, ValueError for the
+    simulation, which has no checkpoints."""
+    if is_simulation(paths):
+        raise ValueError(
+            f"{paths.folder} is the simulation's: `python -m fgrpo_bench.report {paths.sweep}` "
+            "shows it"
+        )
     if not paths.plan.exists():
         raise FileNotFoundError(
             f"{paths.folder} holds no plan: run `python -m sweeps run {paths.sweep}` first, or "

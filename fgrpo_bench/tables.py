@@ -46,6 +46,24 @@ PASSK = pl.Schema(
     }
 )
 BOUNDS = ("pass_at_k_low", "pass_at_k_high")
+TRAJECTORIES = pl.Schema(
+    {
+        "problem_id": pl.String,
+        "draw": pl.Int64,
+        "prompt": pl.String,  # of the problem, before any chat template
+        "response": pl.String,
+        "ended": pl.Boolean,  # by the model itself, so that the end token counts
+        "nll": pl.Float64,  # nats a token under the base model, the end token included
+    }
+)
+LIKELIHOODS = pl.Schema(
+    {
+        "problem_id": pl.String,
+        "draw": pl.Int64,
+        "nll": pl.Float64,  # nats a token under the checkpoint
+        "delta_nll": pl.Float64,  # the same less that under the base model
+    }
+)
 PROBLEMS = pl.Schema(
     {
         "problem_id": pl.String,  # dataset and row of the source, e.g. deepscaler-000017

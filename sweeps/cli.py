@@ -172,7 +172,7 @@ examples:
     )
     logs.add_argument(
         "--stage",
-        choices=("fetch", "warmup", "train", "evaluate"),
+        choices=("fetch", "warmup", "train", "evaluate", "rare", "likelihood"),
         help="which stage; without it the one that was started last",
     )
     logs.add_argument("-n", dest="lines", type=int, default=40, help="last lines (default 40)")

@@ -25,6 +25,8 @@ PROGRAMS: dict[Kind, tuple[str, ...]] = {
     "warmup": ("fgrpo_bench.training",),
     "train": ("fgrpo_bench.training",),
     "evaluate": ("evaluators", "run"),
+    "rare": ("evaluators", "run"),
+    "likelihood": ("evaluators", "run"),
 }
 OPENRLHF_TRAINING = ("fgrpo_bench.training.openrlhf",)
 

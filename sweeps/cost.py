@@ -28,12 +28,12 @@ def cpu_seconds(stage: Stage) -> float:
 
 
 def _work_seconds(stage: Stage) -> float:
-    if stage.kind == "fetch":
-        return 0.0
+    if stage.kind in ("fetch", "likelihood"):
+        return 0.0  # likelihood: one pass over a hundredth of the draws
     if stage.kind == "warmup":
         warmup = stage.spec["identity"]["warmup"]
         return float(DEMONSTRATION_SECONDS * warmup["steps"] * warmup["batch_size"])
-    if stage.kind == "evaluate":
+    if stage.kind in ("evaluate", "rare"):
         evaluation = stage.spec["evaluation"]
         problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
         return float(DRAW_SECONDS * problems * evaluation["n_samples"])

@@ -10,59 +10,20 @@ It tells what was tried. Whether a stage is done is told by its marker alone.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
 
-from fgrpo_bench.files import append_line, read_lines
+from fgrpo_bench.files import append_line
 from fgrpo_bench.stage import EXIT_CONTINUE
+from fgrpo_bench.states import Event, Outcome, driver_id, latest
+from fgrpo_bench.states import read_events as read
 
-Outcome = Literal["done", "stopped", "failed"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
-    """A start, or an end with its last three fields."""
-
-    event: Literal["start", "end"]
-    stage: str
-    attempt: int
-    """Counted from 1 over all drivers."""
-    pid: int
-    driver: str
-    """Who started it; see `driver_id`."""
-    time: str
-    exit_code: int | None = None
-    """As the process ended; -9 is killed by signal 9."""
-    outcome: Outcome | None = None
-    wall_seconds: float | None = None
+__all__ = ["Event", "Outcome", "append", "driver_id", "explain", "latest", "outcome", "read"]
 
 
 def append(path: Path, event: Event) -> None:
     """Append one event and fsync it."""
     append_line(path, {key: value for key, value in asdict(event).items() if value is not None})
-
-
-def read(path: Path) -> list[Event]:
-    """All events so far; lines that are none (cut short, or another version's) are passed over."""
-    events = []
-    for row in read_lines(path):
-        try:
-            events.append(Event(**row))
-        except TypeError:
-            continue
-    return events
-
-
-def latest(events: Iterable[Event]) -> dict[str, Event]:
-    """The last event of each stage."""
-    return {event.stage: event for event in events}
-
-
-def driver_id(holder: dict[str, Any]) -> str:
-    """One driver among all that ever ran here, from what its lock says of it."""
-    return f"{holder.get('host')}:{holder.get('pid')}:{holder.get('since')}"
 
 
 def outcome(exit_code: int, *, marked: bool) -> Outcome:

@@ -18,6 +18,8 @@ NOUNS: dict[Kind, str] = {
     "warmup": "warm-up",
     "train": "train",
     "evaluate": "evaluate",
+    "rare": "rare set",
+    "likelihood": "likelihood",
 }
 
 

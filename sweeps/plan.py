@@ -11,6 +11,7 @@ from typing import Any
 
 from fgrpo_bench.specs import Declaration, SweepPoint
 from sweeps.points import check, expand
+from sweeps.rare import rare_stages
 from sweeps.stages import Stage, base_stage, make_stages
 
 
@@ -29,10 +30,14 @@ def make_plan(declaration: Declaration) -> Plan:
     """Points and stages of a declaration; ValueError where it makes no sense to run it."""
     points = expand(declaration)
     warnings = check(declaration, points)
+    experiment = declaration.experiment
+    stages = tuple(make_stages(points, experiment.checkpoints))
+    trained = {stage.point_id: stage for stage in stages if stage.kind == "train"}
+    further = rare_stages(points, trained, experiment.rare, experiment.checkpoints)
     return Plan(
         declaration=declaration,
         points=points,
-        stages=tuple(make_stages(points, declaration.experiment.checkpoints)),
+        stages=(*stages, *further),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
@@ -49,6 +54,11 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     for stage in sorted(plan.stages, key=_step):
         if stage.kind == "evaluate":
             evaluated.setdefault(stage.needs[0], []).append(stage)
+    scored = {
+        (stage.needs[0], stage.spec["step"]): {"likelihood": stage.name}
+        for stage in plan.stages
+        if stage.kind == "likelihood"
+    }
     bases = {point.seed: base_stage(point).name for point in plan.points}
     cells: list[dict[str, Any]] = [
         {
@@ -75,6 +85,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     for cell in cells:
         cell["checkpoints"] = [
             {"step": stage.spec["step"], "evaluate": stage.name}
+            | scored.get((cell["train"], stage.spec["step"]), {})
             for stage in evaluated[cell["train"]]
         ]
     return {

@@ -26,6 +26,8 @@ NOUNS: dict[Kind, str] = {
     "warmup": "warm-up",
     "train": "training",
     "evaluate": "evaluation",
+    "rare": "rare set",
+    "likelihood": "likelihood",
 }
 
 

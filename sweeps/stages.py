@@ -28,7 +28,7 @@ from fgrpo_bench.specs import (
     to_dict,
 )
 
-Kind = Literal["fetch", "warmup", "train", "evaluate"]
+Kind = Literal["fetch", "warmup", "train", "evaluate", "rare", "likelihood"]
 Environment = Literal["base", "openrlhf"]
 Checkpoints = Literal["last", "every"] | tuple[int, ...]
 

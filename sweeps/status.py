@@ -8,33 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from fgrpo_bench.files import is_locked, lock_holder, read_json
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
-from sweeps import ledger
-from sweeps.slurm.notes import attempts
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.states import StageStatus as StageStatus
+from fgrpo_bench.states import State as State
+from fgrpo_bench.states import driver_of as driver_of
+from fgrpo_bench.states import read_progress as read_progress
+from fgrpo_bench.states import read_stages as read_stages
 from sweeps.text import counted, duration, table
-
-State = Literal["done", "running", "waiting", "failed", "stopped"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageStatus:
-    """One stage as its files tell it."""
-
-    name: str
-    kind: str
-    point_id: str
-    state: State
-    attempts: int
-    step: int | None = None
-    """Progress as the stage last told it; None where it has told none, likewise below."""
-    of: int | None = None
-    reward: float | None = None
-    eta_seconds: float | None = None
 
 
 def on_slurm(paths: RunPaths) -> bool:
@@ -43,76 +26,6 @@ def on_slurm(paths: RunPaths) -> bool:
         return False
     profile = read_json(paths.sweep_json)["declaration"]["profile"]
     return bool(profile["dispatcher"] == "slurm")
-
-
-def driver_of(paths: RunPaths) -> dict[str, Any] | None:
-    """pid, host and since of the living driver; None where there is none."""
-    return lock_holder(paths.driver_lock) if is_locked(paths.driver_lock) else None
-
-
-def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[StageStatus]:
-    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target."""
-    events = ledger.read(paths.ledger)
-    attempts = Counter(event.stage for event in events if event.event == "start")
-    last = ledger.latest(events)
-    holder = driver_of(paths)
-    driver = ledger.driver_id(holder) if holder is not None else None
-    found = []
-    for record in records:
-        stage = StagePaths(paths.folder / record["name"])
-        state = _state(stage, record, last.get(record["name"]), driver)
-        progress = read_progress(stage) if state != "waiting" else {}
-        found.append(
-            StageStatus(
-                name=record["name"],
-                kind=record["kind"],
-                point_id=record["point_id"],
-                state=state,
-                attempts=attempts[record["name"]],
-                step=progress.get("step"),
-                of=progress.get("of"),
-                reward=progress.get("reward"),
-                eta_seconds=progress.get("eta_seconds") if state == "running" else None,
-            )
-        )
-    return found
-
-
-def _state(
-    stage: StagePaths, record: Mapping[str, Any], last: ledger.Event | None, driver: str | None
-) -> State:
-    if is_done(stage, fingerprint=record["fingerprint"], target=record["target"]):
-        return "done"
-    if last is None:
-        return _noted(stage)
-    of_this_driver = last.driver == driver
-    if last.event == "start" and (of_this_driver or is_locked(stage.lock)):
-        return "running"
-    if driver is not None and not of_this_driver:
-        return "waiting"  # an earlier driver's attempt; this driver will make the next
-    if last.event == "start" or last.outcome == "stopped":
-        return "stopped"
-    return "failed" if last.outcome == "failed" else "waiting"
-
-
-def _noted(stage: StagePaths) -> State:
-    """By the word of the last job that had the stage, where one had."""
-    notes = attempts(stage)
-    if not notes:
-        return "waiting"
-    outcome: State | None = notes[-1].get("outcome")
-    if outcome is None:
-        return "running"
-    return outcome if outcome in get_args(State) else "waiting"
-
-
-def read_progress(stage: StagePaths) -> dict[str, Any]:
-    """What the stage last told; empty where it told nothing that can be read."""
-    try:
-        progress = read_json(stage.progress)
-    except (OSError, ValueError):
-        return {}
-    return progress if isinstance(progress, dict) else {}
 
 
 def is_point_done(stages: Iterable[StageStatus]) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fgrpo_bench.paths import DataPaths
+from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.paths import DataPaths, StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.tables import PROBLEMS, read_table
@@ -16,9 +17,17 @@ from fgrpo_bench.tables import PROBLEMS, read_table
 def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None) -> list[Problem]:
     """The first problems of a dataset whose stage, in this folder, is done; None gives all.
 
-    ValueError where there are fewer than asked for.
+    ValueError where there are fewer than asked for, or the table is not the one that was prepared.
     """
-    table = read_table(DataPaths(folder).problems, PROBLEMS)
+    paths = DataPaths(folder)
+    prepared, found = read_json(paths.lock)["result"]["sha256"], sha256_file(paths.problems)
+    if found != prepared:
+        raise ValueError(
+            f"{paths.problems} has sha256 {found}, but {paths.lock} records {prepared}: it was "
+            f"changed or damaged since it was prepared; delete {StagePaths(folder).done} and "
+            "prepare it again (`python -m evaluators fetch <benchmark>`, or the sweep's data stage)"
+        )
+    table = read_table(paths.problems, PROBLEMS)
     if n_problems is not None and len(table) < n_problems:
         raise ValueError(
             f"n_problems={n_problems}, but dataset {spec.name} has {len(table)}: ask for fewer"

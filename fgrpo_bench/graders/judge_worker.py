@@ -48,18 +48,18 @@ def serve(
         return
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     line.sendall(_line(ready))
-    room = (megabytes << 20) - _peak_bytes()
+    peak = _peak_bytes()
+    room = (megabytes << 20) - peak
     for request in line.makefile("rb"):
         asked = json.loads(request)
-        before = _peak_bytes()
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             reply = judge(asked)
         except MemoryError:
             reply = {"outcome": "unscored", "extracted": None, "reason": ""}
         signal.setitimer(signal.ITIMER_PROF, 0)
-        grown = _peak_bytes() - before
-        if not reply["reason"] or (reply["outcome"] != "correct" and grown > room / 4):
+        before, peak = peak, _peak_bytes()
+        if not reply["reason"] or (reply["outcome"] != "correct" and peak - before > room / 4):
             reason = f"needs more than {megabytes} MB of memory"
             reply = {"outcome": "unscored", "extracted": None, "reason": reason, "spent": True}
         line.sendall(_line(reply))
@@ -96,14 +96,11 @@ def check_tested(packages: Mapping[str, str], grader: str) -> None:
 
 def load() -> dict[str, Any]:
     """Import and warm up; the versions found. RuntimeError where they are not the tested ones."""
-    check_tested(TESTED, "math")
-    from latex2sympy2_extended.antlr_parser import PSParser
+    from fgrpo_bench.graders.judge_parser import mend, speed_up
 
-    context = PSParser.AtomContext
-    if not hasattr(context, "FUNC_GAMMA"):
-        # The parser generated for ANTLR 4.9.3 lacks this rule, which is asked for before
-        # percentages: without it `50\%` cannot be read, though it can under other runtimes.
-        context.FUNC_GAMMA = lambda self: None
+    check_tested(TESTED, "math")
+    mend()
+    speed_up()
     _judge("\\frac12", "0.25", boxed=True)
     packages = [*TESTED, "sympy", "antlr4-python3-runtime"]
     return {"versions": {package: version(package) for package in packages}}

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.report.build import FORMATS, render, write_report
+from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import default_root, find_runs, load_results
+from fgrpo_bench.simulation.plan import is_simulation
 
 EXAMPLES = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what
@@ -19,6 +20,7 @@ Which run: where a sweep was run with several experiments or versions, what you 
 examples:
   python -m fgrpo_bench.report groupsize
   python -m fgrpo_bench.report groupsize --experiment countdown-prompts --version v2
+  python -m fgrpo_bench.report groupsize --format md,html
   python -m fgrpo_bench.report groupsize --format csv > groupsize.csv
   python -m fgrpo_bench.report groupsize --experiment qwen2.5-7b --compare-paper
   python -m fgrpo_bench.report transfer --select paper
@@ -42,7 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="print this one to standard output and write nothing"
+        "--format",
+        type=_formats,
+        default=tuple(FILES),
+        metavar="LIST",
+        help="of md, latex, csv, html with commas between: what is written (all); one alone is "
+        "printed to standard output, and nothing is written",
     )
     parser.add_argument(
         "--compare-paper",
@@ -72,16 +79,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths = choose_run(
             options.root, options.sweep, experiment=options.experiment, version=options.version
         )
+        if is_simulation(paths):
+            return _simulation(paths, options.format)
         results = select(load_results(paths), options.select)
-        if options.format:
-            sys.stdout.write(render(results, options.format, compare_paper=options.compare_paper))
+        if len(options.format) == 1:
+            (kind,) = options.format
+            sys.stdout.write(render(results, kind, compare_paper=options.compare_paper))
             return 0
-        report = write_report(results, compare_paper=options.compare_paper)
+        report = write_report(results, formats=options.format, compare_paper=options.compare_paper)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(report.text)
     for file in report.files:
+        print(file)
+    return 0
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    unknown = [name for name in names if name not in FILES]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"{unknown[0]!r} is no format: take some of {', '.join(FILES)}, with commas between"
+        )
+    return names
+
+
+def _simulation(paths: RunPaths, formats: Sequence[str]) -> int:
+    from fgrpo_bench.simulation import report
+    from fgrpo_bench.simulation.results import load
+
+    if len(formats) == 1:
+        sys.stdout.write(report.render(load(paths), formats[0]))
+        return 0
+    written = report.write_report(paths)
+    print(written.text)
+    for file in written.files:
         print(file)
     return 0
 

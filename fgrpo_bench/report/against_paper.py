@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fgrpo_bench.report.published import BENCHMARKS, MODELS, lookup
+from fgrpo_bench.report.shape import Table, percent
 from fgrpo_bench.report.summary import Summary
-from fgrpo_bench.report.tables import Table, names, percent
+from fgrpo_bench.report.tables import names
 from fgrpo_bench.report.verdict import points
 
 KS = (1, 256)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgrpo_bench.files import write_json, write_text
-from fgrpo_bench.report import documents, provenance, tables
+from fgrpo_bench.report import by_task, documents, page, provenance, tables, verdict
 from fgrpo_bench.report.against_paper import against_paper
-from fgrpo_bench.report.comparisons import compare
+from fgrpo_bench.report.comparisons import Comparison, compare
+from fgrpo_bench.report.content import Figure, content
 from fgrpo_bench.report.equal_budget import equal_budget_table
 from fgrpo_bench.report.selected import selection_table
+from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summary import Summary, summarise
-from fgrpo_bench.report.tables import Table
 from fgrpo_bench.results import SweepResults
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # matplotlib is slow to import
     from fgrpo_bench.report.figures import Picture
 
 
@@ -28,60 +29,91 @@ class Report:
     text: str
     """Words and table for a terminal."""
     files: list[Path]
-    """report.md, table.tex, results.csv, provenance.json, then the figures."""
+    """Those of FILES that were asked for, provenance.json, then the figures."""
 
 
-FORMATS = ("md", "latex", "csv")
+FILES = {
+    "md": "report.md",
+    "latex": "table.tex",
+    "csv": "results.csv",
+    "html": "report.html",
+    "by-task": "by-task.csv",
+}
+"""The file of each format; by-task only where a benchmark is made of tasks."""
 
 
 def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> str:
-    """One of FORMATS as text; nothing is written. The Markdown links figures it does not make.
+    """One of FILES as text; nothing is written. The Markdown links figures it does not make.
 
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
-    summary = summarise(results)
-    further = _further(summary, compare_paper=compare_paper)
-    if kind == "csv":
-        return tables.csv(summary)
-    if kind == "latex":
-        return documents.latex(summary, further)
-    from fgrpo_bench.report.figures import pictures
-
-    return documents.markdown(summary, compare(summary), _named(pictures(summary)), further)
+    read = _read(results, compare_paper=compare_paper, drawn=kind in ("md", "html"))
+    return _text(read, kind, _svgs(read) if kind == "html" else {})
 
 
-def write_report(results: SweepResults, *, compare_paper: bool = False) -> Report:
-    """Write tables, figures and the report into the sweep's report folder, each file whole.
+def write_report(
+    results: SweepResults, *, formats: Sequence[str] = tuple(FILES), compare_paper: bool = False
+) -> Report:
+    """Write the report and its figures into the sweep's report folder, each file whole.
 
-    Works on a sweep in progress too. The same stored files give the same bytes. compare_paper: as
-    for `render`.
+    Works on a sweep in progress too. The same stored files give the same bytes. formats: those of
+    FILES that are wanted. compare_paper: as for `render`.
     """
-    from fgrpo_bench.report.figures import pictures  # matplotlib is slow to import
-    from fgrpo_bench.report.style import save
+    from fgrpo_bench.report import style
 
     folder = results.paths.report
-    summary = summarise(results)
-    comparisons = compare(summary)
-    further = _further(summary, compare_paper=compare_paper)
-    drawn = list(pictures(summary))
-    texts = {
-        "report.md": documents.markdown(summary, comparisons, _named(drawn), further),
-        "table.tex": documents.latex(summary, further),
-        "results.csv": tables.csv(summary),
-    }
-    figures = [file for picture in drawn for file in save(picture.draw, folder / picture.name)]
+    read = _read(results, compare_paper=compare_paper, drawn=True)
+    drawn = {picture.name: style.drawings(picture.draw) for picture in read.pictures}
+    svgs = {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+    wanted = [kind for kind in formats if kind != "by-task" or read.tasks]
+    texts = {FILES[kind]: _text(read, kind, svgs) for kind in FILES if kind in wanted}
     for name, text in texts.items():
         write_text(folder / name, text)
+    figures = [file for name, kinds in drawn.items() for file in style.write(kinds, folder / name)]
     made = provenance.record(results, texts, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, made)
-    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in further]
+    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in read.beside]
     return Report(
-        text="\n".join([documents.terminal(summary, comparisons), *beside]),
+        text="\n".join([documents.terminal(read.summary, read.comparisons), *beside]),
         files=[*(folder / name for name in (*texts, provenance.NAME)), *figures],
     )
 
 
-def _further(summary: Summary, *, compare_paper: bool) -> list[Table]:
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A sweep as every format has it."""
+
+    summary: Summary
+    comparisons: list[Comparison]
+    pictures: list[Picture]
+    tasks: list[Table]
+    """Of benchmarks that are made of tasks."""
+    beside: list[Table]
+    """Tables that only some sweeps have."""
+
+    @property
+    def further(self) -> list[Table]:
+        """Those that stand behind the tables of every sweep."""
+        return [*self.beside, *self.tasks]
+
+
+def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
+    summary = summarise(results)
+    found: list[Picture] = []
+    if drawn:
+        from fgrpo_bench.report.figures import pictures
+
+        found = list(pictures(summary))
+    return _Read(
+        summary=summary,
+        comparisons=compare(summary),
+        pictures=found,
+        tasks=by_task.task_tables(summary),
+        beside=_beside(summary, compare_paper=compare_paper),
+    )
+
+
+def _beside(summary: Summary, *, compare_paper: bool) -> list[Table]:
     """Tables that only some sweeps have: chosen checkpoints, equal budgets, the paper's figures."""
     chosen = selection_table(summary.results)
     fair = [equal_budget_table(summary, name) for name in summary.results.benchmarks]
@@ -89,5 +121,24 @@ def _further(summary: Summary, *, compare_paper: bool) -> list[Table]:
     return [*filter(None, [chosen]), *(table for table in fair if table.rows), *published]
 
 
-def _named(pictures: Iterable[Picture]) -> list[tuple[str, str]]:
-    return [(f"{picture.name}.png", picture.caption) for picture in pictures]
+def _text(read: _Read, kind: str, svgs: Mapping[str, str]) -> str:
+    """svgs: drawings by name, for html."""
+    if kind == "csv":
+        return tables.csv(read.summary)
+    if kind == "by-task":
+        return by_task.csv(read.summary)
+    if kind == "latex":
+        return documents.latex(read.summary, read.comparisons, read.further)
+    shown = [Figure(name=picture.name, caption=picture.caption) for picture in read.pictures]
+    blocks = content(read.summary, read.comparisons, shown, read.further)
+    title = verdict.heading(read.summary)
+    return page.html(title, blocks, svgs) if kind == "html" else documents.markdown(title, blocks)
+
+
+def _svgs(read: _Read) -> dict[str, str]:
+    from fgrpo_bench.report import style
+
+    return {
+        picture.name: style.drawings(picture.draw, ["svg"])["svg"].decode()
+        for picture in read.pictures
+    }

@@ -1,21 +1,26 @@
 """Which cells are compared with which, and what the difference is.
 
-Four families, from the cells that exist: the focal weight against gamma = 0 at each N; group sizes
-at gamma = 0; focal weighting at its N against the base algorithm at the largest N; and every
-trained cell against the base models. Each pair is compared at the smallest and the largest k, and
-the p-values of all of them are corrected together.
+Five families, from the cells that exist: the focal weight against gamma = 0 at each N; control
+algorithms against what they control; group sizes at gamma = 0; focal weighting at its N against the
+base algorithm at the largest N; and every trained cell against the base models. Each pair is
+compared on every benchmark and on the averages, at the smallest and the largest k, and the p-values
+of all of them are corrected together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from typing import Any
 
-from fgrpo_bench.intervals import LEVEL, Estimate, estimate
+from fgrpo_bench.intervals import LEVEL, Estimate, Resampled, average, conclude, resample
 from fgrpo_bench.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.report.summary import Cell, Scores, Summary
 from fgrpo_bench.significance import draws_test
+
+UNCONTROLLED = {"low_lr_gamma": None, "entropy_coef": 0.0, "kl_coef": 0.0}
+"""Fields of an algorithm without a control."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,7 @@ class Comparison:
 
     pair: Pair
     benchmark: str
+    """Or the name of an average of several."""
     k: int
     seeds: tuple[int, ...]
     """Seeds that both cells have; the same seed is the same base model."""
@@ -66,40 +72,65 @@ class Comparison:
 
 
 def compare(summary: Summary) -> list[Comparison]:
-    """Every comparison that the results allow, by benchmark, in a fixed order."""
-    found = []
-    for benchmark in summary.results.benchmarks:
-        done = [cell for cell in summary.cells if summary.scores[benchmark, cell].seeds]
-        last = {
-            cell: summary.scores[benchmark, cell].estimates[-1].mean
-            for cell in done
-            if not cell.is_base
-        }
-        known = {cell: mean for cell, mean in last.items() if mean is not None}
-        k = summary.ks[-1]
-        for pair in [*focal(done), *group_sizes(known, k), *largest(done), *base(done)]:
+    """Every comparison that the results allow, averages first, then by benchmark."""
+    ends = sorted({0, len(summary.ks) - 1})
+    found: dict[str, list[tuple[Pair, tuple[int, ...], Resampled]]] = {}
+    draws: dict[tuple[str, Pair, int], float | None] = {}
+    for stream, benchmark in enumerate(summary.results.benchmarks):
+        found[benchmark] = []
+        for pair in _pairs(summary, benchmark):
             new, old = summary.scores[benchmark, pair.new], summary.scores[benchmark, pair.old]
             seeds = tuple(seed for seed in new.seeds if seed in old.seeds)
-            if seeds:
-                found.append((benchmark, pair, seeds, new.of_seeds(seeds), old.of_seeds(seeds)))
-    ends = sorted({0, len(summary.ks) - 1})
-    out = []
-    for benchmark, pair, seeds, new, old in found:
-        columns = (new.values - old.values)[:, :, ends]
-        for column, difference in zip(ends, estimate(columns), strict=True):
-            if difference.mean is not None:
-                k = summary.ks[column]
-                out.append(
-                    Comparison(
-                        pair=pair,
-                        benchmark=benchmark,
-                        k=k,
-                        seeds=seeds,
-                        difference=difference,
-                        p_draws=_of_the_draws(new, old, k),
-                    )
-                )
+            if not seeds:
+                continue
+            new, old = new.of_seeds(seeds), old.of_seeds(seeds)
+            differences = (new.values - old.values)[:, :, ends]
+            found[benchmark].append((pair, seeds, resample(differences, stream=stream)))
+            for end in ends:
+                draws[benchmark, pair, end] = _of_the_draws(new, old, summary.ks[end])
+    of_all = {title: _average(names, found) for title, names in summary.averages.items()}
+    out = [
+        Comparison(
+            pair=pair,
+            benchmark=name,
+            k=summary.ks[end],
+            seeds=seeds,
+            difference=difference,
+            p_draws=draws.get((name, pair, end)),
+        )
+        for name, each in (of_all | found).items()
+        for pair, seeds, resampled in each
+        for end, difference in zip(ends, conclude(resampled), strict=True)
+        if difference.mean is not None
+    ]
     return corrected(out)
+
+
+def _pairs(summary: Summary, benchmark: str) -> list[Pair]:
+    """Pairs of cells with results on a benchmark. Where there are averages, nothing is picked after
+    a look at single benchmarks, so that the pairs of all are the same."""
+    done = [cell for cell in summary.cells if summary.scores[benchmark, cell].seeds]
+    last = {
+        cell: summary.scores[benchmark, cell].estimates[-1].mean
+        for cell in done
+        if not cell.is_base
+    }
+    known = {cell: mean for cell, mean in last.items() if mean is not None}
+    sizes = group_sizes(known, summary.ks[-1], pick=not summary.averages)
+    declared = summary.results.declaration["declaration"].get("algorithms", {})
+    return [*focal(done), *controls(done, declared), *sizes, *largest(done), *base(done)]
+
+
+def _average(
+    benchmarks: Sequence[str], found: Mapping[str, list[tuple[Pair, tuple[int, ...], Resampled]]]
+) -> list[tuple[Pair, tuple[int, ...], Resampled]]:
+    """The pairs that all these benchmarks have with the same seeds."""
+    first, *others = ({(pair, seeds): each for pair, seeds, each in found[b]} for b in benchmarks)
+    return [
+        (*key, average([each, *(other[key] for other in others)]))
+        for key, each in first.items()
+        if all(key in other for other in others)
+    ]
 
 
 def corrected(comparisons: list[Comparison]) -> list[Comparison]:
@@ -138,14 +169,53 @@ def focal(cells: Sequence[Cell]) -> Iterator[Pair]:
             )
 
 
-def group_sizes(means: dict[Cell, float], k: int) -> Iterator[Pair]:
+def base_method(
+    cell: Cell, cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]]
+) -> Cell | None:
+    """What a cell's method adds to: for a focal weight the same cell without, for a control (lower
+    learning rate, entropy bonus, KL penalty) the algorithm that differs in nothing else. None for
+    the others and where it was not run.
+
+    algorithms: declared ones by name (fgrpo_bench.specs.AlgorithmSpec as JSON).
+    """
+    if cell.algorithm is None:
+        return None
+    names = {cell.algorithm}
+    if not cell.focal_gamma:
+        own = algorithms.get(cell.algorithm, {})
+        plain = {**own, **UNCONTROLLED}
+        if own == plain:
+            return None
+        names = {name for name, other in algorithms.items() if other == plain | {"name": name}}
+    return next(
+        (
+            other
+            for other in cells
+            if other.algorithm in names
+            and (other.group_size, other.focal_gamma) == (cell.group_size, 0)
+        ),
+        None,
+    )
+
+
+def controls(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
+    """Each control against the algorithm that it controls, at the same N."""
+    for cell in cells:
+        old = None if cell.focal_gamma else base_method(cell, cells, algorithms)
+        if old is not None:
+            yield Pair(group=f"{old.label}, controls against none", name=cell.method, new=cell,
+                       old=old)  # fmt: skip
+
+
+def group_sizes(means: dict[Cell, float], k: int, *, pick: bool = True) -> Iterator[Pair]:
     """Group sizes at gamma = 0, for each algorithm with several.
 
     Neighbours; the smallest and the largest N; both of these against the N at which there are
     focal cells, and against the trough: the N with the lowest mean, picked after the fact, which
     flatters its differences, so its name says so.
 
-    means: pass@k of the trained cells at the largest k, which finds the trough.
+    means: pass@k of the trained cells at the largest k, which finds the trough. pick: whether the
+    trough is wanted.
     """
     for algorithm in dict.fromkeys(cell.algorithm for cell in means):
         line = {
@@ -165,7 +235,7 @@ def group_sizes(means: dict[Cell, float], k: int) -> Iterator[Pair]:
         declared = set(pairwise(sizes)) | {(sizes[0], sizes[-1])}
         declared |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
         declared |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
-        picked = {(sizes[0], trough), (trough, sizes[-1])} - declared
+        picked = {(sizes[0], trough), (trough, sizes[-1])} - declared if pick else set()
         for low, high in product(sizes, sizes):
             if (low, high) in declared | picked and low != high:
                 after = f" ({trough}: lowest pass@{k}, picked afterwards)"

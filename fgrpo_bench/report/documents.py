@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from fgrpo_bench.report import covered, tables, verdict
+from fgrpo_bench.report import tables, verdict
 from fgrpo_bench.report.comparisons import Comparison
+from fgrpo_bench.report.content import (
+    EFFECTS,
+    Block,
+    Effects,
+    Figure,
+    Heading,
+    Notes,
+    Paragraph,
+    latex_tables,
+    question,
+)
+from fgrpo_bench.report.main_tables import main_tables
+from fgrpo_bench.report.shape import NONE, SEPARATOR, Content, Table, Value
 from fgrpo_bench.report.summary import Summary
-from fgrpo_bench.report.tables import Table
 
+PREAMBLE = r"% Needs \usepackage{booktabs,graphicx}."
+"""First words of every LaTeX file."""
 COLUMNS = 100
 """Width of the terminal text."""
-EFFECTS = "Differences in percentage points [95% interval], and how many seeds have that sign"
 _GLUE = "\u2800"
 """Printable, no space to the wrapping, and in no name: stands for a space within an effect."""
 _LATEX = {
@@ -39,16 +52,19 @@ def terminal(summary: Summary, comparisons: Sequence[Comparison]) -> str:
     parts = [verdict.heading(summary), verdict.budget(summary)]
     missing = verdict.incomplete(summary)
     parts += [missing] if missing else []
-    parts += ["", f"Question: {_question(summary)}", "", f"{EFFECTS}:"]
+    parts += ["", f"Question: {question(summary)}", "", f"{EFFECTS}:"]
     lines = [line for part in parts for line in _wrapped(part)]
     for title, effects in verdict.answer(summary, comparisons):
         lines += _wrapped(title, first="- ", rest="  ")
-        for shown, found in effects:
+        for effect, found in effects:
             whole = found.replace(" ", _GLUE).replace(f";{_GLUE}", "; ")  # break between effects
-            lines += _wrapped(f"{shown}: {whole}", first="  ", rest="      ")
+            lines += _wrapped(f"{effect}: {whole}", first="  ", rest="      ")
     lines += _wrapped(f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}")
-    for benchmark in summary.results.benchmarks:
-        lines += ["", *plain_table(tables.main_table(summary, benchmark))]
+    several = len(summary.results.benchmarks) > 1
+    shown = main_tables(summary, comparisons) if several else []
+    shown += [tables.interval_table(summary, column) for column in summary.headline]
+    for table in shown:
+        lines += ["", *plain_table(table)]
     return "\n".join(lines) + "\n"
 
 
@@ -59,109 +75,106 @@ def _wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
     return [line.replace(_GLUE, " ") for line in wrap.wrap(plain(text))] or [""]
 
 
-def markdown(
-    summary: Summary,
-    comparisons: Sequence[Comparison],
-    figures: Sequence[tuple[str, str]],
-    further: Sequence[Table] = (),
+def markdown(title: str, blocks: Sequence[Block]) -> str:
+    """The whole report; figures are PNG files beside it."""
+    return "\n\n".join([f"# {escape_markdown(title)}", *map(_markdown, blocks)]) + "\n"
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Heading(text=text):
+            return f"## {escape_markdown(text)}"
+        case Paragraph(text=text, strong=strong):
+            return f"**{escape_markdown(text)}**" if strong else escape_markdown(text)
+        case Effects(sections=sections):
+            lines = []
+            for title, effects in sections:
+                lines += [f"- {escape_markdown(title)}"]
+                for shown, found in effects:
+                    lines += [f"  - **{escape_markdown(shown)}**: {escape_markdown(found)}"]
+            return "\n".join(lines)
+        case Notes(lines=notes):
+            return "\n".join(f"- {escape_markdown(note)}" for note in notes)
+        case Figure(name=name, caption=caption):
+            words = escape_markdown(caption)
+            return f"![{words}]({name}.png)\n\n{words}"
+        case Table():
+            return f"## {escape_markdown(block.title)}\n\n{markdown_table(block)}"
+
+
+def latex(
+    summary: Summary, comparisons: Sequence[Comparison], further: Sequence[Table] = ()
 ) -> str:
-    """The whole report.
-
-    figures: (file name, caption) of each picture, beside the report. further: tables that stand
-    behind those of the benchmarks.
-    """
-    parts = [f"# {escape_markdown(verdict.heading(summary))}"]
-    missing = verdict.incomplete(summary)
-    parts += [f"**{escape_markdown(missing)}**"] if missing else []
-    parts += [escape_markdown(verdict.budget(summary))]
-    parts += ["## Question", escape_markdown(_question(summary))]
-    parts += ["## Answer", f"{EFFECTS}."]
-    lines = []
-    for title, effects in verdict.answer(summary, comparisons):
-        lines += [f"- {escape_markdown(title)}"]
-        for shown, found in effects:
-            lines += [f"  - **{escape_markdown(shown)}**: {escape_markdown(found)}"]
-    parts += ["\n".join(lines)] if lines else []
-    parts += [escape_markdown(f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}")]
-    for benchmark in summary.results.benchmarks:
-        made = [
-            tables.main_table(summary, benchmark),
-            tables.all_ks(summary, benchmark),
-            tables.comparison_table(comparisons, benchmark),
-        ]
-        for table in made:
-            parts += _titled(table)
-        reached = covered.coverage_table(summary, benchmark)
-        if reached.rows:
-            note = escape_markdown(covered.coverage_note(summary.ks[-1]))
-            parts += [*_titled(reached), note]
-    for table in further:
-        parts += _titled(table)
-    parts += ["## Figures"] if figures else []
-    parts += [
-        f"![{escape_markdown(caption)}]({name})\n\n{escape_markdown(caption)}"
-        for name, caption in figures
-    ]
-    compute = tables.compute_table(summary)
-    parts += [*_titled(compute), "## Notes"]
-    parts += ["\n".join(f"- {escape_markdown(n)}" for n in verdict.notes(summary, comparisons))]
-    return "\n\n".join(parts) + "\n"
-
-
-def _titled(table: Table) -> list[str]:
-    return [f"## {escape_markdown(table.title)}", markdown_table(table)]
-
-
-def latex(summary: Summary, further: Sequence[Table] = ()) -> str:
-    r"""Two tables a benchmark, to be read with \input, then the further ones; needs the package
-    booktabs."""
-    parts = [r"% Needs \usepackage{booktabs}. Made from stored results; do not edit."]
+    r"""The tables for a paper, to be read with \input."""
     budget = escape_latex(verdict.heading(summary))
-    for benchmark in summary.results.benchmarks:
-        for table in (tables.main_table(summary, benchmark), tables.all_ks(summary, benchmark)):
-            parts += [latex_table(table, caption=f"{escape_latex(table.title)}. {budget}.")]
-    parts += [latex_table(table, caption=escape_latex(table.title)) for table in further]
-    return "\n".join(parts)
+    made = [
+        *(
+            (table, f"{escape_latex(table.title)}. {budget}.")
+            for table in latex_tables(summary, comparisons)
+        ),
+        *((table, escape_latex(table.title)) for table in further),
+    ]
+    parts = [f"{PREAMBLE} Made from stored results; do not edit."]
+    return "\n".join(parts + [latex_table(table, caption=words) for table, words in made])
 
 
 def markdown_table(table: Table) -> str:
     """A pipe table; words to the left, numbers to the right."""
     align = [":--" if i < table.n_words else "--:" for i in range(len(table.header))]
-    rows = [[escape_markdown(cell) for cell in row] for row in (table.header, *table.rows)]
+    rows = [[_cell(cell, escape_markdown, _bold) for cell in row] for row in _all_rows(table)]
     lines = [rows[0], align, *rows[1:]]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([text, *map(escape_markdown, table.notes)])
+    return "\n\n".join([text, *_below(table, escape_markdown, _bold)])
+
+
+def _bold(value: Value) -> str:
+    text = escape_markdown(value.text)
+    text = f"<ins>{text}</ins>" if value.significant else text  # GitHub shows no <u>
+    text = f"**{text}**" if value.best else text
+    return f"{text}†" if value.incomplete else text
 
 
 def latex_table(table: Table, *, caption: str) -> str:
-    """A floating table with booktabs rules.
+    """A floating table with booktabs rules, made smaller where it is wider than the text.
 
     caption: LaTeX, already escaped.
     """
     columns = "l" * table.n_words + "r" * (len(table.header) - table.n_words)
-    symbols = {"N": "$N$", "gamma": r"$\gamma$", tables.NONE: "--"}
+    symbols = {"N": "$N$", "gamma": r"$\gamma$", NONE: "--"}
+
+    def escaped(text: str) -> str:
+        return symbols.get(text) or escape_latex(text)
+
     rows = [
-        " & ".join(symbols.get(cell, escape_latex(cell)) for cell in row) + r" \\"
-        for row in (table.header, *table.rows)
+        " & ".join(_cell(cell, escaped, _latex) for cell in row) + r" \\"
+        for row in _all_rows(table)
     ]
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
             rf"\caption{{{caption}}}\medskip",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{{columns}}}",
             *(r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule"),
-            r"\end{tabular}",
-            *(rf"\par\smallskip\footnotesize {escape_latex(note)}" for note in table.notes),
+            r"\end{tabular}}",
+            *(rf"\par\smallskip\footnotesize {note}" for note in _below(table, escaped, _latex)),
             r"\end{table}",
             "",
         ]
     )
 
 
+def _latex(value: Value) -> str:
+    text = "--" if value.text == NONE else escape_latex(value.text)
+    text = rf"\underline{{{text}}}" if value.significant else text
+    text = rf"\textbf{{{text}}}" if value.best else text
+    return rf"{text}$^\dagger$" if value.incomplete else text
+
+
 def plain_table(table: Table) -> list[str]:
     """Lines: the title, then columns of fixed width."""
-    rows = [tuple(map(plain, row)) for row in (table.header, *table.rows)]
+    rows = [tuple(_cell(cell, plain, _starred) for cell in row) for row in _all_rows(table)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(table.header))]
     lines = [
         "  ".join(
@@ -170,8 +183,32 @@ def plain_table(table: Table) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-    notes = [line for note in table.notes for line in _wrapped(note)]
+    notes = [line for note in _below(table, plain, _starred) for line in _wrapped(note)]
     return [plain(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
+
+
+def _starred(value: Value) -> str:
+    text = plain(value.text)
+    text = f"_{text}_" if value.significant else text
+    text = f"*{text}*" if value.best else text
+    return f"{text}+" if value.incomplete else text
+
+
+def _all_rows(table: Table) -> tuple[tuple[Content, ...], ...]:
+    return (table.header, *table.rows)
+
+
+def _cell(content: Content, escape: Callable[[str], str], mark: Callable[[Value], str]) -> str:
+    return escape(content) if isinstance(content, str) else SEPARATOR.join(map(mark, content))
+
+
+def _below(
+    table: Table, escape: Callable[[str], str], mark: Callable[[Value], str]
+) -> Iterator[str]:
+    """The legend as one paragraph, then the notes."""
+    if table.legend:
+        yield "; ".join(f"{mark(value)}: {escape(words)}" for value, words in table.legend) + "."
+    yield from map(escape, table.notes)
 
 
 def escape_markdown(text: str) -> str:
@@ -189,7 +226,3 @@ def escape_latex(text: str) -> str:
 def plain(text: str) -> str:
     """Control characters, which could steer a terminal, become spaces."""
     return "".join(character if character.isprintable() else " " for character in text)
-
-
-def _question(summary: Summary) -> str:
-    return str(summary.results.declaration["declaration"]["sweep"]["question"])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.bars import bars
 from fgrpo_bench.report.covered import fates
+from fgrpo_bench.report.plane import plane
 from fgrpo_bench.report.style import (
     ALGORITHMS,
     BASE,
@@ -48,27 +49,17 @@ class Picture:
 
 
 def pictures(summary: Summary) -> Iterator[Picture]:
-    """Every figure that the results allow."""
-    ks, axis = summary.ks, varied_axis(summary.cells)
-    for benchmark in summary.results.benchmarks:
-        if any(summary.scores[benchmark, cell].seeds for cell in summary.cells):
+    """Every figure that the results allow. Averages have all kinds; a benchmark that an average
+    holds has curves and coverage only."""
+    for column in summary.columns:
+        if any(summary.estimates(column, cell)[-1].n_seeds for cell in summary.cells):
+            yield from _of_column(summary, column, whole=column in summary.headline)
+        if column not in summary.averages and fates(summary, column):
             yield Picture(
-                name=f"curves-{benchmark}",
-                caption=f"pass@k on {benchmark}: mean over seeds and problems, 95% intervals.",
-                draw=partial(curves, summary, benchmark),
-            )
-            yield Picture(
-                name=f"by-{axis.replace('_', '-')}-{benchmark}",
-                caption=f"pass@{ks[0]} and pass@{ks[-1]} on {benchmark} against {AXES[axis]}, "
-                "95% intervals; dashed: the base models.",
-                draw=partial(by_axis, summary, benchmark, axis),
-            )
-        if fates(summary, benchmark):
-            yield Picture(
-                name=f"coverage-{benchmark}",
-                caption=f"Problems of {benchmark} within reach at k = {ks[-1]}: retained, lost and "
-                "gained against the base model; expected numbers, mean over seeds.",
-                draw=partial(bars, summary, benchmark),
+                name=f"coverage-{column}",
+                caption=f"Problems of {column} within reach at k = {summary.ks[-1]}: retained, "
+                "lost and gained against the base model; expected numbers, mean over seeds.",
+                draw=partial(bars, summary, column),
             )
     for algorithm in _algorithms(summary.cells):
         if any(summary.metrics[cell] for cell in summary.cells if cell.algorithm == algorithm):
@@ -80,7 +71,31 @@ def pictures(summary: Summary) -> Iterator[Picture]:
             )
 
 
-def curves(summary: Summary, benchmark: str) -> Figure:
+def _of_column(summary: Summary, column: str, *, whole: bool) -> Iterator[Picture]:
+    ks, axis, name = summary.ks, varied_axis(summary.cells), column.replace(" ", "-")
+    yield Picture(
+        name=f"curves-{name}",
+        caption=f"pass@k on {column}: mean over seeds and problems, 95% intervals.",
+        draw=partial(curves, summary, column),
+    )
+    if not whole:
+        return
+    yield Picture(
+        name=f"by-{axis.replace('_', '-')}-{name}",
+        caption=f"pass@{ks[0]} and pass@{ks[-1]} on {column} against {AXES[axis]}, "
+        "95% intervals; dashed: the base models.",
+        draw=partial(by_axis, summary, column, axis),
+    )
+    if len(ks) > 1:
+        yield Picture(
+            name=f"plane-{name}",
+            caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; the line "
+            "joins group sizes without focal weight.",
+            draw=partial(plane, summary, column),
+        )
+
+
+def curves(summary: Summary, column: str) -> Figure:
     """pass@k against k, a panel an algorithm; labels at the lines where there is one panel."""
     algorithms = _algorithms(summary.cells)
     figure = Figure(figsize=(WIDTH, 4.6 if len(algorithms) == 1 else 3.6), layout="constrained")
@@ -89,7 +104,7 @@ def curves(summary: Summary, benchmark: str) -> Figure:
     for axes, algorithm in zip(panels, algorithms, strict=True):
         labels = []
         for cell in _with_base(summary.cells, algorithm):
-            estimates = summary.scores[benchmark, cell].estimates
+            estimates = summary.estimates(column, cell)
             mean, low, high = _columns(estimates)
             if np.isnan(mean).all():
                 continue
@@ -119,7 +134,7 @@ def curves(summary: Summary, benchmark: str) -> Figure:
         else:
             axes.set_title(algorithm.upper())
             axes.legend(loc="lower right", handlelength=1.6)
-    panels[0].set_ylabel(f"pass@k on {benchmark} (%)")
+    panels[0].set_ylabel(f"pass@k on {column} (%)")
     return figure
 
 
@@ -129,7 +144,7 @@ def varied_axis(cells: Sequence[Cell]) -> str:
     return "group_size" if len(sizes) > 1 else "focal_gamma"
 
 
-def by_axis(summary: Summary, benchmark: str, axis: str) -> Figure:
+def by_axis(summary: Summary, column: str, axis: str) -> Figure:
     """pass@k at the smallest and at the largest k along one axis of the grid."""
     ends = sorted({0, len(summary.ks) - 1})
     figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
@@ -147,9 +162,7 @@ def by_axis(summary: Summary, benchmark: str, axis: str) -> Figure:
             style = _line_look(summary.cells, key, axis, rank)
             x = np.array([ticks.index(_at(cell, axis)) for cell in cells])
             offset = min(0.12, 0.6 / len(lines)) * (rank - centre)
-            mean, low, high = _columns(
-                [summary.scores[benchmark, cell].estimates[end] for cell in cells]
-            )
+            mean, low, high = _columns([summary.estimates(column, cell)[end] for cell in cells])
             axes.errorbar(
                 x + offset,
                 mean,
@@ -164,11 +177,11 @@ def by_axis(summary: Summary, benchmark: str, axis: str) -> Figure:
             )
         for cell in summary.cells:
             if cell.is_base:
-                _base_line(axes, summary.scores[benchmark, cell].estimates[end])
+                _base_line(axes, summary.estimates(column, cell)[end])
         axes.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
         axes.set_xlim(-0.5, len(ticks) - 0.5)
         axes.set_xlabel(AXES[axis])
-        axes.set_title(f"pass@{summary.ks[end]} on {benchmark} (%)")
+        axes.set_title(f"pass@{summary.ks[end]} on {column} (%)")
         axes.margins(y=0.12)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))

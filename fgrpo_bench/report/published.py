@@ -15,10 +15,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.report.tables import NONE, Table
+from fgrpo_bench.report.shape import Key, Rows, Table, Value, grid, with_best
 
 SOURCE = Path(__file__).with_name("published.csv")
 SCHEMA = pl.Schema(
@@ -131,62 +132,60 @@ def _tables(number: int) -> Iterator[Table]:
             yield _by_benchmark(title, own, _delta_nll() if number == 10 else {})
 
 
-Key = tuple[str, float, int]
-"""Method, gamma and group size."""
+LEGEND = ((Value(text="bold", best=True), "best in its column"),)
 
 
 def _delta_nll() -> dict[Key, str]:
     rows = published().filter(pl.col("table") == 2)
-    return {(r["method"], r["gamma"], r["group_size"]): r["value"] for r in rows.to_dicts()}
+    return {_key(r): r["value"] for r in rows.to_dicts()}
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return row["method"], str(row["group_size"]), f"{row['gamma']:g}"
 
 
 def _by_benchmark(title: str, rows: pl.DataFrame, nll: dict[Key, str]) -> Table:
     benchmarks = rows["benchmark"].unique(maintain_order=True).to_list()
-    cells: dict[Key, dict[str, list[str]]] = {}
+    found: dict[Key, dict[str, tuple[Value, ...]]] = {_key(row): {} for row in rows.to_dicts()}
     for row in rows.sort("k", maintain_order=True).to_dicts():
-        key = (row["method"], row["gamma"], row["group_size"])
-        cells.setdefault(key, {}).setdefault(row["benchmark"], []).append(row["value"])
-    order = rows.select("method", "gamma", "group_size").unique(maintain_order=True).rows()
-    return Table(
+        values = found[_key(row)]
+        before = values.get(row["benchmark"], ())
+        values[row["benchmark"]] = (*before, Value(text=row["value"]))
+    made = with_best(found, columns=benchmarks)
+    for key, value in nll.items():
+        made[key]["Delta NLL"] = (Value(text=value),)
+    return grid(
         title=f"{title}; pass@1 / pass@256 in percent",
-        header=("method", "N", "gamma", *benchmarks, *(["Delta NLL"] if nll else [])),
-        rows=tuple(
-            (
-                method,
-                str(size),
-                f"{gamma:g}",
-                *(" / ".join(cells[method, gamma, size].get(b, [NONE])) for b in benchmarks),
-                *([nll.get((method, gamma, size), NONE)] if nll else []),
-            )
-            for method, gamma, size in order
-        ),
+        names=("method", "N", "gamma"),
+        columns=[*benchmarks, *(["Delta NLL"] if nll else [])],
+        rows=made,
+        legend=LEGEND,
     )
 
 
-def _by_k(title: str, rows: pl.DataFrame, keys: tuple[str, ...]) -> Table:
-    ks = sorted(rows["k"].unique().to_list())
-    values = {
-        (*(row[key] for key in keys), row["k"]): row["value"] for row in rows.iter_rows(named=True)
-    }
-    order = rows.select(keys).unique(maintain_order=True).rows()
-    names = {"group_size": "N"}
-    return Table(
+def _by_k(title: str, rows: pl.DataFrame, names: tuple[str, ...]) -> Table:
+    ks = [f"k={k}" for k in sorted(rows["k"].unique().to_list())]
+    found: dict[Key, dict[str, tuple[Value, ...]]] = {}
+    for row in rows.to_dicts():
+        key = tuple(f"{row[n]:g}" if n == "gamma" else str(row[n]) for n in names)
+        found.setdefault(key, {})[f"k={row['k']}"] = (Value(text=row["value"]),)
+    within = names.index("benchmark") if "benchmark" in names else None
+    made: Rows = with_best(
+        found, columns=ks, among=lambda key: "" if within is None else key[within]
+    )
+    return grid(
         title=f"{title}; pass@k in percent",
-        header=(*(names.get(key, key) for key in keys), *(f"k={k}" for k in ks)),
-        rows=tuple(
-            (
-                *(f"{part:g}" if isinstance(part, float) else str(part) for part in row),
-                *(values.get((*row, k), NONE) for k in ks),
-            )
-            for row in order
-        ),
+        names=["N" if name == "group_size" else name for name in names],
+        columns=ks,
+        rows=made,
         n_words=2,
+        legend=LEGEND if within is None else ((LEGEND[0][0], "best on its benchmark at this k"),),
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; exit code 0, or 1 with a line on standard error."""
-    from fgrpo_bench.report.documents import escape_latex, latex_table, markdown_table
+    from fgrpo_bench.report.documents import PREAMBLE, escape_latex, latex_table, markdown_table
 
     parser = argparse.ArgumentParser(
         prog="python -m fgrpo_bench.report.published",
@@ -202,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if options.format == "latex":
-        print(r"% Needs \usepackage{booktabs}. Figures of arXiv 2602.06717v2.")
+        print(f"{PREAMBLE} Figures of arXiv 2602.06717v2.")
     for table in tables:
         if options.format == "latex":
             print(latex_table(table, caption=escape_latex(table.title)))

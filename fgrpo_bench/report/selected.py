@@ -12,7 +12,7 @@ from statistics import fmean
 
 import polars as pl
 
-from fgrpo_bench.report.tables import NONE, Table, percent
+from fgrpo_bench.report.shape import NONE, Table, percent
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.selection import Candidate, best, is_for_selection
 
@@ -170,24 +170,22 @@ def _pass_at_1(point: PointResult, benchmark: str, *, half: bool) -> float:
 
 def rule_in_words(results: SweepResults) -> str:
     """What stands below every table: which checkpoint of every run it is about."""
-    named = ", ".join(results.domains.get("in-domain", []))
     best_of = (
-        "of every base algorithm the one with the highest pass@1, mean over seeds and in-domain "
-        f"benchmarks ({named}); of a focal cell the best of those with no more rollouts than its "
-        "base algorithm's"
+        "each base algorithm's best by mean pass@1 over in-domain benchmarks and seeds, then the "
+        "best focal one of no more rollouts"
     )
     match results.rule:
         case "last":
             return "the last one of every run"
         case "paper":
             return (
-                f"{best_of}; chosen on the very benchmarks that are reported, as the paper does, "
-                "which flatters every row (`--select held-out` does not)"
+                f"{best_of}; chosen on the benchmarks that are reported, as the paper does, which "
+                "flatters every row"
             )
         case "held-out":
             return (
-                f"{best_of}; chosen on one half of the problems of these benchmarks, whose other "
-                "half alone is reported"
+                f"{best_of}; chosen on one half of the problems of each in-domain benchmark, whose "
+                "other half alone is reported"
             )
     return f"step {results.rule.partition('=')[2]} of every run"
 
@@ -212,5 +210,4 @@ def selection_table(results: SweepResults) -> Table | None:
         title="Checkpoints",
         header=("method", "N", "gamma", "step", "rollouts", "at most", "pass@1 by step, percent"),
         rows=tuple(rows),
-        notes=(f"Chosen: {rule_in_words(results)}.",),
     )

@@ -1,4 +1,4 @@
-"""How figures look: one style, colours that colour-blind readers can tell apart, and saving.
+"""How figures look: one style, and saving; the colours are those of `looks`.
 
 Figures are drawn on their own canvas, without pyplot and its global state, and the same data give
 the same bytes (no date, fixed ids).
@@ -6,9 +6,9 @@ the same bytes (no date, fixed ids).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fgrpo_bench.files import write_whole
-from fgrpo_bench.report.summary import Cell
+from fgrpo_bench.report.looks import ALGORITHMS as ALGORITHMS
+from fgrpo_bench.report.looks import BASE as BASE
+from fgrpo_bench.report.looks import MARKERS as MARKERS
+from fgrpo_bench.report.looks import Look as Look
+from fgrpo_bench.report.looks import looks as looks
 
 RC: Any = {
     "axes.axisbelow": True,
@@ -36,57 +40,23 @@ RC: Any = {
     "legend.fontsize": 9,
     "legend.frameon": False,
     "lines.linewidth": 1.8,
+    "pdf.fonttype": 42,
     "svg.hashsalt": "fgrpo-bench",
     "xtick.color": "#555555",
     "xtick.labelcolor": "black",
     "ytick.color": "#555555",
     "ytick.labelcolor": "black",
 }
-PLAIN = ("#6baed6", "#4292c6", "#2171b5", "#0d5299", "#08306b")
-"""Light to dark blue: gamma = 0, by rank of N."""
-FOCAL = ("#e6891e", "#c6480a", "#7f2704")
-"""Orange to brown: gamma > 0, by rank of gamma."""
-ALGORITHMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-"""Okabe and Ito's colours, by rank of the algorithm, where a line is an algorithm."""
-MARKERS = ("o", "s", "D", "^", "v")
-BASE = "#666666"
 WIDTH = 8.0
 """Inches; the width of a README at 100 pixels an inch."""
 PNG_DPI = 160
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """How one cell is drawn wherever it appears."""
-
-    color: str
-    marker: str
-    linestyle: str
-
-
-def looks(cells: Sequence[Cell]) -> dict[Cell, Look]:
-    """Colour by gamma (and by N where gamma is 0), marker by N, base models grey and dashed."""
-    sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
-    gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
-    made = {}
-    for cell in cells:
-        if cell.group_size is None:
-            made[cell] = Look(color=BASE, marker="", linestyle="--")
-            continue
-        rank = sizes.index(cell.group_size)
-        if cell.focal_gamma:
-            color = _shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
-        else:
-            color = _shade(PLAIN, rank, len(sizes))
-        made[cell] = Look(color=color, marker=MARKERS[rank % len(MARKERS)], linestyle="-")
-    return made
-
-
-def _shade(colors: Sequence[str], rank: int, count: int) -> str:
-    """Spread ranks over the shades; a single one takes the middle."""
-    if count == 1:
-        return colors[len(colors) // 2]
-    return colors[round(rank * (len(colors) - 1) / (count - 1))]
+METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {"Software": None},
+}
+"""What is left out of each kind of file, so that the same data give the same bytes."""
+KINDS = tuple(METADATA)
 
 
 def label_ends(axes: Axes, labels: Sequence[tuple[float, str, str]], *, gap: float) -> None:
@@ -126,18 +96,36 @@ def _apart(heights: Sequence[float], gap: float) -> list[float]:
     return [min(pair) for pair in zip(placed, room, strict=True)]
 
 
-def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
-    """Draw in this style and write SVG and PNG; path is without a suffix."""
-    out = []
+def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
+    """A figure drawn in this style, as the bytes of each kind of file.
+
+    It is laid out once for all of them; the same data give the same bytes.
+    """
+    made = {}
     with matplotlib.rc_context(RC):
         figure = draw()
-        for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-            options: Any = {
-                "format": kind,
-                "metadata": metadata,
-                "dpi": PNG_DPI,
-                "bbox_inches": "tight",
-            }
-            out.append(path.with_name(f"{path.name}.{kind}"))
-            write_whole(out[-1], partial(figure.savefig, **options))
-    return out
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for kind in kinds:
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, metadata=METADATA[kind], dpi=PNG_DPI)
+            made[kind] = buffer.getvalue()
+    return made
+
+
+def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
+    """Draw in this style and write SVG, PDF and PNG; path is without a suffix."""
+    return write(drawings(draw), path)
+
+
+def write(drawn: Mapping[str, bytes], path: Path) -> list[Path]:
+    """Write what `drawings` made, each file whole; path is without a suffix."""
+    files = []
+    for kind, content in drawn.items():
+        files.append(path.with_name(f"{path.name}.{kind}"))
+        write_whole(files[-1], partial(_write, content=content))
+    return files
+
+
+def _write(aside: Path, *, content: bytes) -> None:
+    aside.write_bytes(content)

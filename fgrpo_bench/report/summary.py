@@ -14,9 +14,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.files import read_json
-from fgrpo_bench.intervals import Estimate, estimate
+from fgrpo_bench.intervals import Estimate, Resampled, average, conclude, resample
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import BOUNDS
+
+NOTHING = Estimate(mean=None, low=None, high=None, by_seed=(), n_seeds=0, n_problems=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +107,19 @@ class Summary:
     ks: tuple[int, ...]
     scores: dict[tuple[str, Cell], Scores]
     """By benchmark and cell; every pair is there, with no seeds where nothing is done."""
+    averages: dict[str, tuple[str, ...]]
+    """Benchmarks by the name of their average, in domain first; one of a domain has no average."""
+    averaged: dict[tuple[str, Cell], tuple[Estimate, ...]]
+    """By name of the average and cell: the plain mean over its benchmarks for every k, of the seeds
+    that have them all."""
     metrics: dict[Cell, tuple[pl.DataFrame, ...]]
     """Training metrics of finished runs, one a seed."""
     compute: dict[Cell, Compute]
-    graders: tuple[str, ...]
-    """Grader versions behind the results."""
+    planned: dict[Cell, int]
+    """Training seeds that a cell has in the plan."""
+    graders_of: dict[str, tuple[str, ...]]
+    """Grader versions behind the results by benchmark, and by `benchmark/grader` for those beside a
+    benchmark's own."""
     engines: dict[str, tuple[str, ...]]
     """Points by the engine that made their draws, its fingerprint in words."""
     missing: tuple[PointResult, ...]
@@ -121,6 +131,37 @@ class Summary:
         spec = self.results.declaration["declaration"]["experiment"]["train"]
         assert isinstance(spec, dict)
         return spec
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Averages and benchmarks as tables have them: each average before its benchmarks."""
+        titles = {names[0]: title for title, names in self.averages.items()}
+        return tuple(
+            name
+            for benchmarks in self.results.domains.values()
+            for name in (titles.get(benchmarks[0]), *benchmarks)
+            if name is not None
+        )
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The columns that stand for all: the averages, and a benchmark alone in its domain."""
+        return tuple(
+            name
+            for name in self.columns
+            if not any(name in benchmarks for benchmarks in self.averages.values())
+        )
+
+    def estimates(self, column: str, cell: Cell) -> tuple[Estimate, ...]:
+        """pass@k of a cell on a benchmark or average, for every k."""
+        if column in self.averages:
+            return self.averaged[column, cell]
+        return self.scores[column, cell].estimates
+
+    @property
+    def graders(self) -> tuple[str, ...]:
+        """Every grader version behind the results."""
+        return tuple(sorted({name for names in self.graders_of.values() for name in names}))
 
     @property
     def n_seeds(self) -> int:
@@ -135,8 +176,9 @@ def summarise(results: SweepResults) -> Summary:
         by_cell.setdefault(_cell(point), []).append(point)
     ks = tuple(results.declaration["declaration"]["experiment"]["evaluation"]["ks"])
     scores: dict[tuple[str, Cell], Scores] = {}
+    resampled: dict[tuple[str, Cell], Resampled] = {}
     missing: dict[str, PointResult] = {}
-    for benchmark in results.benchmarks:
+    for stream, benchmark in enumerate(results.benchmarks):
         tables = {point.point_id: point.passk(benchmark) for point in results.points}
         problems = _problems(tables.values())
         for cell, points in by_cell.items():
@@ -144,7 +186,17 @@ def summarise(results: SweepResults) -> Summary:
             missing |= {point.point_id: point for point in points if point not in done}
             done.sort(key=lambda point: point.seed)
             frames = [tables[point.point_id] for point in done]
-            scores[benchmark, cell] = _scores(done, frames, problems=problems, ks=ks)
+            values = _values(frames, problems=problems, ks=ks)
+            resampled[benchmark, cell] = resample(values[0], stream=stream)
+            estimates = tuple(conclude(resampled[benchmark, cell]))
+            scores[benchmark, cell] = _scores(
+                done, frames, problems=problems, values=values, estimates=estimates
+            )
+    averages = {
+        f"average {domain}": tuple(benchmarks)
+        for domain, benchmarks in results.domains.items()
+        if len(benchmarks) > 1
+    }
     trained = {
         cell: [point for point in points if point.is_trained and point.algorithm is not None]
         for cell, points in by_cell.items()
@@ -155,9 +207,20 @@ def summarise(results: SweepResults) -> Summary:
         cells=tuple(by_cell),
         ks=ks,
         scores=scores,
+        averages=averages,
+        averaged={
+            (title, cell): _averaged(
+                [scores[benchmark, cell].seeds for benchmark in benchmarks],
+                [resampled[benchmark, cell] for benchmark in benchmarks],
+                n_ks=len(ks),
+            )
+            for title, benchmarks in averages.items()
+            for cell in by_cell
+        },
         metrics=metrics,
         compute={cell: _compute(points, metrics[cell], cell) for cell, points in by_cell.items()},
-        graders=_graders(results.points),
+        planned={cell: len(points) for cell, points in by_cell.items()},
+        graders_of=_graders(results.points),
         engines=_engines(results),
         missing=tuple(missing.values()),
     )
@@ -177,23 +240,41 @@ def _problems(tables: Any) -> list[str]:
     return sorted({problem for table in tables for problem in table["problem_id"].unique()})
 
 
-def _scores(
-    points: Sequence[PointResult],
-    tables: Sequence[pl.DataFrame],
-    *,
-    problems: list[str],
-    ks: tuple[int, ...],
-) -> Scores:
-    values = np.full((3, len(points), len(problems), len(ks)), np.nan)
-    n_scored, n_correct = np.zeros((2, len(points), len(problems)), dtype=np.int64)
-    drawn = scored = 0
-    sizes = []
-    for seed, (point, table) in enumerate(zip(points, tables, strict=True)):
+def _averaged(
+    seeds: Sequence[tuple[int, ...]], parts: Sequence[Resampled], *, n_ks: int
+) -> tuple[Estimate, ...]:
+    """The average over benchmarks; nothing where their seeds differ, so that none is left out."""
+    if len(set(seeds)) == 1:
+        return tuple(conclude(average(parts)))
+    return (NOTHING,) * n_ks
+
+
+def _values(
+    tables: Sequence[pl.DataFrame], *, problems: list[str], ks: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """pass@k, its lower and its upper bound: [3, seeds, problems, ks], nan where there is none."""
+    values = np.full((3, len(tables), len(problems), len(ks)), np.nan)
+    for seed, table in enumerate(tables):
         wanted = table.filter(pl.col("k").is_in(ks))
         row = np.searchsorted(problems, wanted["problem_id"].to_list())
         column = np.searchsorted(ks, wanted["k"].to_numpy())
         for i, name in enumerate(("pass_at_k", *BOUNDS)):
             values[i, seed, row, column] = wanted[name].to_numpy()
+    return values
+
+
+def _scores(
+    points: Sequence[PointResult],
+    tables: Sequence[pl.DataFrame],
+    *,
+    problems: list[str],
+    values: NDArray[np.float64],
+    estimates: tuple[Estimate, ...],
+) -> Scores:
+    n_scored, n_correct = np.zeros((2, len(points), len(problems)), dtype=np.int64)
+    drawn = scored = 0
+    sizes = []
+    for seed, (point, table) in enumerate(zip(points, tables, strict=True)):
         sizes.append(int(read_json(point.evaluate.done)["target"]["n_samples"]))
         counts = table.unique("problem_id")
         row = np.searchsorted(problems, counts["problem_id"].to_list())
@@ -206,8 +287,8 @@ def _scores(
         values=values[0],
         n_scored=n_scored,
         n_correct=n_correct,
-        estimates=tuple(estimate(values[0])),
-        bounds=tuple(_bounds(values[1:, :, :, i]) for i in range(len(ks))),
+        estimates=estimates,
+        bounds=tuple(_bounds(values[1:, :, :, i]) for i in range(values.shape[3])),
         n_samples=min(sizes, default=None),
         unscored=1 - scored / drawn if drawn else 0.0,
     )
@@ -256,6 +337,10 @@ def _engines(results: SweepResults) -> dict[str, tuple[str, ...]]:
     return {words: tuple(dict.fromkeys(points)) for words, points in found.items()}
 
 
-def _graders(points: Sequence[PointResult]) -> tuple[str, ...]:
-    markers = [read_json(point.evaluate.done) for point in points if point.is_evaluated]
-    return tuple(sorted({name for m in markers for name in m["target"]["graders"].values()}))
+def _graders(points: Sequence[PointResult]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for point in points:
+        if point.is_evaluated:
+            for benchmark, version in read_json(point.evaluate.done)["target"]["graders"].items():
+                found.setdefault(benchmark, set()).add(version)
+    return {benchmark: tuple(sorted(versions)) for benchmark, versions in found.items()}

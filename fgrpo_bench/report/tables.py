@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.comparisons import Comparison
+from fgrpo_bench.report.footnotes import footnotes, is_incomplete
+from fgrpo_bench.report.shape import NONE as NONE
+from fgrpo_bench.report.shape import Rows, Value, grid, with_best
+from fgrpo_bench.report.shape import Table as Table
+from fgrpo_bench.report.shape import percent as percent
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.verdict import points, word
-
-NONE = "-"
-"""What stands where there is no value."""
 
 CSV = pl.Schema(
     {
@@ -37,60 +38,55 @@ CSV = pl.Schema(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Cells of plain text; the first `n_words` columns are words, the others numbers."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    n_words: int = 1
-    notes: tuple[str, ...] = ()
-    """Sentences below the table."""
+NAMES = ("method", "N", "gamma")
 
 
-def main_table(summary: Summary, benchmark: str) -> Table:
-    """pass@k at the smallest and the largest k with intervals, one row a method and N."""
+def interval_table(summary: Summary, column: str) -> Table:
+    """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
     ends = sorted({0, len(summary.ks) - 1})
-    notes = tuple(_bounded(summary, benchmark, cell, end) for cell in summary.cells for end in ends)
+    made = {cell: [summary.estimates(column, cell)[end] for end in ends] for cell in summary.cells}
     return Table(
-        title=f"{benchmark}: pass@k in percent with 95% intervals",
-        header=("method", "N", "gamma", *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
+        title=f"{column}: pass@k in percent with 95% intervals",
+        header=(*NAMES, *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
         rows=tuple(
-            (
-                *names(cell),
-                *(with_interval(summary.scores[benchmark, cell].estimates[end]) for end in ends),
-                str(len(summary.scores[benchmark, cell].seeds)),
+            (*names(cell), *map(with_interval, estimates), str(estimates[0].n_seeds))
+            for cell, estimates in made.items()
+        ),
+        notes=_notes(summary, column),
+    )
+
+
+def all_ks(summary: Summary, column: str) -> Table:
+    """pass@k on a benchmark or average at every k, without intervals."""
+    rows: Rows = {
+        names(cell): {
+            f"k={k}": (
+                Value(
+                    text=percent(made.mean),
+                    incomplete=made.mean is not None and is_incomplete(summary, cell, column, i),
+                ),
             )
-            for cell in summary.cells
-        ),
-        notes=tuple(note for note in notes if note),
+            for i, (k, made) in enumerate(
+                zip(summary.ks, summary.estimates(column, cell), strict=True)
+            )
+        }
+        for cell in summary.cells
+    }
+    bases = {names(cell) for cell in summary.cells if cell.is_base}
+    columns = [f"k={k}" for k in summary.ks]
+    return grid(
+        title=f"{column}: pass@k in percent at every k",
+        names=NAMES,
+        columns=columns,
+        rows=with_best(rows, columns=columns, among=lambda key: None if key in bases else 0),
+        notes=_notes(summary, column),
+        legend=((Value(text="bold", best=True), "best of the trained models in its column"),),
     )
 
 
-def _bounded(summary: Summary, benchmark: str, cell: Cell, end: int) -> str:
-    """What unscored draws leave open of a value; empty where that is less than the table shows."""
-    scores = summary.scores[benchmark, cell]
-    bounds = scores.bounds[end]
-    if bounds is None or percent(bounds[0]) == percent(bounds[1]):
-        return ""
-    return (
-        f"{cell.label}, pass@{summary.ks[end]}: {scores.unscored:.2%} of the draws could not be "
-        f"judged; were all of them wrong or all right, it would be {percent(bounds[0])} or "
-        f"{percent(bounds[1])}."
-    )
-
-
-def all_ks(summary: Summary, benchmark: str) -> Table:
-    """pass@k at every k, without intervals."""
-    return Table(
-        title=f"{benchmark}: pass@k in percent at every k",
-        header=("method", "N", "gamma", *(f"k={k}" for k in summary.ks)),
-        rows=tuple(
-            (*names(cell), *(percent(e.mean) for e in summary.scores[benchmark, cell].estimates))
-            for cell in summary.cells
-        ),
-    )
+def _notes(summary: Summary, column: str) -> tuple[str, ...]:
+    benchmarks = summary.averages.get(column, (column,))
+    return tuple(footnotes(summary, summary.cells, benchmarks))
 
 
 def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table:
@@ -128,7 +124,7 @@ def compute_table(summary: Summary) -> Table:
     return Table(
         title="Compute, mean over the runs of a cell",
         header=(
-            *("method", "N", "gamma", "runs", "rollouts", "tokens", "optimizer steps"),
+            *(*NAMES, "runs", "rollouts", "tokens", "optimizer steps"),
             *("training CPU-s", "training GPU-s", "evaluation CPU-s"),
         ),
         rows=tuple(
@@ -171,11 +167,6 @@ def names(cell: Cell) -> tuple[str, str, str]:
     if cell.group_size is None or cell.focal_gamma is None:
         return cell.method, NONE, NONE
     return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
-
-
-def percent(value: float | None) -> str:
-    """A fraction in percent, one decimal."""
-    return NONE if value is None else f"{100 * value:.1f}"
 
 
 def with_interval(made: Estimate) -> str:

@@ -76,10 +76,13 @@ Line = tuple[str, str]
 
 
 def answer(summary: Summary, comparisons: Sequence[Comparison]) -> list[tuple[str, list[Line]]]:
-    """Sections of the answer: a heading and a line for each k and direction."""
+    """Sections of the answer: a heading and a line for each k and direction. Averages stand for
+    their benchmarks."""
     sections: dict[str, dict[int, list[Comparison]]] = {}
-    several = len(summary.results.benchmarks) > 1
+    several = len(summary.headline) > 1
     for one in comparisons:
+        if one.benchmark not in summary.headline:
+            continue
         title = f"{one.benchmark}: {one.pair.group}" if several else one.pair.group
         sections.setdefault(title, {}).setdefault(one.k, []).append(one)
     return [

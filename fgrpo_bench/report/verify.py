@@ -16,7 +16,7 @@ from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.files import read_json, sha256_file
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.report.build import render
+from fgrpo_bench.report.build import FILES, render
 from fgrpo_bench.report.provenance import NAME, graded, inputs
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import PointResult, SweepResults, load_results
@@ -24,7 +24,7 @@ from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
 
-KINDS = {"report.md": "md", "table.tex": "latex", "results.csv": "csv"}
+KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
 SHOWN = 5
 """Most lines of a file, or draws of a benchmark, that are shown to differ."""
@@ -65,7 +65,9 @@ def verify(path: Path, *, root: Path, regrade: bool) -> list[str]:
 
 
 def _changed(path: Path, known: dict[str, Any], results: SweepResults) -> Iterator[str]:
-    if known["files"].get(path.name) != sha256_file(path):
+    if path.name not in known["files"]:
+        yield f"{path.name}: is not of this report, but of one that was built before"
+    elif known["files"][path.name] != sha256_file(path):
         yield f"{path.name}: was changed after the report was built"
     now = inputs(results)
     for name in sorted(known["inputs"].keys() | now.keys()):

@@ -10,6 +10,7 @@ from fgrpo_bench.specs.dataset import DatasetSpec as DatasetSpec
 from fgrpo_bench.specs.evaluation import BenchmarkPrompt as BenchmarkPrompt
 from fgrpo_bench.specs.evaluation import BenchmarkSpec as BenchmarkSpec
 from fgrpo_bench.specs.evaluation import EvalSpec as EvalSpec
+from fgrpo_bench.specs.evaluation import RareSpec as RareSpec
 from fgrpo_bench.specs.openrlhf import OpenRLHFTrain as OpenRLHFTrain
 from fgrpo_bench.specs.openrlhf import Placement as Placement
 from fgrpo_bench.specs.openrlhf import PretrainedSpec as PretrainedSpec

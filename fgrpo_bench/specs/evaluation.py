@@ -36,6 +36,9 @@ class BenchmarkSpec:
     """Further graders, whose grades stand beside."""
     prompt: Name | None
     """A key of EvalSpec.prompts; null is the prompt of training."""
+    domain: Literal["in-domain", "out-of-domain"] = "in-domain"
+    """Whether its problems are of the kind that is trained on. The one default among specs: those
+    that were stored before there were domains are read too."""
 
     def __post_init__(self) -> None:
         if self.dataset is None and self.n_problems is None:
@@ -53,6 +56,19 @@ class BenchmarkSpec:
                 f"benchmark {self.name} has grader={self.grader} and also={list(self.also)}: name "
                 "each grader once"
             )
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class RareSpec:
+    """Rare correct answers of the base model to training prompts, a fixed set that is scored under
+    every evaluated checkpoint (paper, app. M.2: 256 prompts, 800 draws each, the top 1%)."""
+
+    n_prompts: Positive
+    """Training prompts, the same for all cells."""
+    n_samples: Positive
+    """Draws of the base model a prompt."""
+    share: Annotated[float, Field(gt=0, le=1)]
+    """Share of the correct draws that is kept: those least likely under the base model."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.focal import low_lr_multiplier
 from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, NonNegative, Positive
-from fgrpo_bench.specs.evaluation import EvalSpec
+from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
 from fgrpo_bench.specs.openrlhf import OpenRLHFTrain
 from fgrpo_bench.specs.profile import Profile
 from fgrpo_bench.specs.training import AlgorithmSpec, EmbeddedTrain
@@ -31,6 +31,8 @@ class ExperimentSpec:
     steps. What the report may select from."""
     evaluation: EvalSpec
     """The evaluation of each of them."""
+    rare: RareSpec | None
+    """Delta NLL of rare correct answers; null leaves it out. Changes no other stage."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

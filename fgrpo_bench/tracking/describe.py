@@ -11,7 +11,8 @@ from typing import Any
 
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.documents import EFFECTS, escape_markdown
+from fgrpo_bench.report.content import EFFECTS
+from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs import SweepPoint, from_dict

@@ -18,6 +18,7 @@ from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summary import summarise
 from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.tracking.cells import report_run, with_cells
 from fgrpo_bench.tracking.describe import experiment_tags, params, tags, words
 from fgrpo_bench.tracking.models import checkpoint_model
@@ -44,6 +45,10 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
 
     Raises FileNotFoundError where the sweep was never run and ValueError for a damaged file.
     """
+    if is_simulation(paths):
+        from fgrpo_bench.simulation.tracked import desired
+
+        return desired(paths)
     results = load_results(paths)
     summary = summarise(results)
     answer = words(summary, compare(summary))

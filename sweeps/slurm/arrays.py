@@ -14,8 +14,10 @@ from typing import Any
 
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
-KINDS = ("warmup", "train", "evaluate")
+KINDS = ("warmup", "rare", "train", "evaluate", "likelihood")
 """What jobs do."""
+JUDGING = KINDS[-2:]
+"""What the report waits for."""
 FETCH = "fetch"
 """Kind of the stages that are no jobs: `run` fetches files first, where there is a network."""
 Record = Mapping[str, Any]
@@ -54,11 +56,11 @@ def arrange(
 ) -> list[Sending]:
     """Batches of at most `limit` stages, in an order in which what is waited for comes first.
 
-    stages: those to be sent. At most one need of each is not done, the model that it takes, as
-    files are fetched before. places: where unfinished stages that they may need stand in the queue.
-    at_once: elements of a kind that may run at once. name: a new batch name for a kind. now: Unix
-    time. A report after all evaluations ends the list; it cannot wait for a batch whose driver died
-    before its job id was known.
+    stages: those to be sent. Files are fetched before, so that most have at most one need that is
+    not done, the model that they take. places: where unfinished stages that they may need stand in
+    the queue. at_once: elements of a kind that may run at once. name: a new batch name for a kind.
+    now: Unix time. A report after all that is judged ends the list; it cannot wait for a batch
+    whose driver died before its job id was known.
     """
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
@@ -72,11 +74,11 @@ def arrange(
             sendings.append(sending)
             for index, stage in enumerate(names):
                 places[stage] = Place(batch=batch, index=index)
-    if any(sending.batch.kind == KINDS[-1] for sending in sendings):
+    if any(sending.batch.kind in JUDGING for sending in sendings):
         queued = {stage: p for stage, p in places.items() if p.batch.name not in unsent}
         last = {p.batch.name: p.batch for s, p in queued.items() if s not in done}
         report = Batch(name=name(REPORT), kind=REPORT, stages=(), begun=now)
-        after = tuple(Place(batch=b, index=0) for b in last.values() if b.kind == KINDS[-1])
+        after = tuple(Place(batch=b, index=0) for b in last.values() if b.kind in JUDGING)
         sendings.append(Sending(batch=report, relation="afterany", after=after))
     return sendings
 
@@ -101,11 +103,14 @@ def _groups(
     stages: Iterable[Record], done: Collection[str], places: Mapping[str, Place], limit: int
 ) -> Iterator[Group]:
     free: list[str] = []
+    joint: dict[tuple[str, ...], list[str]] = defaultdict(list)
     waiting: dict[str, list[tuple[Place, str]]] = defaultdict(list)
     for stage in stages:
         missing = [need for need in stage["needs"] if need not in done]
         if not missing:
             free.append(stage["name"])
+        elif len(missing) > 1:
+            joint[tuple(missing)].append(stage["name"])
         else:
             (need,) = missing
             waiting[places[need].batch.name].append((places[need], stage["name"]))
@@ -122,6 +127,9 @@ def _groups(
         for of_one in filter(None, by_index.values()):
             for chunk in _chunks([name for _, name in of_one], limit):
                 yield chunk, "afterok", (of_one[0][0],)
+    for needs, names in joint.items():
+        for chunk in _chunks(names, limit):
+            yield chunk, "afterok", tuple(places[need] for need in needs)
 
 
 def _chunks(names: list[str], limit: int) -> Iterator[list[str]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from fgrpo_bench.files import now, read_json, write_json
 from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.states import attempts as attempts
 
 IDLE_ATTEMPTS = 3
 """A job whose stage got no further in so many attempts is not run again: it gets nowhere, whether
@@ -44,19 +45,6 @@ def step(stage: StagePaths) -> int | None:
         return int(read_json(stage.progress)["step"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def attempts(stage: StagePaths) -> list[dict[str, Any]]:
-    """What jobs noted of their attempts, in order; keys as `Payload` and `end` write them."""
-    notes = []
-    for path in sorted(stage.logs.glob("attempt-*.json")):
-        try:
-            note = read_json(path)
-        except (OSError, ValueError):
-            continue
-        if isinstance(note, dict):
-            notes.append(note)
-    return notes
 
 
 def idle(stage: StagePaths, job_id: str | None) -> bool:

@@ -85,7 +85,12 @@ hook(UpdateTrainer, ActorPPOTrainer, "ppo_train", "updates")
 
 
 class ClockedTrainer(FocalTrainer):
-    """Brings the clocks into the controller's process."""
+    """Brings the clocks into the controller's process, and the shortest response that is asked
+    for, which OpenRLHF's command line cannot say."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.generate_kwargs["min_new_tokens"] = int(os.environ["FGRPO_BENCH_SHORTEST"])
 
 
 class ClockedPolicy(PolicyActor):

@@ -1,13 +1,14 @@
 """The reward executor with clocks; OpenRLHF loads this file by its path into the vLLM process.
 
-A coroutine is timed by its own steps on the event loop and in processor time, so that neither
-waiting nor a busy machine counts.
+Ours is what comes before OpenRLHF's own executor and what comes after it, less the judgement. Both
+run in one piece on the event loop (graders of WAITING aside, which no measured run uses) and are
+timed in processor time, so that neither waiting nor a busy machine counts.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Coroutine, Generator
+from contextvars import ContextVar
+from time import thread_time
 from typing import Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
@@ -15,42 +16,29 @@ from openrlhf.utils.agent import SingleTurnAgentExecutor
 from fgrpo_bench.training.openrlhf import reward
 from tests.bench.clocked import note
 
-
-class Steps:
-    """A coroutine whose time on the event loop is noted when it ends."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], clock: str) -> None:
-        self._coroutine, self._clock = coroutine, clock
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        steps, seconds, sent = self._coroutine.__await__(), 0.0, None
-        while True:
-            begun = time.thread_time()
-            try:
-                waiting = steps.send(sent)
-            except StopIteration as end:
-                note(self._clock, seconds + time.thread_time() - begun)
-                return end.value
-            seconds += time.thread_time() - begun
-            sent = yield waiting
-
+_marks: ContextVar[list[float]] = ContextVar("_marks")
+"""Of one rollout: our start, OpenRLHF's, its end, the judgement's start and end."""
 
 stock, get_grader = SingleTurnAgentExecutor.execute, reward.get_grader
 
 
 async def execute_of_openrlhf(*args: Any, **kwargs: Any) -> Any:
-    return await Steps(stock(*args, **kwargs), "reward/stock")
+    marks = _marks.get()
+    marks.append(thread_time())
+    out = await stock(*args, **kwargs)
+    marks.append(thread_time())
+    return out
 
 
 def clocked_grader(name: str) -> Any:
     grade = get_grader(name)
 
     def clocked(problem: Any, response: str) -> Any:
-        begun = time.thread_time()
-        try:
-            return grade(problem, response)
-        finally:
-            note("judging", time.thread_time() - begun)
+        marks = _marks.get()
+        marks.append(thread_time())
+        grade_made = grade(problem, response)
+        marks.append(thread_time())
+        return grade_made
 
     return clocked
 
@@ -60,7 +48,13 @@ reward.get_grader = clocked_grader
 
 
 class AgentExecutor(reward.AgentExecutor):
-    """The executor, its steps timed."""
+    """The executor, its own parts timed."""
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
-        return await Steps(super().execute(*args, **kwargs), "reward")
+        marks = [thread_time()]
+        _marks.set(marks)
+        out = await super().execute(*args, **kwargs)
+        begun, asked, told, judged, graded = marks
+        note("reward", (asked - begun) + (judged - told) + (thread_time() - graded))
+        note("judging", graded - judged)
+        return out

@@ -1,17 +1,14 @@
-"""Grading against plain math-verify a sample: on real outputs, if any, and on a stress set.
+"""Grading against other ways (tests.bench.judging): on real outputs, if any, and on a stress set.
 
-Plain math-verify parses gold and whole response anew for every sample, in this process, with its
-own time limits. On the stress set it judges an even part of the draws, and its time is scaled up.
-CPU seconds are compared: ours are those of every process that takes part, their start included.
+The others judge an even part of the draws, and their time is scaled up. CPU seconds are compared:
+ours are those of every process that takes part, their start included; theirs without it.
 """
 
 import json
 import os
-import resource
-import subprocess
-import sys
+import re
 import tempfile
-import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,40 +21,22 @@ from evaluators.grading import Grading
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.tables import DRAWS
+from tests.bench import judging
 from tests.support import benchmarks
 
 MATH = ("math500", "aime24", "aime25", "amc23", "minerva_math", "olympiadbench")
 DRAWS_A_PROBLEM, PROBLEMS = 1_024, 100
 SHARES = (0.01, 0.05, 0.2)
 """Distinct answers of a problem as a share of its draws."""
-PLAIN, ALONE = 1_000, 5
-"""Draws of the stress set for plain math-verify, and for a process per judgement."""
+PARTS = {"plain": 1_000, "minerva": 500, "forked": 200}
+"""Draws for each of the others."""
+REAL = 2_400
+"""Most real outputs for plain math-verify, which is to judge all of them."""
 TEXT = "We expand the product, collect terms, and compare both sides: $x_{i}^2 + 2x = {i}$. "
 
 
-def judged_plainly(golds: list[str], responses: list[str]) -> tuple[list[bool], float]:
-    """Verdicts of plain math-verify, and the CPU seconds that they took."""
-    from math_verify import parse, verify
-
-    begun, verdicts = time.process_time(), []
-    for gold, response in zip(golds, responses, strict=True):
-        verdicts.append(bool(verify(parse(f"\\boxed{{{gold}}}"), parse(response))))
-    return verdicts, time.process_time() - begun
-
-
-def a_process_per_judgement(gold: str, response: str) -> float:
-    """Seconds of one judgement in a process of its own."""
-    code = (
-        "import sys; from math_verify import parse, verify; "
-        "verify(parse('\\\\boxed{' + sys.argv[1] + '}'), parse(sys.argv[2]))"
-    )
-    begun = sum(os.times()[2:4])
-    subprocess.run([sys.executable, "-c", code, gold, response], check=True)
-    return sum(os.times()[2:4]) - begun
-
-
-def cpu_seconds() -> float:
-    """Of this process and of all that it has started and that live."""
+def processes() -> Iterator[tuple[Path, float]]:
+    """Folder in /proc and CPU seconds of this process and of all that it has started and live."""
     rows = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -66,11 +45,30 @@ def cpu_seconds() -> float:
     ours = {os.getpid()}
     while found := {pid for pid, (parent, _) in rows.items() if parent in ours} - ours:
         ours |= found
-    return sum(rows[pid][1] for pid in ours) / os.sysconf("SC_CLK_TCK")
+    for pid in ours:
+        yield Path(f"/proc/{pid}"), rows[pid][1] / os.sysconf("SC_CLK_TCK")
 
 
-def graded(golds: list[str], draws: pl.DataFrame) -> tuple[pl.DataFrame, float, dict[str, int]]:
-    """Our verdicts without any that is known before, CPU seconds, tally."""
+def cpu_seconds() -> float:
+    """Of them all."""
+    return sum(seconds for _, seconds in processes())
+
+
+def peak_megabytes() -> dict[str, float]:
+    """Largest resident set so far of the grading process and of the judge that it asks."""
+    peaks = {}
+    for folder, _ in processes():
+        command = (folder / "cmdline").read_text()
+        name = "judge" if "judge_worker" in command else "grading process"
+        if "judge_worker" in command or "spawn_main" in command:
+            found = re.search(r"VmHWM:\s+(\d+)", (folder / "status").read_text())
+            assert found is not None
+            peaks[f"{name}, MB"] = int(found[1]) / 1024
+    return peaks
+
+
+def graded(golds: list[str], draws: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Our verdicts without any that is known before, and facts."""
     problems = [
         Problem(benchmark="b", problem_id=f"p{i:04d}", prompt="", target=gold, grader="math")
         for i, gold in enumerate(golds)
@@ -81,8 +79,9 @@ def graded(golds: list[str], draws: pl.DataFrame) -> tuple[pl.DataFrame, float, 
         with GradeWorkers(problems, workers=1) as workers:
             grading = Grading(BenchmarkPaths(Path(folder)), problems, "math", workers=workers)
             table = grading.finish(draws)
-            seconds = cpu_seconds() - begun
-        return table, seconds, grading.tally.facts()
+            facts = {"draws": len(draws), "judgements": grading.tally.judgements}
+            facts |= {"ours CPU s": cpu_seconds() - begun, **peak_megabytes()}
+        return table, facts
 
 
 def as_draws(responses: list[list[str]]) -> pl.DataFrame:
@@ -95,49 +94,48 @@ def as_draws(responses: list[list[str]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=DRAWS, orient="row")
 
 
-def compared(name: str, golds: list[str], responses: list[list[str]], part: int) -> None:
-    """Grade by both and print the facts."""
-    draws = as_draws(responses)
-    table, ours, tally = graded(golds, draws)
+def compared(
+    name: str, golds: list[str], responses: list[list[str]], parts: dict[str, int]
+) -> None:
+    """Grade by all and print the facts; parts: draws for each of the others."""
+    table, facts = graded(golds, as_draws(responses))
     outcomes = (table["outcome"] == "correct").to_list()
     flat = [(golds[i], text) for i, own in enumerate(responses) for text in own]
-    chosen = np.linspace(0, len(flat) - 1, min(part, len(flat))).astype(int).tolist()
-    verdicts, plain = judged_plainly([flat[i][0] for i in chosen], [flat[i][1] for i in chosen])
-    theirs = plain * len(flat) / len(chosen)
-    differ = sum(v != outcomes[i] for v, i in zip(verdicts, chosen, strict=True))
-    alone = [a_process_per_judgement(*flat[i]) for i in chosen[:: max(len(chosen) // ALONE, 1)]]
-    peak = max(resource.getrusage(who).ru_maxrss for who in (0, -1)) / 1024
-    facts = {
-        "case": name,
-        "draws": len(flat),
-        "judgements": tally["judgements"],
-        "ours CPU s": ours,
-        "plain CPU s": theirs,
-        "plain from draws": len(chosen),
-        "ratio": theirs / ours,
-        "a process per judgement, ratio": float(np.mean(alone)) * len(flat) / ours,
-        "verdicts that differ": f"{differ} of {len(chosen)}",
-        "peak MB": peak,
-    }
-    print(json.dumps(facts), flush=True)
+    print(json.dumps({"case": name, **facts}), flush=True)
+    for way, part in parts.items():
+        chosen = np.linspace(0, len(flat) - 1, min(part, len(flat))).astype(int).tolist()
+        verdicts, seconds = judging.by(way, [flat[i] for i in chosen])
+        theirs = seconds * len(flat) / len(chosen)
+        differ = sum(v != outcomes[i] for v, i in zip(verdicts, chosen, strict=True))
+        told = {"against": way, "its CPU s": theirs, "ratio": theirs / facts["ours CPU s"]}
+        print(json.dumps(told | {"verdicts that differ": f"{differ} of {len(chosen)}"}), flush=True)
 
 
-def stress(golds: list[str], others: list[str] | None, share: float) -> list[list[str]]:
+def memory(golds: list[str]) -> None:
+    """Peak memory of the workers with four times as many draws of as many distinct answers."""
+    distinct = round(0.05 * DRAWS_A_PROBLEM)
+    for draws in (DRAWS_A_PROBLEM, 4 * DRAWS_A_PROBLEM):
+        _, facts = graded(golds, as_draws(stress(golds, None, distinct, draws)))
+        print(json.dumps({"case": f"memory, {draws:,} draws a problem", **facts}), flush=True)
+
+
+def stress(
+    golds: list[str], others: list[str] | None, distinct: int, draws: int = DRAWS_A_PROBLEM
+) -> list[list[str]]:
     """Responses whose texts all differ: a third right, the others one of some wrong answers.
 
-    others: what the wrong answers are; None makes them of the gold with something added, so that
-    each takes a comparison of expressions.
+    distinct: answers of a problem. others: what the wrong answers are; None makes them of the gold
+    with something added, so that each takes a comparison of expressions.
     """
     rng = np.random.default_rng(0)
     made = []
     for gold in golds:
-        distinct = max(round(share * DRAWS_A_PROBLEM), 2)
         wrong = [f"{gold} + \\frac{{{i}}}{{7}}" for i in range(1, distinct)]
         if others is not None:
             wrong = rng.choice(others, distinct - 1, replace=False).tolist()
         answers = [gold, *wrong]
-        which = rng.integers(1, distinct, DRAWS_A_PROBLEM)
-        which[rng.random(DRAWS_A_PROBLEM) < 1 / 3] = 0
+        which = rng.integers(1, distinct, draws)
+        which[rng.random(draws) < 1 / 3] = 0
         made.append(
             [
                 TEXT.replace("{i}", str(i)) * 12 + f"So the answer is $\\boxed{{{answers[w]}}}$."
@@ -160,16 +158,19 @@ def main() -> None:
         for row in lines(folder / f"{benchmarks.OUTPUTS}.jsonl"):
             by_gold.setdefault(row["answer"], []).append(row["response"])
         number = sum(map(len, by_gold.values()))
-        compared(f"{number} real outputs", list(by_gold), list(by_gold.values()), part=number)
+        parts = PARTS | {"plain": REAL}
+        compared(f"{number} real outputs", list(by_gold), list(by_gold.values()), parts)
     print(f"benchmark files: {folder or 'none, golds of the case table'}")
     every = list(dict.fromkeys(g for g in golds if 1 < len(g) < 40))
     golds = [every[i] for i in np.linspace(0, len(every) - 1, PROBLEMS).astype(int)]
     kinds = {"golds of other problems": every, "the gold plus a fraction": None}
     for wrong, others in kinds.items():
         for share in SHARES:
-            if others is None or share * DRAWS_A_PROBLEM < len(others):
+            distinct = max(round(share * DRAWS_A_PROBLEM), 2)
+            if others is None or distinct < len(others):
                 name = f"stress, {share:.0%} distinct, wrong ones are {wrong}"
-                compared(name, golds, stress(golds, others, share), part=PLAIN)
+                compared(name, golds, stress(golds, others, distinct), PARTS)
+    memory(golds[::4])
 
 
 if __name__ == "__main__":

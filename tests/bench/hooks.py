@@ -1,8 +1,9 @@
 """The share of a training step of OpenRLHF that is spent inside our hooks.
 
 The real OpenRLHF on the processor: a small model, 32 prompts of 8 rollouts a step, two updates a
-step, focal weight on. Step time and clocks come from the same run, the first step left out. With a
-model this small and answers this short a step is as short as it gets, and the share as large.
+step, focal weight on. Step time and clocks come from the same run, the first step left out. With
+responses of a few tokens a step is as short as it gets, and the share as large; those of 256 tokens
+are nearer to real ones.
 
 Counted by wall time, as if nothing ran beside anything: focal weights, ordering and counting of
 rollouts, labels, seeds and bookkeeping of the reward executor, the metrics row with its fsync, the
@@ -18,33 +19,44 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from fgrpo_bench.files import read_lines
+from fgrpo_bench.files import read_json, read_lines, write_json
 from sweeps.commands import openrlhf_home
 from tests.support.openrlhf import Run, make_model, train_problems, write_prompts
 
-STEPS, PROMPTS = 12, 32
-OPTIONS = {
-    "--fgrpo.steps": str(STEPS),
-    "--rollout.batch_size": str(PROMPTS),
-    "--rollout.micro_batch_size": "32",
-    "--train.batch_size": str(PROMPTS * 8 // 2),
-    "--train.micro_batch_size": "32",
-    "--train.num_episodes": str(STEPS // 2),
-}
+PROMPTS, GOAL = 32, 2.0
+CASES = {"at most 8 tokens": (12, 1, 8), "256 tokens": (6, 256, 256)}
+"""Steps, and the shortest and longest response."""
 
 
-def measure(folder: Path, python: Path) -> dict[str, float]:
-    """Seconds a step: the step's own under `step`, then by hook."""
+def options(steps: int, longest: int) -> dict[str, str]:
+    """Of OpenRLHF's command line, beside those of the tests' runs."""
+    return {
+        "--fgrpo.steps": str(steps),
+        "--rollout.batch_size": str(PROMPTS),
+        "--rollout.micro_batch_size": "32",
+        "--rollout.max_new_tokens": str(longest),
+        "--data.max_len": str(longest + 16),
+        "--train.batch_size": str(PROMPTS * 8 // 2),
+        "--train.micro_batch_size": "32",
+        "--train.num_episodes": str(steps // 2),
+    }
+
+
+def measure(
+    folder: Path, python: Path, model: Path, *, steps: int, shortest: int, longest: int
+) -> dict[str, float]:
+    """Seconds a step: the step's own under `step`, then by hook; its mean response as `tokens`."""
     run = Run(
         folder=folder / "run",
-        model=make_model(folder / "model"),
+        model=model,
         prompts=write_prompts(folder / "prompts.jsonl", train_problems(2 * PROMPTS)),
-        options=OPTIONS,
+        options=options(steps, longest),
     )
     (folder / "clocks").mkdir()
     further = {
         "FGRPO_OPENRLHF_DEVICE": "cpu",
         "FGRPO_BENCH_CLOCKS": str(folder / "clocks"),
+        "FGRPO_BENCH_SHORTEST": str(shortest),
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     done = subprocess.run(
@@ -56,16 +68,18 @@ def measure(folder: Path, python: Path) -> dict[str, float]:
     )
     if done.returncode:
         raise RuntimeError(f"the run failed:\n{done.stdout[-3000:]}")
-    ends = [float(row["time_ms"]) / 1000 for row in run.rows()]
-    assert len(ends) == STEPS, ends
+    rows = run.rows()
+    assert len(rows) == steps, rows
+    ends = [float(str(row["time_ms"])) / 1000 for row in rows]
+    tokens = [float(str(row["response_tokens"])) for row in rows[1:]]
     total: dict[str, float] = defaultdict(float)
     for path in (folder / "clocks").glob("*.jsonl"):
         for clock, at, seconds in read_lines(path):
             if ends[0] < at <= ends[-1]:
                 name, _, stock = clock.partition("/")
                 total[name] += -seconds if stock else seconds
-    steps = len(ends) - 1
-    return {"step": (ends[-1] - ends[0]) / steps} | {k: s / steps for k, s in total.items()}
+    facts = {"step": (ends[-1] - ends[0]) / (steps - 1), "tokens": sum(tokens) / (steps - 1)}
+    return facts | {name: seconds / (steps - 1) for name, seconds in total.items()}
 
 
 def main() -> None:
@@ -73,12 +87,25 @@ def main() -> None:
     if not python.exists():
         sys.exit(f"there is no {python}: run `make setup-openrlhf-cpu`")
     with tempfile.TemporaryDirectory() as folder:
-        seconds = measure(Path(folder), python)
-    step, judging = seconds.pop("step"), seconds.pop("judging")
+        model = make_model(Path(folder) / "model")
+        config = model / "config.json"  # its rotary positions hold for any length
+        write_json(config, read_json(config) | {"max_position_embeddings": 512})
+        for name, (steps, shortest, longest) in CASES.items():
+            own = Path(folder) / name.replace(" ", "-")
+            own.mkdir()
+            seconds = measure(own, python, model, steps=steps, shortest=shortest, longest=longest)
+            report(name, steps - 1, seconds)
+
+
+def report(name: str, steps: int, seconds: dict[str, float]) -> None:
+    """Print the facts of a case."""
+    step, tokens, judging = (seconds.pop(key) for key in ("step", "tokens", "judging"))
     hooks = sum(seconds.values())
-    print(json.dumps({"steps": STEPS - 1, "s a step": step, "ms in hooks": 1000 * hooks}))
-    print(json.dumps({"share of the step, %": 100 * hooks / step, "goal, %": 2.0}))
-    print(json.dumps({f"ms in {name}": 1000 * s for name, s in sorted(seconds.items())}))
+    rollouts = PROMPTS * 8
+    facts = {"case": f"responses of {name}", "steps": steps, "tokens a response": tokens}
+    print(json.dumps(facts | {"s a step": step, "us in hooks a rollout": 1e6 * hooks / rollouts}))
+    print(json.dumps({"share of the step, %": 100 * hooks / step, "goal, %": GOAL}))
+    print(json.dumps({f"ms in {key}": 1000 * s for key, s in sorted(seconds.items())}))
     print(
         json.dumps({"ms of judging": 1000 * judging, "with it, %": 100 * (hooks + judging) / step})
     )

@@ -9,11 +9,11 @@ import pytest
 from fgrpo_bench.report.build import render, write_report
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 
-TEXTS = ["report.md", "table.tex", "results.csv", "provenance.json"]
+TEXTS = ["report.md", "table.tex", "results.csv", "report.html", "provenance.json"]
 
 
 def figures(*names):
-    return [f"{name}.{kind}" for name in names for kind in ("svg", "png")]
+    return [f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "png")]
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
     assert [file.name for file in report.files] == [
         *TEXTS,
         *figures(
-            *("curves-countdown", "by-group-size-countdown", "coverage-countdown"),
-            "training-grpo",
+            *("curves-countdown", "by-group-size-countdown", "plane-countdown"),
+            *("coverage-countdown", "training-grpo"),
         ),
     ]
     assert {file.parent for file in report.files} == {finished.paths.report}
@@ -40,7 +40,7 @@ def test_a_second_build_gives_the_same_bytes(finished, report):
 
 
 def test_single_formats_are_what_the_build_writes(finished, report):
-    for kind, name in zip(("md", "latex", "csv"), TEXTS, strict=False):
+    for kind, name in zip(("md", "latex", "csv", "html"), TEXTS, strict=False):
         assert render(finished, kind) == (finished.paths.report / name).read_text()
 
 
@@ -59,8 +59,8 @@ def test_svg_files_are_well_formed_and_carry_no_date(report):
 
 def test_the_gamma_sweep_varies_gamma_and_trains_three_algorithms(tmp_path):
     files = write_report(small_sweep(tmp_path, "gamma", ONE_SEED)).files
-    assert [file.name for file in files][4:] == figures(
-        *("curves-countdown", "by-focal-gamma-countdown", "coverage-countdown"),
+    assert [file.name for file in files][5:] == figures(
+        *("curves-countdown", "by-focal-gamma-countdown", "plane-countdown", "coverage-countdown"),
         *("training-grpo", "training-dapo", "training-cispo"),
     )
 

@@ -11,6 +11,7 @@ import pytest
 from fgrpo_bench.report import documents, tables
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.comparisons import compare
+from fgrpo_bench.report.content import content
 from fgrpo_bench.report.documents import (
     escape_latex,
     escape_markdown,
@@ -69,7 +70,7 @@ def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
     row = frame.row(by_predicate=(pl.col("group_size") == 4) & (pl.col("k") == 1), named=True)
     assert [row[name] for name in ("pass_at_k", "ci_low", "n_samples")] == [None, None, None]
     assert (row["n_seeds"], row["n_problems"]) == (0, 0)
-    main = tables.main_table(summarise(results), "countdown")
+    main = tables.interval_table(summarise(results), "countdown")
     assert main.rows[2] == ("GRPO", "4", "0", "-", "-", "0")
 
 
@@ -91,7 +92,7 @@ def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
     assert frame["ci_low"].null_count() == len(frame) and frame["pass_at_k"].null_count() == 0
     summary = summarise(results)
     assert not any(comparison.shown for comparison in compare(summary))
-    assert "[" not in "".join(tables.main_table(summary, "countdown").rows[0])
+    assert "[" not in "".join(tables.interval_table(summary, "countdown").rows[0])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_hostile_question_reaches_no_markup(summary, comparisons):
             declaration={**summary.results.declaration, "declaration": hostile},
         ),
     )
-    made = documents.markdown(changed, comparisons, [])
+    made = documents.markdown("x", content(changed, comparisons, []))
     assert "\n\\# \\<img src=x> ]0;t  \\| \\*a\\*\n" in made
     assert "\x1b" not in documents.terminal(changed, comparisons)
 

@@ -61,7 +61,7 @@ def test_no_run_names_the_remedy_and_lists_what_there_is(tmp_path):
 def test_one_format_is_printed_and_nothing_is_written(finished, tmp_path, capsys):
     shutil.copytree(finished.paths.root, tmp_path / "runs")
     shutil.rmtree(tmp_path / "runs/groupsize/countdown/v1/report", ignore_errors=True)
-    for kind in ("csv", "latex", "md"):
+    for kind in ("csv", "latex", "md", "html"):
         assert main(["groupsize", "--root", str(tmp_path / "runs"), "--format", kind]) == 0
         assert capsys.readouterr().out == render(finished, kind)
     assert not (tmp_path / "runs/groupsize/countdown/v1/report").exists()

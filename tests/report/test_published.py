@@ -19,6 +19,7 @@ from fgrpo_bench.report.published import (
     paper_tables,
     published,
 )
+from fgrpo_bench.report.shape import text_of
 
 NAMES = {"N": "group_size", "method": "method", "gamma": "gamma", "benchmark": "benchmark"}
 
@@ -28,7 +29,7 @@ def placed(number):
     for table in paper_tables(number):
         model = table.title.split(", ", 1)[1].split(":")[0]
         for row in table.rows:
-            named = dict(zip(table.header, row, strict=True))
+            named = dict(zip(table.header, map(text_of, row), strict=True))
             key = (model, named["method"], float(named["gamma"]), int(named.get("N", 8)))
             for column, cell in named.items():
                 if column in NAMES or cell == "-":

@@ -8,7 +8,7 @@ import pytest
 
 from fgrpo_bench.report.documents import latex_table, markdown_table, plain_table
 from fgrpo_bench.report.summary import summarise
-from fgrpo_bench.report.tables import main_table
+from fgrpo_bench.report.tables import interval_table
 from tests.support.report import copy, forget, rewrite_passk
 
 
@@ -89,7 +89,7 @@ def test_compute_is_read_from_metrics_and_markers(summary):
 def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_any(
     finished, tmp_path
 ):
-    assert main_table(summarise(finished), "countdown").notes == ()
+    assert len(interval_table(summarise(finished), "countdown").notes) == 1
     results = copy(finished, tmp_path)
     rewrite_passk(
         results.points[-1],
@@ -99,12 +99,12 @@ def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_an
         ),
     )
     summary = summarise(results)
-    notes = main_table(summary, "countdown").notes
-    assert len(notes) == 2 and all("F-GRPO N=8 gamma=1, pass@" in note for note in notes)
+    note = interval_table(summary, "countdown").notes[1]
+    assert note.count("F-GRPO N=8 gamma=1, pass@") == 2
     scores = summary.scores["countdown", find(summary, "F-GRPO N=8 gamma=1")]
-    assert scores.bounds[0] is not None and f"{100 * scores.bounds[0][1]:.1f}" in notes[0]
+    assert scores.bounds[0] is not None and f"{100 * scores.bounds[0][1]:.1f}" in note
     for render in (markdown_table, latex_table, plain_table):
-        made = render(main_table(summary, "countdown"), **CAPTION.get(render, {}))
+        made = render(interval_table(summary, "countdown"), **CAPTION.get(render, {}))
         text = made if isinstance(made, str) else " ".join(made)
         assert "were all of them wrong or all right" in " ".join(text.split())
 

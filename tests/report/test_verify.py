@@ -71,7 +71,7 @@ def change_an_outcome(path):
     write_table(path, table.with_columns(outcome=pl.Series([other, *table["outcome"][1:]])), GRADES)
 
 
-@pytest.mark.parametrize("name", ["report.md", "table.tex", "results.csv"])
+@pytest.mark.parametrize("name", ["report.md", "table.tex", "results.csv", "report.html"])
 def test_an_untouched_file_agrees_to_the_last_digit(reported, name, capsys):
     file = str(reported.paths.report / name)
     assert main(["--verify", file, "--regrade"]) == 0
@@ -136,6 +136,6 @@ def test_a_table_that_was_copied_with_its_provenance_is_verified_against_the_roo
 def test_what_cannot_be_verified_is_refused(results, capsys):
     picture = next(results.paths.report.glob("*.png"))
     assert main(["--verify", str(picture)]) == 1
-    assert "is none of report.md, table.tex, results.csv" in capsys.readouterr().err
+    assert "is none of report.md, table.tex, results.csv, report.html" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["smoke", "--verify", str(picture)])

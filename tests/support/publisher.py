@@ -65,6 +65,9 @@ def publisher() -> Iterator[Publisher]:
             if here.token and self.headers.get("Authorization") != f"Bearer {here.token}":
                 self.reply(401, {"X-Error-Code": "GatedRepo", "Content-Length": "0"})
                 return
+            if path.startswith("api/"):  # no repository is described
+                self.reply(404, {"X-Error-Code": "RepoNotFound", "Content-Length": "0"})
+                return
             key = f"{repository}/{name}"
             if key not in here.files or revision not in ("main", COMMIT):
                 self.reply(404, {"X-Error-Code": "EntryNotFound", "Content-Length": "0"})

@@ -26,7 +26,7 @@ def evaluated(plan: Plan) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("evaluation", ["math500", "in-domain", "out-of-domain"])
+@pytest.mark.parametrize("evaluation", ["math500", "in-domain", "out-of-domain", "paper"])
 def test_every_evaluation_of_a_published_model_is_planned(model: str, evaluation: str) -> None:
     plan = make_plan(declared(model, evaluation))
     names = plan.declaration.experiment.evaluation.benchmarks

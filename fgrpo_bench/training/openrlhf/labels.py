@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,6 +21,10 @@ from fgrpo_bench.seeds import draw_seeds
 
 PROMPT, LABEL = "prompt", "label"
 """Columns of a prompt file."""
+RECENT = 4096
+"""Labels whose reading is kept: all draws of a group come with the same one."""
+BLOCK = 16
+"""Draws of a problem whose seeds are made at once."""
 
 
 def make_label(problem: Problem) -> str:
@@ -50,6 +55,7 @@ def dispatch(label: str, *, stream: int, position: int) -> str:
     return json.dumps({**json.loads(label), "stream": stream, "position": position})
 
 
+@lru_cache(maxsize=RECENT)
 def read_dispatched(label: str, prompt: str) -> Dispatched:
     """Inverse of `make_label` and `dispatch`; ValueError that names what is missing."""
     try:
@@ -67,5 +73,12 @@ def read_dispatched(label: str, prompt: str) -> Dispatched:
 
 def draw_seed(dispatched: Dispatched, draw: int) -> int:
     """Own seed of a problem's draw, counted from 0; in [0, 2**63), none repeats in a problem."""
-    seeds = draw_seeds(dispatched.stream, [dispatched.problem.problem_id], np.array([draw]))
-    return int(seeds[0, 0])
+    block, place = divmod(draw, BLOCK)
+    return _block_of_seeds(dispatched.stream, dispatched.problem.problem_id, block)[place]
+
+
+@lru_cache(maxsize=RECENT)
+def _block_of_seeds(stream: int, problem_id: str, block: int) -> list[int]:
+    draws = np.arange(block * BLOCK, (block + 1) * BLOCK)
+    seeds: list[int] = draw_seeds(stream, [problem_id], draws)[0].tolist()
+    return seeds

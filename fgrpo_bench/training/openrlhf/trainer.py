@@ -78,9 +78,10 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
 
     def ppo_train(self, global_steps: int) -> dict[str, Any]:
         """The updates of a step; the actors' shuffling is seeded by the step, so a resume repeats
-        it."""
-        ray.get(self.actor_model_group.async_run_method(method_name="seed_step", step=global_steps))
+        it. Nobody waits for the seeding: an actor does one caller's calls in their order."""
+        seeded = self.actor_model_group.async_run_method(method_name="seed_step", step=global_steps)
         status: dict[str, Any] = super().ppo_train(global_steps)
+        ray.get(seeded)  # raises what it raised
         return status
 
     def train_step(

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from fgrpo_bench import config
+from fgrpo_bench.files import sha256_file, write_json
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import PromptSpec, SweepPoint
@@ -45,6 +46,7 @@ def data(tmp_path: Path) -> Path:
     }
     paths.problems.parent.mkdir(parents=True)
     write_table(paths.problems, pl.DataFrame(rows).cast(PROBLEMS), PROBLEMS)
+    write_json(paths.lock, {"result": {"rows": 12, "sha256": sha256_file(paths.problems)}})
     return paths.folder
 
 

@@ -1,0 +1,155 @@
+"""The server: a thin layer from addresses to pages, read-only, on this machine unless told else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from polars.exceptions import PolarsError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from dashboards import rendering
+from dashboards.mlflow_ui import check_port
+from dashboards.page import VIEWS, Address, Chart, Params
+from dashboards.pages import BUILDERS
+from dashboards.queries.store import Store
+
+HEADERS = {
+    "Content-Security-Policy": f"{rendering.POLICY}; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CSV = "csv"
+"""Parameter that names the chart whose data is wanted instead of the page."""
+
+
+@dataclass(frozen=True)
+class ServerLinks:
+    """Addresses of a server: everything is there."""
+
+    is_static: bool = False
+
+    def page(self, address: Address) -> str | None:
+        """e.g. /groupsize/countdown/v1/compare?k=16."""
+        run = address.run
+        parts = (run.sweep, run.experiment, run.version, address.view)
+        query = urlencode(address.parameters)
+        return (
+            "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{query}" if query else "")
+        )
+
+    def data(self, address: Address, chart: Chart) -> str:
+        """The page's own address with the chart's name."""
+        more = (*address.parameters, (CSV, chart.name))
+        return self.page(Address(run=address.run, view=address.view, parameters=more)) or ""
+
+    def asset(self, name: str) -> str:
+        """A file of rendering.ASSETS."""
+        return f"/_static/{name}"
+
+
+def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
+    """The application over a run root. hosts: names that a request may ask for, which keeps pages
+    of other sites from reading this one through a name of theirs; `*` is any."""
+    store, links = Store(root=root), ServerLinks()
+
+    async def index(_: Request) -> Response:
+        return _page(rendering.listing(links, store.runs(), root=str(root)))
+
+    async def asset(request: Request) -> Response:
+        path = rendering.ASSETS.get(request.path_params["name"])
+        if path is None:
+            return _page(rendering.message(links, "Not found", "There is no such file."), 404)
+        return FileResponse(path, headers=HEADERS | {"Cache-Control": "max-age=3600"})
+
+    async def view(request: Request) -> Response:
+        return await run_in_threadpool(answer, request)
+
+    def answer(request: Request) -> Response:
+        names = request.path_params
+        given = {key: request.query_params.getlist(key) for key in request.query_params}
+        chart = given.pop(CSV, [None])[-1]
+        try:
+            results = store.open(names["sweep"], names["experiment"], names["version"])
+            if names["view"] not in BUILDERS:
+                raise LookupError(f"there is no such view: it is one of {', '.join(VIEWS)}")
+            page = BUILDERS[names["view"]](results, Params(given), links)
+        except LookupError as error:
+            return _page(rendering.message(links, "Not found", str(error.args[0])), 404)
+        except (OSError, ValueError, PolarsError) as error:
+            return _page(rendering.message(links, "These files cannot be shown", str(error)), 500)
+        if chart is None:
+            return _page(rendering.html(page, links, store.runs()))
+        for one in page.charts:
+            if one.name == chart:
+                return Response(
+                    one.data.write_csv(),
+                    media_type="text/csv; charset=utf-8",
+                    headers=HEADERS
+                    | {"Content-Disposition": f'attachment; filename="{chart}.csv"'},
+                )
+        return _page(rendering.message(links, "Not found", "This page has no such chart."), 404)
+
+    async def start(request: Request) -> Response:
+        names = [
+            quote(request.path_params[key], safe="") for key in ("sweep", "experiment", "version")
+        ]
+        return RedirectResponse("/" + "/".join([*names, "sweep"]))
+
+    return Starlette(
+        routes=[
+            Route("/", index),
+            Route("/_static/{name}", asset),
+            Route("/{sweep}/{experiment}/{version}", start),
+            Route("/{sweep}/{experiment}/{version}/{view}", view),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4),
+        ],
+        exception_handlers={404: _missing},
+    )
+
+
+async def _missing(_: Request, __: Exception) -> Response:
+    text = "There is no such page; the first page lists what there is."
+    return _page(rendering.message(ServerLinks(), "Not found", text), 404)
+
+
+def _page(content: str, status: int = 200) -> Response:
+    # A lone surrogate, which no UTF-8 holds, shows as a question mark.
+    return HTMLResponse(content.encode("utf-8", "replace"), status_code=status, headers=HEADERS)
+
+
+def serve(root: Path, *, host: str, port: int) -> None:
+    """Serve until Ctrl-C; FileNotFoundError where the root holds no sweep, OSError for a port that
+    is taken."""
+    import uvicorn
+
+    if not Store(root=root).runs():
+        raise FileNotFoundError(
+            f"{root} holds no sweep: run `python -m sweeps run <sweep>` first, or name another "
+            "--root"
+        )
+    check_port(host, port)
+    hosts = LOOPBACK if host in LOOPBACK else ("*",)
+    print(f"Dashboard: http://{host}:{port}  (Ctrl-C stops it)", flush=True)
+    _load()
+    uvicorn.run(make_app(root, hosts=hosts), host=host, port=port, log_level="warning")
+
+
+def _load() -> None:
+    """Import what the first click would otherwise wait for."""
+    import latex2mathml.converter  # noqa: F401
+    import scipy.stats  # noqa: F401

@@ -1,0 +1,118 @@
+"""Plotly figures as plain JSON: how lines, bands, points and heat maps look everywhere.
+
+No Plotly code runs on the server. Plotly reads a small markup in names and texts, so whatever comes
+from files goes through `label`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from dashboards.text import shortened
+from fgrpo_bench.report.looks import Look, looks
+from fgrpo_bench.report.summary import Cell
+
+SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
+DASHES = {"-": "solid", "--": "dash"}
+LONGEST = 60
+SCALE = [
+    [0.0, "#f4f1ea"],
+    [0.0001, "#fde7c5"],
+    [0.1, "#f8cf9a"],
+    [0.3, "#9ecae1"],
+    [0.6, "#4292c6"],
+    [1.0, "#08306b"],
+]
+"""Success rates: zero stands apart from a little."""
+
+
+def label(text: str) -> str:
+    """A name that Plotly shows as it is."""
+    return escape(shortened(text, LONGEST), quote=False)
+
+
+def look_of(cells: Mapping[str, Cell]) -> dict[str, Look]:
+    """Colour, marker and line of every cell by name, as in the report's figures."""
+    made = looks(list(cells.values()))
+    return {name: made[cell] for name, cell in cells.items()}
+
+
+def percent(values: Sequence[float | None]) -> list[float | None]:
+    """Fractions in percent, rounded for the page; the CSV has all digits."""
+    return [None if value is None else round(100 * value, 4) for value in values]
+
+
+def line(
+    x: Sequence[Any], y: Sequence[float | None], *, name: str, look: Look, **more: Any
+) -> dict[str, Any]:
+    """A line with markers."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": label(name),
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": look.color, "dash": DASHES.get(look.linestyle, "solid"), "width": 2},
+        "marker": {"color": look.color, "symbol": SYMBOLS.get(look.marker, "circle"), "size": 7},
+    } | more
+
+
+def band(
+    x: Sequence[Any],
+    low: Sequence[float | None],
+    high: Sequence[float | None],
+    *,
+    look: Look,
+    group: str,
+) -> dict[str, Any]:
+    """The area between two lines, which comes and goes with the legend's group."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*x, *reversed(x)],
+        "y": [*high, *reversed(low)],
+        "fill": "toself",
+        "fillcolor": _faint(look.color),
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "legendgroup": group,
+    }
+
+
+def _faint(color: str) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.13)"
+
+
+def error(values: Sequence[float | None], low: Sequence[float | None], high: Any) -> dict[str, Any]:
+    """Ends of intervals as Plotly's asymmetric error bars."""
+    pairs = list(zip(values, low, high, strict=True))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "arrayminus": [_gap(lower, value) for value, lower, _ in pairs],
+        "array": [_gap(value, upper) for value, _, upper in pairs],
+        "color": "#55585d",
+        "thickness": 1.2,
+        "width": 3,
+    }
+
+
+def _gap(low: float | None, high: float | None) -> float:
+    return 0.0 if low is None or high is None else max(high - low, 0.0)
+
+
+def layout(*, x: str, y: str, **more: Any) -> dict[str, Any]:
+    """Axes with titles; what every chart has is in app.js."""
+    made: dict[str, Any] = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
+    for name, value in more.items():
+        made[name] = made[name] | value if name in made else value
+    return made
+
+
+def figure(traces: Sequence[dict[str, Any]], arranged: dict[str, Any]) -> dict[str, Any]:
+    """What Plotly.newPlot takes."""
+    return {"data": list(traces), "layout": arranged}

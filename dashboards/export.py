@@ -1,0 +1,188 @@
+"""The dashboard as a folder of files that opens without a server, to be sent to somebody.
+
+The same pages are made, with links to files instead of addresses. What a control would ask a server
+for is made beforehand: every benchmark, k, reference, order and seed, and the draws of the problems
+that training lost most, for one seed of every cell. Choices that were not made are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dashboards import rendering
+from dashboards.page import Address, Chart, Page, Params, parameters
+from dashboards.pages import BUILDERS
+from dashboards.pages.compare_charts import COSTS
+from dashboards.pages.forgetting import ALL, ORDERS
+from dashboards.pages.sweep import shows
+from dashboards.queries.draws import OUTCOMES
+from dashboards.queries.forgetting import fates
+from dashboards.queries.store import Store, cells_of, checked, ks_of, seeds_of
+from fgrpo_bench.paths import RunPaths, find_runs
+from fgrpo_bench.results import SweepResults, load_results
+
+
+@dataclass
+class Made:
+    """What an export wrote."""
+
+    pages: int = 0
+    tables: int = 0
+
+
+@dataclass
+class FileLinks:
+    """Links between the files of an export, relative to a page's own folder."""
+
+    known: dict[Address, str]
+    """File of every page, relative to the export."""
+    folder: str
+    """Folder of the page that is being made, relative to the export."""
+    tables: dict[str, str] = field(default_factory=dict)
+    """CSV by file, relative to the export, of the pages made so far."""
+    is_static: bool = True
+
+    def page(self, address: Address) -> str | None:
+        """The relative link; None for a page that is not exported."""
+        file = self.known.get(address)
+        return None if file is None else self._relative(file)
+
+    def data(self, address: Address, chart: Chart) -> str:
+        """A file named by its content: pages that show the same table share it."""
+        text = chart.data.write_csv()
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        file = f"{_folder(address.run)}/data/{chart.name}-{digest}.csv"
+        self.tables[file] = text
+        return self._relative(file)
+
+    def asset(self, name: str) -> str:
+        """A file of rendering.ASSETS, copied beside the pages."""
+        return self._relative(f"_static/{name}")
+
+    def _relative(self, file: str) -> str:
+        return Path(os.path.relpath(file, self.folder)).as_posix()
+
+
+def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[RunPaths]:
+    """Runs under a root. where: experiment=<name>, version=<name>. LookupError without any."""
+    given = dict(part.split("=", 1) for part in where if "=" in part)
+    if len(given) < len(where) or not given.keys() <= {"experiment", "version"}:
+        raise LookupError(f"{' '.join(where)}: must be experiment=<name> or version=<name>")
+    runs = find_runs(root, sweep, **given)
+    if not runs:
+        known = [
+            f"{run.sweep} experiment={run.experiment} version={run.version}"
+            for run in Store(root=root).runs()
+        ]
+        raise LookupError(f"no such sweep under {root}; there is: {'; '.join(known) or 'none'}")
+    return runs
+
+
+def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> Made:
+    """Write every page of some runs into a new folder.
+
+    problems: of each benchmark, those whose draws are written out. FileExistsError where the folder
+    holds something.
+    """
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise FileExistsError(f"{to} is there already: name a new folder, or remove this one")
+    loaded = [checked(load_results(run)) for run in runs]
+    wanted = {results.paths: dict(_addresses(results, problems)) for results in loaded}
+    known = {address: file for own in wanted.values() for address, file in own.items()}
+    made = Made()
+    for name, source in rendering.ASSETS.items():
+        target = to / "_static" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    for results in loaded:
+        for address, file in wanted[results.paths].items():
+            links = FileLinks(known=known, folder=_folder(results.paths))
+            page = _build(results, address, links)
+            _write(to / file, rendering.html(page, links, runs))
+            for table, text in links.tables.items():
+                if not (to / table).exists():
+                    made.tables += 1
+                    _write(to / table, text)
+            made.pages += 1
+    links = FileLinks(known=known, folder=".")
+    _write(to / "index.html", rendering.listing(links, runs, root=""))
+    return made
+
+
+def _build(results: SweepResults, address: Address, links: FileLinks) -> Page:
+    given: dict[str, list[str]] = {}
+    for name, value in address.parameters:
+        given.setdefault(name, []).append(value)
+    return BUILDERS[address.view](results, Params(given), links)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode("utf-8", "replace"))
+
+
+def _folder(run: RunPaths) -> str:
+    return f"{run.sweep}/{run.experiment}/{run.version}"
+
+
+def _file(address: Address) -> str:
+    """Named by the view and, beside the default page, a digest of the parameters: no text of a
+    problem becomes a file name."""
+    digest = hashlib.sha256(repr(address.parameters).encode()).hexdigest()[:12]
+    suffix = f"-{digest}" if address.parameters else ""
+    return f"{_folder(address.run)}/{address.view}{suffix}.html"
+
+
+def _addresses(results: SweepResults, problems: int) -> Iterator[tuple[Address, str]]:
+    for view in BUILDERS:
+        default = Address(run=results.paths, view=view)
+        yield default, _file(default)
+    benchmarks, ks = results.benchmarks, ks_of(results)
+    defaults = {"benchmark": benchmarks[0], "k": str(ks[-1]), "show": "state", "order": "loss"}
+    defaults |= {"against": next(iter(cells_of(results))), "cost": next(iter(COSTS)), "seed": ALL}
+
+    def page(view: str, **chosen: str | int) -> tuple[Address, str]:
+        address = Address(run=results.paths, view=view, parameters=parameters(defaults, **chosen))
+        return address, _file(address)
+
+    for benchmark in benchmarks:
+        for show in shows(results):
+            yield page("sweep", benchmark=benchmark, show=show)
+        for k in ks:
+            yield page("compare", benchmark=benchmark, k=k)
+            yield page("forgetting", benchmark=benchmark, k=k)
+        for against in cells_of(results):
+            yield page("compare", benchmark=benchmark, against=against)
+        for cost in COSTS:
+            yield page("compare", benchmark=benchmark, cost=cost)
+        for order in ORDERS:
+            yield page("forgetting", benchmark=benchmark, order=order)
+        for seed in seeds_of(results):
+            yield page("forgetting", benchmark=benchmark, seed=seed)
+        yield page("theory", benchmark=benchmark)
+        yield page("audit", benchmark=benchmark)
+        for parts in _draws(results, benchmark, problems):
+            yield page("draws", **parts)
+
+
+def _draws(results: SweepResults, benchmark: str, problems: int) -> Iterator[dict[str, str]]:
+    """Pages of draws: the problems lost most, the base model beside each cell, one seed."""
+    found = fates(results, benchmark, ks_of(results)[-1])
+    names = [found.counts.problems[i] for i in found.order("loss")[:problems]]
+    base = next((p for p in results.points if p.algorithm is None), None)
+    if base is None:
+        return
+    for problem in names:
+        for point in results.points:
+            if point.algorithm is None or point.seed != base.seed:
+                continue
+            parts = {"benchmark": benchmark, "problem": problem, "a": base.point_id}
+            parts |= {"b": point.point_id}
+            yield parts
+            for outcome in OUTCOMES:
+                yield parts | {"outcome": outcome}

@@ -1,0 +1,21 @@
+"""Pages: pure functions from a sweep's results and parameters to a Page, one module a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dashboards.page import Links, Page, Params
+from dashboards.pages import audit, compare, draws, forgetting, sweep, theory
+from fgrpo_bench.results import SweepResults
+
+Builder = Callable[[SweepResults, Params, Links], Page]
+
+BUILDERS: dict[str, Builder] = {
+    "sweep": sweep.build,
+    "compare": compare.build,
+    "forgetting": forgetting.build,
+    "draws": draws.build,
+    "theory": theory.build,
+    "audit": audit.build,
+}
+"""By view."""

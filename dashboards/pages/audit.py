@@ -1,0 +1,144 @@
+"""Audit: unscored and truncated draws, graders that disagree, engines that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dashboards.page import Address, Grid, Links, Page, Params, Row, Shade, control, parameters
+from dashboards.pages.forgetting import draws_link
+from dashboards.queries.audit import Example, audits, disagreements, engines
+from dashboards.queries.store import points_of
+from dashboards.text import shortened
+from fgrpo_bench.results import SweepResults
+
+LISTED = 12
+"""Points of an engine that are named."""
+
+
+def build(results: SweepResults, params: Params, links: Links) -> Page:
+    """The page; parameters: benchmark."""
+    defaults = {"benchmark": results.benchmarks[0]}
+    benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
+    address = Address(
+        run=results.paths, view="audit", parameters=parameters(defaults, benchmark=benchmark)
+    )
+    named = {name: name for name in results.benchmarks}
+    choice = control(
+        "benchmark", "Benchmark", named, chosen=benchmark, links=links, page=address,
+        defaults=defaults,
+    )  # fmt: skip
+    grids = [
+        _draws(results, links, benchmark),
+        _graders(results, links, benchmark),
+        _engines(results, benchmark),
+    ]
+    return Page(
+        address=address,
+        title=f"{benchmark}: audit",
+        lead="What a reviewer would ask before believing a difference.",
+        controls=(choice,) if len(named) > 1 else (),
+        context={"grids": grids},
+    )
+
+
+def _draws(results: SweepResults, links: Links, benchmark: str) -> Grid:
+    rows: list[Row] = []
+    for one in audits(results, benchmark):
+        examples = {
+            kind: _examples(results, links, benchmark, one.point_id, kind, shown)
+            for kind, shown in one.examples.items()
+        }
+        rows.append(
+            (
+                one.point_id,
+                f"{one.draws:,}",
+                _share(one.unscored, one.draws),
+                *examples["unscored"],
+                _share(one.truncated, one.draws),
+                *examples["truncated"],
+                f"{one.answers:,}",
+            )
+        )
+    return Grid(
+        title="Draws that were not judged, or cut off at the longest response",
+        header=("point", "draws", "unscored", "e.g.", "truncated", "e.g.", "distinct answers"),
+        rows=tuple(rows),
+        notes=() if rows else ("No point has complete, graded draws on this benchmark yet.",),
+    )
+
+
+def _examples(
+    results: SweepResults,
+    links: Links,
+    benchmark: str,
+    point_id: str,
+    kind: str,
+    shown: Sequence[Example],
+) -> tuple[str | Shade]:
+    """A link to the first, with the filter that shows its kind."""
+    if not shown:
+        return ("",)
+    more = {"finish": "length"} if kind == "truncated" else {"outcome": "unscored"}
+    problem, _ = shown[0]
+    href = draws_link(
+        results, links, benchmark=benchmark, problem=problem, point=points_of(results)[point_id],
+        **(more if kind != "differing" else {}),
+    )  # fmt: skip
+    return (Shade(text=shortened(problem, 24), href=href),)
+
+
+def _graders(results: SweepResults, links: Links, benchmark: str) -> Grid:
+    rows: list[Row] = []
+    for one in disagreements(results, benchmark):
+        first, second = one.versions
+        rows.append(
+            (
+                one.point_id,
+                f"{first}, {second}",
+                f"{one.draws:,}",
+                _share(one.differing, one.draws),
+                f"{one.only_second:,}",
+                *_examples(results, links, benchmark, one.point_id, "differing", one.examples),
+            )
+        )
+    return Grid(
+        title="Graders that judge the same draws differently",
+        header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),
+        rows=tuple(rows),
+        n_words=2,
+        notes=() if rows else ("Every point has the grades of one grader only.",),
+    )
+
+
+def _engines(results: SweepResults, benchmark: str) -> Grid:
+    found = engines(results, benchmark)
+    keys = sorted({key for facts, _ in found for key in facts})
+    differing = [key for key in keys if len({str(facts.get(key)) for facts, _ in found}) > 1]
+    rows: list[Row] = []
+    for facts, points in found:
+        words = ", ".join(points[:LISTED])
+        words += f" and {len(points) - LISTED} more" if len(points) > LISTED else ""
+        shades = [
+            Shade(text=str(facts.get(key, "")), kind="failed" if key in differing else "")
+            for key in keys
+        ]
+        rows.append((f"{len(points)}", *shades, words))
+    note = (
+        f"The engines differ in {', '.join(differing)}: draws of their points may differ in more "
+        "than the training."
+        if differing
+        else "All recorded engines are alike."
+        if found
+        else "No engine was recorded."
+    )
+    return Grid(
+        title="Engines that made the draws",
+        header=("points", *keys, "which"),
+        rows=tuple(rows),
+        n_words=len(keys) + 2,
+        notes=(note,),
+    )
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count:,} ({count / of:.2%})" if of and count else f"{count:,}"

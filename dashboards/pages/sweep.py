@@ -1,0 +1,282 @@
+"""Sweep: the grid as a heat map, states and progress, cost so far and projected, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import polars as pl
+
+from dashboards import calls, charts
+from dashboards.page import (
+    Address,
+    Chart,
+    Grid,
+    Links,
+    Page,
+    Params,
+    Row,
+    Shade,
+    control,
+    parameters,
+)
+from dashboards.queries import curves
+from dashboards.queries.progress import Cost, Progress, by_cell, progress
+from dashboards.queries.store import cells_of, ks_of
+from fgrpo_bench.report.looks import Look
+from fgrpo_bench.report.summary import Cell
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.states import StageStatus
+
+REFRESH_SECONDS = 5
+NONE = "-"
+Value = tuple[float | None, str]
+"""Between 0 and 1 for the colour, and the words."""
+
+
+def build(results: SweepResults, params: Params, links: Links) -> Page:
+    """The page; parameters: benchmark, show."""
+    run, measures = results.paths, shows(results)
+    defaults = {"benchmark": results.benchmarks[0], "show": "state"}
+    benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
+    show = params.one("show", measures, defaults["show"])
+    address = Address(
+        run=run, view="sweep", parameters=parameters(defaults, benchmark=benchmark, show=show)
+    )
+    found = progress(results)
+    controls = [
+        control(
+            "show",
+            "Colour by",
+            measures,
+            chosen=show,
+            links=links,
+            page=address,
+            defaults=defaults,
+        )
+    ]
+    if len(results.benchmarks) > 1:
+        names = {name: name for name in results.benchmarks}
+        controls.append(
+            control(
+                "benchmark",
+                "Benchmark",
+                names,
+                chosen=benchmark,
+                links=links,
+                page=address,
+                defaults=defaults,
+            )
+        )
+    values = _values(results, found, benchmark, show)
+    return Page(
+        address=address,
+        title=f"{run.sweep} on {run.experiment} {run.version}",
+        lead=str(results.declaration["declaration"]["sweep"]["question"]),
+        controls=tuple(controls),
+        charts=_learning(results),
+        context={
+            "progress": found,
+            "grids": _grids(cells_of(results), values, measures[show]),
+            "points": _points(results, found),
+            "cost": _cost_words(found),
+        },
+        refresh_seconds=REFRESH_SECONDS if found.running and not links.is_static else None,
+    )
+
+
+def shows(results: SweepResults) -> dict[str, str]:
+    """What the grid can be coloured by, in words."""
+    ks = ks_of(results)
+    passes = {f"pass{k}": f"pass@{k}" for k in dict.fromkeys((ks[0], ks[-1]))}
+    return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
+
+
+def _values(results: SweepResults, found: Progress, benchmark: str, show: str) -> dict[str, Value]:
+    """What a cell of the grid shows, by cell."""
+    points = by_cell(results)
+    if show.startswith("pass"):
+        k = int(show.removeprefix("pass"))
+        made = {
+            name: one[0].mean for name, one in curves.estimates(results, benchmark, (k,)).items()
+        }
+        return {name: _share(made.get(name)) for name in points}
+    if show == "cost":
+        costs = {
+            name: sum(found.costs[p.point_id].cpu for p in own) for name, own in points.items()
+        }
+        most = max(costs.values(), default=0.0) or 1.0
+        return {name: (cost / most, seconds(cost)) for name, cost in costs.items()}
+    if show == "reward":
+        rewards = {
+            name: [found.training[p.point_id].reward for p in own] for name, own in points.items()
+        }
+        known = {name: [r for r in own if r is not None] for name, own in rewards.items()}
+        return {name: _share(sum(own) / len(own) if own else None) for name, own in known.items()}
+    return {
+        name: _state(
+            [found.training[p.point_id] for p in own], [found.evaluation[p.point_id] for p in own]
+        )
+        for name, own in points.items()
+    }
+
+
+def _share(value: float | None) -> Value:
+    return (None, NONE) if value is None else (value, f"{100 * value:.1f}%")
+
+
+def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> Value:
+    done = sum(
+        t.state == "done" and e.state == "done" for t, e in zip(training, evaluation, strict=True)
+    )
+    parts = [_done(stage) for stage in (*training, *evaluation)]
+    words = f"{done} of {len(training)} done"
+    for state in ("running", "failed", "stopped"):
+        n = sum(stage.state == state for stage in (*training, *evaluation))
+        words += f", {n} {state}" if n else ""
+    return sum(parts) / len(parts), words
+
+
+def _done(stage: StageStatus) -> float:
+    if stage.state == "done":
+        return 1.0
+    return stage.step / stage.of if stage.step is not None and stage.of else 0.0
+
+
+def _grids(cells: Mapping[str, Cell], values: Mapping[str, Value], shown: str) -> list[Grid]:
+    """A table of gamma by N for each algorithm, and one line for the base models."""
+    grids = []
+    for algorithm in dict.fromkeys(c.algorithm for c in cells.values() if c.algorithm is not None):
+        own = {
+            (c.focal_gamma, c.group_size): name
+            for name, c in cells.items()
+            if c.algorithm == algorithm
+        }
+        gammas = sorted({gamma for gamma, _ in own if gamma is not None})
+        sizes = sorted({size for _, size in own if size is not None})
+        rows: list[Row] = []
+        for gamma in gammas:
+            shades = [_shade(values, own.get((gamma, size))) for size in sizes]
+            rows.append((f"gamma = {gamma:g}", *shades))
+        grids.append(
+            Grid(
+                title=f"{algorithm.upper()}: {shown} by group size N and focal gamma",
+                header=("", *(f"N = {size}" for size in sizes)),
+                rows=tuple(rows),
+            )
+        )
+    base = Grid(
+        title=f"Base models: {shown}", header=("", "base"), rows=(("", _shade(values, "base")),)
+    )
+    return [*grids, base]
+
+
+def _shade(values: Mapping[str, Value], name: str | None) -> Shade:
+    if name is None:
+        return Shade(text="", title="not in the grid", kind="absent")
+    value, words = values[name]
+    failed = "failed" if "failed" in words else ""
+    return Shade(text=words, level=level(value), title=name, kind=failed)
+
+
+def level(value: float | None) -> int | None:
+    """A share as a step of the colour scale."""
+    return None if value is None else min(10, max(0, round(10 * value)))
+
+
+def _points(results: SweepResults, found: Progress) -> Grid:
+    rows: list[Row] = []
+    for point in results.points:
+        train, judge = found.training[point.point_id], found.evaluation[point.point_id]
+        active = judge if judge.state in ("running", "stopped") else train
+        rows.append(
+            (
+                point.point_id,
+                Shade(text=train.state, kind=train.state),
+                Shade(text=judge.state, kind=judge.state),
+                f"{active.step}/{active.of}" if active.of else NONE,
+                NONE if train.reward is None else f"{train.reward:.3f}",
+                NONE if active.eta_seconds is None else seconds(active.eta_seconds),
+                str(train.attempts + judge.attempts),
+                seconds(found.costs[point.point_id].cpu),
+            )
+        )
+    for stage in found.others:
+        words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE, NONE)
+        rows.append((*words, str(stage.attempts), NONE))
+    return Grid(
+        title="Points",
+        header=(
+            "point",
+            "training",
+            "evaluation",
+            "step",
+            "reward",
+            "left",
+            "attempts",
+            "CPU time",
+        ),
+        rows=tuple(rows),
+        n_words=3,
+    )
+
+
+def _cost_words(found: Progress) -> list[tuple[str, str, str]]:
+    """Name, so far, projected."""
+    kinds: dict[str, tuple[str, Callable[[Cost], float]]] = {
+        "cpu": ("CPU time", lambda cost: cost.cpu),
+        "gpu": ("GPU time", lambda cost: cost.gpu),
+        "wall": ("wall time of all stages, as if one after another", lambda cost: cost.wall),
+    }
+    rows = []
+    for name, read in kinds.values():
+        if found.projected is None:
+            rows.append((name, seconds(read(found.spent)), "not known yet"))
+        else:
+            rows.append((name, seconds(read(found.spent)), seconds(read(found.projected))))
+    return rows
+
+
+def seconds(value: float) -> str:
+    """e.g. `42 s`, `3.5 min`, `12.3 h`."""
+    if value < 100:
+        return f"{value:.0f} s"
+    return f"{value / 60:.1f} min" if value < 6000 else f"{value / 3600:.1f} h"
+
+
+def _learning(results: SweepResults) -> tuple[Chart, ...]:
+    """The success rate on held-out problems while training goes on."""
+    cells = cells_of(results)
+    data = (
+        curves.training(results)
+        .drop_nulls("eval_pass_at_1")
+        .group_by("cell", "step")
+        .agg(pl.col("eval_pass_at_1", "eval_pass_at_n").mean(), seeds=pl.len())
+        .sort("cell", "step")
+    )
+    if data.is_empty():
+        return ()
+    styles: dict[str, Look] = charts.look_of(cells)
+    traces = []
+    for name in cells:
+        own = data.filter(cell=name)
+        if len(own):
+            traces.append(
+                charts.line(
+                    own["step"].to_list(),
+                    charts.percent(own["eval_pass_at_1"].to_list()),
+                    name=cells[name].label,
+                    look=styles[name],
+                )
+            )
+    return (
+        Chart(
+            name="learning",
+            title="Held-out success rate while training",
+            figure=charts.figure(
+                traces, charts.layout(x="training step", y="pass@1 while training, %")
+            ),
+            data=data,
+            call=calls.call(calls.LEARNING, results.paths),
+            note="Mean over seeds of the small evaluations during training.",
+        ),
+    )

@@ -1,0 +1,213 @@
+"""Theory: how often a group misses the tail, with sliders; the sweep's own rates laid over it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dashboards import calls, charts
+from dashboards.page import Address, Chart, Links, Page, Params, Slider, control, parameters
+from dashboards.queries.store import ks_of
+from dashboards.queries.tail import (
+    BINS,
+    GAMMAS,
+    GROUP_SIZES,
+    RATES,
+    SUCCESS_RATES,
+    TAIL_SHARES,
+    MeasuredTail,
+    advantages,
+    explorer,
+    measured,
+)
+from fgrpo_bench.results import SweepResults
+
+START_RATE, START_SHARE, START_GAMMA = 0.3, 0.1, 0.5
+BLUE, ORANGE, GREY = "#2171b5", "#e6891e", "#666666"
+
+
+def build(results: SweepResults, params: Params, links: Links) -> Page:
+    """The page; parameters: benchmark."""
+    k = ks_of(results)[-1]
+    defaults = {"benchmark": results.benchmarks[0]}
+    benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
+    address = Address(
+        run=results.paths, view="theory", parameters=parameters(defaults, benchmark=benchmark)
+    )
+    found = measured(results, benchmark, k)
+    controls = []
+    if len(results.benchmarks) > 1:
+        named = {name: name for name in results.benchmarks}
+        controls.append(
+            control(
+                "benchmark", "Measured on", named, chosen=benchmark, links=links, page=address,
+                defaults=defaults,
+            )
+        )  # fmt: skip
+    return Page(
+        address=address,
+        title="Which group size misses rare answers most",
+        lead=(
+            "An active group (some right, some wrong) that holds no rare right answer pushes "
+            "probability away from it. Small groups are seldom active, large ones cover the tail."
+        ),
+        controls=tuple(controls),
+        charts=(_tail(found, k), _advantage(found)),
+        context={"measured": found, "benchmark": benchmark},
+    )
+
+
+def _tail(found: MeasuredTail, k: int) -> Chart:
+    made, sizes = explorer(), list(GROUP_SIZES)
+    frames: dict[str, Any] = {}
+    for i, rate in enumerate(SUCCESS_RATES):
+        for j, share in enumerate(TAIL_SHARES):
+            peak = made.peaks[i, j]
+            y = [made.curves[i, j].tolist()]
+            say = (
+                f"With a success rate of {rate:g} and a tail of {share:.0%} of the right answers, "
+                f"N = {peak} misses the tail most often."
+            )
+            if len(found.curves):
+                y.append(found.curves[j].tolist())
+                worst = sizes[int(np.argmax(found.curves[j]))]
+                say += f" Averaged over this sweep's own success rates: N = {worst}."
+            frames[f"{i},{j}"] = {"y": [[round(v, 5) for v in one] for one in y], "say": say}
+    start = SUCCESS_RATES.index(START_RATE), TAIL_SHARES.index(START_SHARE)
+    first = frames[f"{start[0]},{start[1]}"]
+    names = ["at this success rate", "averaged over the sweep's success rates"]
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": sizes,
+            "y": y,
+            "name": name,
+            "line": {"color": color, "width": 2.5},
+        }
+        for y, name, color in zip(first["y"], names, (BLUE, ORANGE), strict=False)
+    ]
+    if found.lost:
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": list(found.lost),
+                "y": [round(value, 5) for value in found.lost.values()],
+                "name": f"measured: share of problems lost at k = {k}",
+                "marker": {"color": GREY, "size": 9, "symbol": "diamond"},
+            }
+        )
+    ticks = [2**i for i in range(1, 11)]
+    data = pl.DataFrame(
+        {
+            "success_rate": np.repeat(SUCCESS_RATES, len(TAIL_SHARES) * len(sizes)),
+            "tail_share": np.tile(np.repeat(TAIL_SHARES, len(sizes)), len(SUCCESS_RATES)),
+            "group_size": np.tile(sizes, len(SUCCESS_RATES) * len(TAIL_SHARES)),
+            "tail_miss_probability": made.curves.ravel(),
+        }
+    )
+    return Chart(
+        name="tail",
+        title="Probability that an active group misses the tail",
+        figure=charts.figure(
+            traces,
+            charts.layout(
+                x="group size N",
+                y="probability; share",
+                xaxis={"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]},
+                yaxis={"rangemode": "tozero"},
+            ),
+        ),
+        data=data,
+        call=calls.TAIL,
+        note="Points: problems within the base model's reach that training at gamma = 0 lost. They "
+        "are another quantity than the curves; compare where each is highest.",
+        sliders=(
+            Slider(
+                name="success-rate",
+                label="success rate",
+                values=tuple(f"{rate:g}" for rate in SUCCESS_RATES),
+                start=start[0],
+            ),
+            Slider(
+                name="tail-share",
+                label="tail, as a share of the right answers",
+                values=tuple(f"{share:.0%}" for share in TAIL_SHARES),
+                start=start[1],
+            ),
+        ),
+        frames=frames,
+    )
+
+
+def _advantage(found: MeasuredTail) -> Chart:
+    curves = advantages()
+    frames = {
+        str(i): {
+            "y": [[round(v, 5) for v in curve.tolist()]],
+            "say": f"gamma = {gamma:g}: groups teach most at a success rate of "
+            f"{RATES[int(np.argmax(curve))]:g}.",
+        }
+        for i, (gamma, curve) in enumerate(zip(GAMMAS, curves, strict=True))
+    }
+    start = GAMMAS.index(START_GAMMA)
+    centres = [(i + 0.5) / BINS for i in range(BINS)]
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": list(RATES),
+            "y": frames[str(start)]["y"][0],
+            "name": "mean absolute advantage",
+            "line": {"color": ORANGE, "width": 2.5},
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": list(RATES),
+            "y": [round(v, 5) for v in curves[0].tolist()],
+            "name": "the same without focal weight",
+            "line": {"color": BLUE, "width": 1.5, "dash": "dash"},
+        },
+    ]
+    if len(found.success_rates):
+        traces.append(
+            {
+                "type": "bar",
+                "x": centres,
+                "y": [round(float(v), 5) for v in found.histogram],
+                "name": "measured: share of the problems",
+                "marker": {"color": "#cccccc"},
+                "width": 0.9 / BINS,
+            }
+        )
+    data = pl.DataFrame(
+        {
+            "focal_gamma": np.repeat(GAMMAS, len(RATES)),
+            "success_rate": np.tile(RATES, len(GAMMAS)),
+            "mean_advantage": curves.ravel(),
+        }
+    )
+    return Chart(
+        name="advantage",
+        title="How hard a group pushes, by the success rate of its problem",
+        figure=charts.figure(
+            traces,
+            charts.layout(x="success rate", y="mean |advantage|; share", xaxis={"range": [0, 1]}),
+        ),
+        data=data,
+        call=calls.ADVANTAGE,
+        note="Bars: success rates of this sweep's base models by problem, without 0 and 1.",
+        sliders=(
+            Slider(
+                name="gamma",
+                label="focal gamma",
+                values=tuple(f"{gamma:g}" for gamma in GAMMAS),
+                start=start,
+            ),
+        ),
+        frames=frames,
+    )

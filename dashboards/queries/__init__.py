@@ -1,0 +1,1 @@
+"""Queries over the stored files: what the pages show, before any layout. Nothing is written."""

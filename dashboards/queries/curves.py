@@ -1,0 +1,194 @@
+"""pass@k of cells with intervals, differences between cells, and what the cells' training cost.
+
+The estimates are those of the report to the last digit: the same counts through the same bootstrap.
+All cells of a benchmark go through it at once, which takes a tenth of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dashboards.queries.counts import Counts, counts
+from dashboards.queries.memo import remembered
+from dashboards.queries.store import cell_id, cell_of, cells_of
+from fgrpo_bench.files import read_json
+from fgrpo_bench.intervals import Estimate, estimate
+from fgrpo_bench.multiplicity import holm
+from fgrpo_bench.report.summary import Cell
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.significance import draws_test
+from fgrpo_bench.tables import METRICS
+
+LEARNING = ("step", "rollouts", "eval_pass_at_1", "eval_pass_at_n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """pass@k of a cell minus that of the reference."""
+
+    cell: Cell
+    difference: Estimate
+    """Paired over problems and the seeds that both have."""
+    p_draws: float | None
+    """Of the draws alone, models and problems given; None where 2k > n."""
+    p_holm: float | None = None
+    """p_value of the difference, corrected over the differences beside it."""
+
+
+def _files(results: SweepResults, benchmark: str, *_: object) -> Iterable[Path]:
+    for point in results.points:
+        yield point.evaluate.done
+        yield point.evaluate.benchmark(benchmark).passk
+
+
+def rows_of(found: Counts, cell: Cell) -> dict[int, int]:
+    """Rows of a cell in the counts, by seed, rising."""
+    rows = {p.seed: i for i, p in enumerate(found.points) if cell_of(p) == cell}
+    return dict(sorted(rows.items()))
+
+
+@remembered(_files)
+def estimates(
+    results: SweepResults, benchmark: str, ks: tuple[int, ...]
+) -> dict[str, tuple[Estimate, ...]]:
+    """Mean pass@k with its interval for every k, by name of the cells that have results."""
+    found = counts(results, benchmark)
+    by_seeds: dict[tuple[int, ...], list[str]] = {}
+    rows = {name: rows_of(found, cell) for name, cell in cells_of(results).items()}
+    for name, own in rows.items():
+        if own:
+            by_seeds.setdefault(tuple(own), []).append(name)
+    made: dict[str, tuple[Estimate, ...]] = {}
+    for names in by_seeds.values():
+        values = [found.passk(list(rows[name].values()), ks) for name in names]
+        flat = estimate(np.concatenate(values, axis=2))
+        made |= {name: tuple(flat[i * len(ks) :][: len(ks)]) for i, name in enumerate(names)}
+    return {name: made[name] for name in rows if name in made}
+
+
+@remembered(_files)
+def differences(
+    results: SweepResults, benchmark: str, k: int, reference: str, names: tuple[str, ...]
+) -> list[Difference]:
+    """Differences of cells to a reference at one k, Holm-corrected together; those without a seed
+    in common are left out."""
+    found, cells = counts(results, benchmark), cells_of(results)
+    old = rows_of(found, cells[reference])
+    made: list[Difference] = []
+    for name in names:
+        new = rows_of(found, cells[name])
+        seeds = [seed for seed in new if seed in old]
+        if name == reference or not seeds:
+            continue
+        after, before = [new[seed] for seed in seeds], [old[seed] for seed in seeds]
+        (one,) = estimate(found.passk(after, [k]) - found.passk(before, [k]))
+        p = _of_the_draws(found, before, after, k)
+        made.append(Difference(cell=cells[name], difference=one, p_draws=p))
+    known = [i for i, one in enumerate(made) if one.difference.p_value is not None]
+    raised = holm([made[i].difference.p_value or 0.0 for i in known])
+    for i, p in zip(known, raised, strict=True):
+        made[i] = replace(made[i], p_holm=p)
+    return made
+
+
+def _of_the_draws(
+    found: Counts, before: Sequence[int], after: Sequence[int], k: int
+) -> float | None:
+    both = (found.n_scored[before] > 0).all(axis=0) & (found.n_scored[after] > 0).all(axis=0)
+    sizes = [found.n_scored[rows][:, both].ravel() for rows in (before, after)]
+    if not sizes[0].size or 2 * k > min(size.min() for size in sizes):
+        return None
+    correct = [found.n_correct[rows][:, both].ravel() for rows in (before, after)]
+    return draws_test(old=correct[0], new=correct[1], n_samples=(sizes[0], sizes[1]), k=k).p_value
+
+
+def _training(results: SweepResults) -> Iterable[Path]:
+    for point in results.points:
+        yield from (point.train.metrics, point.train.done, point.evaluate.folder)
+
+
+@remembered(_training)
+def training(results: SweepResults) -> pl.DataFrame:
+    """Evaluations during training, of all points so far: cell, seed, step, rollouts,
+    eval_pass_at_1 and eval_pass_at_n."""
+    schema: dict[str, Any] = {"cell": pl.String, "seed": pl.Int64}
+    schema |= {name: METRICS[name] for name in LEARNING}
+    frames = [
+        point.metrics()
+        .lazy()
+        .drop_nulls("eval_pass_at_1")
+        .select(
+            pl.lit(cell_id(cell_of(point))).alias("cell"),
+            pl.lit(point.seed, dtype=pl.Int64).alias("seed"),
+            *LEARNING,
+        )
+        for point in results.points
+        if point.algorithm is not None
+    ]
+    return pl.concat([pl.LazyFrame(schema=schema), *frames]).collect()
+
+
+@remembered(_training)
+def compute(results: SweepResults) -> dict[str, dict[str, float]]:
+    """rollouts, tokens, cpu_seconds and gpu_seconds of a finished run of each cell, as means over
+    its seeds, by cell."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for point in results.points:
+        metrics = point.metrics() if point.is_trained and point.algorithm is not None else None
+        if metrics is None or not len(metrics):
+            continue
+        metrics = metrics.filter(pl.col("step") <= point.step).sort("step")
+        last = metrics[-1]
+        costs = {
+            "rollouts": float(last["rollouts"][0]),
+            "tokens": float(last["tokens"][0]),
+            "cpu_seconds": float(read_json(point.train.done)["cpu_seconds"]),
+            "gpu_seconds": float((metrics["seconds"] * metrics["gpus"]).to_numpy().sum()),
+        }
+        found.setdefault(cell_id(cell_of(point)), []).append(costs)
+    return {
+        cell: {name: sum(one[name] for one in own) / len(own) for name in own[0]}
+        for cell, own in found.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtCheckpoint:
+    """A cell at one of its evaluated checkpoints."""
+
+    step: int
+    cost: float
+    """Of a run up to there, mean over seeds."""
+    made: Estimate
+
+
+def by_checkpoint(
+    results: SweepResults, benchmark: str, k: int, cost: str
+) -> dict[str, list[AtCheckpoint]]:
+    """pass@k and cost of every trained cell at every checkpoint that is evaluated, by rising step.
+
+    cost: a key of `compute`. Processor seconds are known of whole runs alone, so they are given at
+    the last checkpoint only.
+    """
+    found: dict[str, list[AtCheckpoint]] = {}
+    steps = sorted({one.step for point in results.points for one in point.checkpoints} - {0})
+    for step in steps:
+        points = [
+            point.at(one)
+            for point in results.points
+            for one in point.checkpoints
+            if one.step == step and (cost != "cpu_seconds" or one == point.checkpoints[-1])
+        ]
+        of_step = replace(results, points=tuple(points))
+        costs = compute(of_step)
+        for name, (made,) in estimates(of_step, benchmark, (k,)).items():
+            if name in costs and made.mean is not None:
+                one = AtCheckpoint(step=step, cost=costs[name][cost], made=made)
+                found.setdefault(name, []).append(one)
+    return found

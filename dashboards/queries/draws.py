@@ -1,0 +1,113 @@
+"""The draws of one problem at one point with their grades, and which answers they gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import DataPaths
+from fgrpo_bench.results import PointResult
+from fgrpo_bench.specs import BenchmarkSpec, from_dict
+from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table
+
+JUDGED = ("outcome", "extracted", "reason", "grader_version")
+OUTCOMES = ("correct", "incorrect", "unscored")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemText:
+    """What a problem asks and wants; empty where it cannot be read any more."""
+
+    prompt: str
+    gold: str
+
+
+def grades_version(point: PointResult, benchmark: str) -> str | None:
+    """The version of the grader behind a point's pass@k, where its grades are there."""
+    if not point.is_evaluated:
+        return None
+    version = read_json(point.evaluate.done)["target"].get("graders", {}).get(benchmark)
+    return version if version in layers(point, benchmark) else None
+
+
+def layers(point: PointResult, benchmark: str) -> list[str]:
+    """Versions of graders whose grades are stored."""
+    folder = point.evaluate.benchmark(benchmark).folder
+    found = sorted(folder.glob("grades.*.parquet")) if folder.is_dir() else []
+    return [path.name.removeprefix("grades.").removesuffix(".parquet") for path in found]
+
+
+def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
+    """Draws of a problem (tables.DRAWS) with outcome, extracted, reason and grader_version, sorted
+    by draw; no rows where they are not complete, nulls where they are not graded."""
+    paths = point.evaluate.benchmark(benchmark)
+    empty = pl.LazyFrame(schema=dict(DRAWS) | {name: GRADES[name] for name in JUDGED})
+    if not paths.draws.exists():
+        return empty.collect()
+    own = pl.col("problem_id") == problem
+    made = pl.scan_parquet(paths.draws, schema=DRAWS).filter(own)
+    version = grades_version(point, benchmark)
+    grades = empty.select("draw", *JUDGED)
+    if version is not None:
+        grades = pl.scan_parquet(paths.grades(version), schema=GRADES).filter(own)
+        grades = grades.select("draw", *JUDGED)
+    return made.join(grades, on="draw", how="left").sort("draw").collect()
+
+
+def answers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Distinct extracted answers with their outcome and count, the right ones first, each
+    group by frequency."""
+    return (
+        frame.lazy()
+        .group_by("extracted", "outcome")
+        .agg(count=pl.len().cast(pl.Int64), tokens=pl.col("n_tokens").mean())
+        .sort(
+            pl.col("outcome") == "correct",
+            "count",
+            "extracted",
+            "outcome",
+            descending=[True, True, False, False],
+            nulls_last=True,
+        )
+        .collect()
+    )
+
+
+def is_gated(point: PointResult, benchmark: str) -> bool:
+    """Whether the benchmark's publisher asks that none of it is shown to others."""
+    if not point.evaluate.spec.exists():
+        return False
+    declared = read_json(point.evaluate.spec)["evaluation"]["benchmarks"].get(benchmark) or {}
+    return (declared.get("dataset") or {}).get("layout") == "gpqa"
+
+
+def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemText:
+    """The problem as published, with its gold; empty where an older version wrote the files, or
+    the dataset is gone."""
+    try:
+        spec = read_json(point.evaluate.spec)
+        declared = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
+        prompt, gold = _published(point, spec, declared, problem)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return ProblemText(prompt="", gold="")
+    return ProblemText(prompt=prompt, gold=gold)
+
+
+def _published(
+    point: PointResult, spec: dict[str, Any], benchmark: BenchmarkSpec, problem: str
+) -> tuple[str, str]:
+    data = spec.get("data", {}).get(benchmark.name)
+    if data is not None:
+        folder = (point.evaluate.folder / data).resolve()
+        row = read_table(DataPaths(folder).problems, PROBLEMS)
+        row = row.filter(pl.col("problem_id") == problem)
+        return row["prompt"][0], row["answer"][0]
+    task = spec["identity"]["sampling"]["task"]
+    for found in load_problems(benchmark, task, None):
+        if found.problem_id == problem:
+            return found.prompt, found.target
+    raise KeyError(problem)

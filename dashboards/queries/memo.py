@@ -1,0 +1,62 @@
+"""Remembering what was read while its files stand unchanged: a click costs no second read."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from functools import wraps
+from pathlib import Path
+from threading import RLock
+from typing import ParamSpec, TypeVar
+
+KEPT = 128
+"""Results that are kept; the one that was not asked for longest goes first."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Stamp = tuple[tuple[str, int, int], ...]
+
+_kept: OrderedDict[Hashable, object] = OrderedDict()
+_lock = RLock()
+
+
+def stamp(paths: Iterable[Path]) -> Stamp:
+    """What changes when a file does: (path, modification time, size), zeros where there is none."""
+    return tuple(_of(path) for path in paths)
+
+
+def _of(path: Path) -> tuple[str, int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return str(path), 0, 0
+    return str(path), facts.st_mtime_ns, facts.st_size
+
+
+def remembered(files: Callable[..., Iterable[Path]]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function whose result is kept while the files that it reads are unchanged.
+
+    files: these files, from the function's own arguments. The result depends on nothing else but
+    the arguments that are plain values (str, int, float, bool, tuples of them).
+    """
+
+    def wrap(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            plain = [*args, *sorted(kwargs.items())]
+            own = tuple(value for value in plain if isinstance(value, (str, int, float, tuple)))
+            key = (function.__module__, function.__qualname__, own, stamp(files(*args, **kwargs)))
+            with _lock:
+                if key in _kept:
+                    _kept.move_to_end(key)
+                    return _kept[key]  # type: ignore[return-value]
+            made = function(*args, **kwargs)
+            with _lock:
+                _kept[key] = made
+                while len(_kept) > KEPT:
+                    _kept.popitem(last=False)
+            return made
+
+        return call
+
+    return wrap

@@ -1,0 +1,159 @@
+"""Where a sweep stands: states, progress, what it cost so far and may still cost, and failures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dashboards.queries.store import cell_id, cell_of
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.states import StageStatus, driver_of, read_stages
+
+LAST_LINES = 12
+"""Lines of a failed stage's log that are shown."""
+SHOWN_BYTES = 8192
+"""How much of a log's end is read for them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Processor and GPU time of some stages, in seconds."""
+
+    cpu: float
+    gpu: float
+    """Wall seconds of training steps times the GPUs held; 0 on processors."""
+    wall: float
+    """Summed over the stages, whatever ran side by side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A stage that failed."""
+
+    stage: StageStatus
+    lines: tuple[str, ...]
+    """The last lines of its log; empty where it left none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A whole sweep at a moment."""
+
+    training: dict[str, StageStatus]
+    """By point, likewise below."""
+    evaluation: dict[str, StageStatus]
+    others: tuple[StageStatus, ...]
+    """Stages that serve all points, e.g. fetching data."""
+    states: dict[str, int]
+    """Stages by state."""
+    spent: Cost
+    costs: dict[str, Cost]
+    """Of the trained points, so far."""
+    projected: Cost | None
+    """Of the whole sweep: the stages that are not done at the mean cost of the done ones of their
+    kind; None where a kind has none done yet."""
+    failures: tuple[Failure, ...]
+    running: bool
+    """Whether a driver is alive or a stage runs."""
+
+
+def progress(results: SweepResults) -> Progress:
+    """Read from the files alone, as `python -m sweeps status` does."""
+    plan = read_json(results.paths.plan)
+    stages = {stage.name: stage for stage in read_stages(results.paths, plan["stages"])}
+    folder = results.paths.folder
+    own = {name: _cost(StagePaths(folder / name)) for name in stages}
+    by_point = {
+        p.point_id: (_name(results, p.train), _name(results, p.evaluate)) for p in results.points
+    }
+    of_points = {name for pair in by_point.values() for name in pair}
+    states = Counter(stage.state for stage in stages.values())
+    return Progress(
+        training={p: stages[names[0]] for p, names in by_point.items()},
+        evaluation={p: stages[names[1]] for p, names in by_point.items()},
+        others=tuple(stage for name, stage in stages.items() if name not in of_points),
+        states={name: states[name] for name in ("done", "running", "waiting", "stopped", "failed")},
+        spent=_sum(own.values()),
+        costs={p: _sum(own[name] for name in names) for p, names in by_point.items()},
+        projected=projected(stages, own),
+        failures=tuple(
+            Failure(stage=stage, lines=last_lines(StagePaths(folder / stage.name)))
+            for stage in stages.values()
+            if stage.state == "failed"
+        ),
+        running=states["running"] > 0 or driver_of(results.paths) is not None,
+    )
+
+
+def projected(stages: Mapping[str, StageStatus], own: Mapping[str, Cost]) -> Cost | None:
+    """What all stages will have cost; see Progress.projected. stages, own: by name."""
+    done: dict[str, list[Cost]] = {}
+    for name, stage in stages.items():
+        if stage.state == "done":
+            done.setdefault(stage.kind, []).append(own[name])
+    costs = []
+    for name, stage in stages.items():
+        known = done.get(stage.kind)
+        if stage.state == "done":
+            costs.append(own[name])
+        elif not known:
+            return None
+        else:
+            total = _sum(known)
+            n = len(known)
+            costs.append(Cost(cpu=total.cpu / n, gpu=total.gpu / n, wall=total.wall / n))
+    return _sum(costs)
+
+
+def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
+    """Points of every cell."""
+    found: dict[str, list[PointResult]] = {}
+    for point in results.points:
+        found.setdefault(cell_id(cell_of(point)), []).append(point)
+    return found
+
+
+def last_lines(stage: StagePaths) -> tuple[str, ...]:
+    """The end of the newest attempt's log."""
+    logs = sorted(stage.logs.glob("attempt-*.log"))
+    if not logs:
+        return ()
+    with logs[-1].open("rb") as file:
+        file.seek(max(0, logs[-1].stat().st_size - SHOWN_BYTES))
+        lines = file.read().decode(errors="replace").splitlines()
+    return tuple([line for line in lines if line.strip()][-LAST_LINES:])
+
+
+def _name(results: SweepResults, stage: StagePaths) -> str:
+    return str(stage.folder.relative_to(results.paths.folder))
+
+
+def _cost(stage: StagePaths) -> Cost:
+    marker: dict[str, Any] = read_json(stage.done) if stage.done.exists() else {}
+    return Cost(
+        cpu=float(marker.get("cpu_seconds", 0.0)),
+        gpu=_gpu_seconds(stage),
+        wall=float(marker.get("wall_seconds", 0.0)),
+    )
+
+
+def _gpu_seconds(stage: StagePaths) -> float:
+    import polars as pl
+
+    if not stage.metrics.exists():
+        return 0.0
+    steps = pl.scan_parquet(stage.metrics).select((pl.col("seconds") * pl.col("gpus")).sum())
+    return float(steps.collect().item() or 0.0)
+
+
+def _sum(costs: Iterable[Cost]) -> Cost:
+    every = list(costs)
+    return Cost(
+        cpu=sum(one.cpu for one in every),
+        gpu=sum(one.gpu for one in every),
+        wall=sum(one.wall for one in every),
+    )

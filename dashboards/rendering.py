@@ -1,0 +1,96 @@
+"""From a Page to HTML by the templates, everything escaped; the policy that browsers enforce."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dashboards.page import VIEWS, Address, Chart, Links, Page
+from dashboards.text import rendered, shortened, visible
+from fgrpo_bench.paths import RunPaths
+
+HERE = Path(__file__).parent
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'"
+)
+"""Scripts only from our own files; Plotly sets styles on its elements, so these may be inline."""
+ASSETS = {
+    "app.js": HERE / "static" / "app.js",
+    "style.css": HERE / "static" / "style.css",
+    "plotly.min.js": Path(str(files("plotly") / "package_data" / "plotly.min.js")),
+}
+"""Every file that a page may load, by name."""
+
+
+@cache
+def environment() -> Environment:
+    """Templates with everything escaped, and an error for whatever is not there."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    made.filters["rendered"] = rendered
+    made.filters["visible"] = visible
+    made.filters["shortened"] = shortened
+    return made
+
+
+def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
+    """The whole document of a page. runs: what the chooser of sweeps offers."""
+    run = page.address.run
+    views = {
+        name: (title, links.page(Address(run=run, view=name)), name == page.address.view)
+        for name, title in VIEWS.items()
+    }
+    others = [(_name(one), links.page(Address(run=one, view="sweep")), one == run) for one in runs]
+    return _document(
+        f"{page.address.view}.html",
+        links,
+        page=page,
+        charts={chart.name: chart for chart in page.charts},
+        views=views,
+        runs=others,
+        run=_name(run),
+        payload=_payload,
+        data=lambda chart: links.data(page.address, chart),
+    )
+
+
+def listing(links: Links, runs: Sequence[RunPaths], *, root: str) -> str:
+    """The first page: every sweep under the root."""
+    named = [(_name(one), links.page(Address(run=one, view="sweep")), False) for one in runs]
+    return _document("index.html", links, runs=named, root=root)
+
+
+def message(links: Links, title: str, text: str) -> str:
+    """A page that says what went wrong."""
+    return _document("message.html", links, title=title, text=text)
+
+
+def _document(template: str, links: Links, **values: Any) -> str:
+    common = {"asset": links.asset, "is_static": links.is_static, "policy": POLICY}
+    return environment().get_template(template).render(**common, **values)
+
+
+def _name(run: RunPaths) -> str:
+    return f"{run.sweep} / {run.experiment} / {run.version}"
+
+
+def _payload(chart: Chart) -> dict[str, Any]:
+    return {
+        "data": chart.figure["data"],
+        "layout": chart.figure["layout"],
+        "frames": chart.frames,
+        "clicks": chart.clicks,
+    }

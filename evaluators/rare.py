@@ -1,0 +1,213 @@
+"""Delta NLL of rare correct answers (paper, app. M.2): the stages `rare` and `likelihood`.
+
+`rare` draws from the base model on training prompts, keeps the correct draws that are least likely
+under the base model, and stores this set, which never changes. `likelihood` scores the set under a
+trained checkpoint; the mean rise of the negative log-likelihood a token says how much of the base
+model's rare right answers training has pushed away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from evaluators.backends import make_sampler
+from evaluators.grade_worker import GradeWorkers
+from evaluators.grading import Grading, grade_workers
+from evaluators.likelihood import Answer, Scorer, make_scorer
+from evaluators.records import Draw
+from evaluators.sample import complete_draws
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.records import Problem
+from fgrpo_bench.seeds import stream
+from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, TaskSpec, from_dict
+from fgrpo_bench.stage import StageRun, Stopped
+from fgrpo_bench.tables import (
+    GRADES,
+    LIKELIHOODS,
+    TRAJECTORIES,
+    read_table,
+    write_table,
+)
+from fgrpo_bench.tasks import make_task
+
+
+def collect(
+    spec: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+) -> dict[str, Any]:
+    """Run a stage `rare`; returns facts for its marker."""
+    evaluation = from_dict(EvalSpec, spec["evaluation"])
+    settings = spec["identity"]["sampling"]
+    (benchmark,) = evaluation.benchmarks.values()
+    source = StagePaths((run.paths.folder / spec["source"]).resolve())
+    checkpoint = source.checkpoint(0)
+    sha256 = read_json(source.done)["weights_sha256"]
+    problems = training_problems(spec, run, benchmark, seed=evaluation.seed)
+    paths = run.paths.benchmark(benchmark.name)
+    options: dict[str, Any] = {"device": device, "placement": placement}
+    with GradeWorkers(problems, workers=grade_workers()) as workers:
+        grading = Grading(paths, problems, benchmark.grader, workers=workers)
+
+        def tell(done: int, of: int, draws: Sequence[Draw]) -> None:
+            grading.add(draws)
+            run.progress(step=done, of=of)
+            if run.stopping and done < of:
+                raise Stopped(f"{done} of {of} draws are saved")
+
+        draws, _ = complete_draws(
+            paths,
+            problems,
+            n_samples=evaluation.n_samples,
+            seed=evaluation.seed,
+            sampler=lambda: make_sampler(checkpoint, sha256, evaluation, settings, **options)[0],
+            tell=tell,
+        )
+        grading.finish(draws)
+    grades = read_table(paths.grades(grading.version), GRADES)
+    right = grades.filter(pl.col("outcome") == "correct").select("problem_id", "draw")
+    correct = draws.join(right, on=["problem_id", "draw"]).sort("problem_id", "draw")
+    prompts = {problem.problem_id: problem.prompt for problem in problems}
+    table = correct.select(
+        "problem_id",
+        "draw",
+        pl.col("problem_id").replace_strict(prompts, return_dtype=pl.String).alias("prompt"),
+        "response",
+        (pl.col("finish_reason") == "stop").alias("ended"),
+    )
+    scorer = partial(make_scorer, checkpoint, sha256, evaluation, settings, **options)
+    nll = score(table, benchmark, scorer, run)
+    rare = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec["share"])
+    write_table(run.paths.trajectories, rare, TRAJECTORIES)
+    return {
+        "weights_sha256": sha256,
+        "n_draws": len(draws),
+        "n_correct": len(correct),
+        "n_rare": len(rare),
+        "nll_correct": float(nll.mean()) if len(nll) else None,
+        "nll_rare": rare["nll"].mean(),
+    }
+
+
+def rescore(
+    spec: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+) -> dict[str, Any]:
+    """Run a stage `likelihood`; returns facts for its marker, delta_nll None for an empty set."""
+    evaluation = from_dict(EvalSpec, spec["evaluation"])
+    (benchmark,) = evaluation.benchmarks.values()
+    source = StagePaths((run.paths.folder / spec["source"]).resolve())
+    of = StagePaths((run.paths.folder / spec["set"]).resolve())
+    checkpoint, made = source.checkpoint(spec["step"]), read_json(source.done)
+    last = made["step"] == spec["step"]
+    sha256 = made["weights_sha256"] if last else weights_sha256(checkpoint)
+    table = read_table(of.trajectories, TRAJECTORIES)
+    scorer = partial(
+        make_scorer,
+        checkpoint,
+        sha256,
+        evaluation,
+        spec["settings"],
+        device=device,
+        placement=placement,
+    )
+    nll = score(table, benchmark, scorer, run)
+    scored = table.select("problem_id", "draw", pl.Series("nll", nll, pl.Float64)).with_columns(
+        (pl.col("nll") - table["nll"]).alias("delta_nll")
+    )
+    write_table(run.paths.likelihoods, scored, LIKELIHOODS)
+    return {
+        "step": spec["step"],
+        "weights_sha256": sha256,
+        "set_sha256": sha256_file(of.trajectories),
+        "n_rare": len(table),
+        "delta_nll": scored["delta_nll"].mean(),
+    }
+
+
+def training_problems(
+    spec: dict[str, Any], run: StageRun, benchmark: BenchmarkSpec, *, seed: int
+) -> list[Problem]:
+    """Some problems that training sees, chosen by a fixed seed; ValueError where there are fewer
+    than wanted."""
+    task = spec["identity"]["sampling"]["task"]
+    if spec["data"] is not None:
+        assert benchmark.dataset is not None
+        data = (run.paths.folder / spec["data"]).resolve()
+        every = dataset_problems(data, benchmark.dataset, n_problems=None)
+        n_train = len(every)
+    else:
+        made = make_task(from_dict(TaskSpec, task))
+        n_train = made.n_train
+    wanted = benchmark.n_problems
+    assert wanted is not None
+    if wanted > n_train:
+        raise ValueError(
+            f"rare.n_prompts={wanted}, but there are {n_train} training prompts: ask for fewer"
+        )
+    chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, wanted, replace=False)
+    numbers = sorted(chosen.tolist())
+    found = (
+        [every[i] for i in numbers]
+        if spec["data"] is not None
+        else [made.train_problem(i) for i in numbers]
+    )
+    return [
+        Problem(
+            benchmark=benchmark.name,
+            problem_id=problem.problem_id,
+            prompt=problem.prompt,
+            target=problem.target,
+            grader=problem.grader,
+        )
+        for problem in found
+    ]
+
+
+def rarest(table: pl.DataFrame, share: float) -> pl.DataFrame:
+    """The share of the rows with the largest nll (at least one, if there is one), by problem and
+    draw; of equal ones the first."""
+    kept = min(len(table), max(1, math.floor(share * len(table))))
+    order = ["nll", "problem_id", "draw"]
+    chosen = table.sort(order, descending=[True, False, False]).head(kept)
+    return chosen.sort("problem_id", "draw")
+
+
+def score(table: pl.DataFrame, benchmark: BenchmarkSpec, scorer: Any, run: StageRun) -> np.ndarray:
+    """Nats a token of each row (tables.TRAJECTORIES without nll), [rows].
+
+    scorer: makes the Scorer; called only if there are rows.
+    """
+    answers = [
+        Answer(
+            problem=Problem(
+                benchmark=benchmark.name,
+                problem_id=row["problem_id"],
+                prompt=row["prompt"],
+                target="",
+                grader=benchmark.grader,
+            ),
+            response=row["response"],
+            ended=row["ended"],
+        )
+        for row in table.iter_rows(named=True)
+    ]
+    found = np.full(len(answers), np.nan)
+    if not answers:
+        return found
+    made: Scorer = scorer()
+    done = 0
+    for batch in made(answers):
+        for number, nll in batch:
+            found[number] = nll
+        done += len(batch)
+        run.progress(step=done, of=len(answers))
+        if run.stopping and done < len(answers):
+            raise Stopped("likelihoods are computed anew, draws are saved")
+    return found

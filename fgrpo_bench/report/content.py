@@ -1,0 +1,116 @@
+"""What a report says, in order and without any markup: headings, words, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fgrpo_bench.report import covered, tables, verdict
+from fgrpo_bench.report.comparisons import Comparison
+from fgrpo_bench.report.main_tables import main_tables
+from fgrpo_bench.report.shape import Table
+from fgrpo_bench.report.summary import Summary
+
+EFFECTS = "Differences in percentage points [95% interval], and how many seeds have that sign"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """Begins a part."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paragraph:
+    """Plain words."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """The answer: a title and its lines each (fgrpo_bench.report.verdict.answer)."""
+
+    sections: tuple[tuple[str, list[verdict.Line]], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notes:
+    """Facts, one a line."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A picture by its file name without suffix."""
+
+    name: str
+    caption: str
+
+
+Block = Heading | Paragraph | Effects | Notes | Figure | Table
+"""A table brings its title as a heading."""
+
+
+def content(
+    summary: Summary,
+    comparisons: Sequence[Comparison],
+    figures: Sequence[Figure],
+    further: Sequence[Table] = (),
+) -> list[Block]:
+    """The whole report below its title, which is `verdict.heading`.
+
+    further: tables that stand behind those of the benchmarks.
+    """
+    missing = verdict.incomplete(summary)
+    sections = tuple(verdict.answer(summary, comparisons))
+    return [
+        *([Paragraph(text=missing, strong=True)] if missing else []),
+        Paragraph(text=verdict.budget(summary)),
+        Heading(text="Question"),
+        Paragraph(text=question(summary)),
+        Heading(text="Answer"),
+        Paragraph(text=f"{EFFECTS}."),
+        *([Effects(sections=sections)] if sections else []),
+        Paragraph(text=f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}"),
+        *main_tables(summary, comparisons),
+        *(block for column in summary.columns for block in _details(summary, comparisons, column)),
+        *further,
+        *([Heading(text="Figures")] if figures else []),
+        *figures,
+        tables.compute_table(summary),
+        Heading(text="Notes"),
+        Notes(lines=tuple(verdict.notes(summary, comparisons))),
+    ]
+
+
+def _details(summary: Summary, comparisons: Sequence[Comparison], column: str) -> Iterator[Block]:
+    yield tables.interval_table(summary, column)
+    yield tables.all_ks(summary, column)
+    yield tables.comparison_table(comparisons, column)
+    if column in summary.averages:
+        return
+    reached = covered.coverage_table(summary, column)
+    if reached.rows:
+        yield reached
+        yield Paragraph(text=covered.coverage_note(summary.ks[-1]))
+
+
+def latex_tables(summary: Summary, comparisons: Sequence[Comparison]) -> list[Table]:
+    """The tables for a paper: the main ones, then intervals and every k."""
+    return [
+        *main_tables(summary, comparisons),
+        *(
+            table
+            for column in summary.columns
+            for table in (tables.interval_table(summary, column), tables.all_ks(summary, column))
+        ),
+    ]
+
+
+def question(summary: Summary) -> str:
+    """The declared question in words."""
+    return str(summary.results.declaration["declaration"]["sweep"]["question"])

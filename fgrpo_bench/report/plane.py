@@ -1,0 +1,78 @@
+"""The figure of pass@1 against pass@k at the largest k: sharpening to the right, diversity up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fgrpo_bench.intervals import Estimate
+from fgrpo_bench.report.style import WIDTH, Look, looks
+from fgrpo_bench.report.summary import Cell, Summary
+
+
+def plane(summary: Summary, column: str) -> Figure:
+    """A point a cell with both 95% intervals, a panel an algorithm; cells that differ in N alone
+    are joined in its order."""
+    algorithms = list(dict.fromkeys(c.algorithm for c in summary.cells if c.algorithm is not None))
+    figure = Figure(figsize=(WIDTH, 4.6 if len(algorithms) == 1 else 3.9), layout="constrained")
+    panels = figure.subplots(1, len(algorithms), sharex=True, sharey=True, squeeze=False)[0]
+    look = looks(summary.cells)
+    for axes, algorithm in zip(panels, algorithms, strict=True):
+        cells = [cell for cell in summary.cells if cell.is_base or cell.algorithm == algorithm]
+        ends = {cell: summary.estimates(column, cell) for cell in cells}
+        known = [c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None]
+        line = sorted(
+            (cell for cell in known if cell.focal_gamma == 0), key=lambda c: c.group_size or 0
+        )
+        at = np.array([[_percent(ends[c][0]), _percent(ends[c][-1])] for c in line])
+        if len(line) > 1:
+            axes.plot(at[:, 0], at[:, 1], color="#9ab6d3", lw=1.1, zorder=1)
+        for cell in known:
+            first, last = ends[cell][0], ends[cell][-1]
+            style = look[cell]
+            axes.errorbar(
+                [_percent(first)],
+                [_percent(last)],
+                xerr=_reach(first),
+                yerr=_reach(last),
+                color=style.color,
+                elinewidth=1.0,
+                capsize=2,
+                **_marker(style),
+                label=_label(cell, several=len(algorithms) > 1),
+            )
+        axes.set_xlabel(f"pass@{summary.ks[0]} (%)")
+        if len(algorithms) > 1:
+            axes.set_title(algorithm.upper())
+            axes.legend(loc="best", handletextpad=0.2)
+    panels[0].set_ylabel(f"pass@{summary.ks[-1]} (%)")
+    if len(algorithms) == 1:
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside right center", handletextpad=0.2)
+    return figure
+
+
+def _marker(style: Look) -> dict[str, object]:
+    if not style.marker:  # the base models
+        return {"marker": "X", "ms": 7, "ls": "none"}
+    return {"marker": style.marker, "ms": 6.5, "ls": "none", "mec": "white", "mew": 0.6}
+
+
+def _label(cell: Cell, *, several: bool) -> str:
+    if cell.is_base or not several:
+        return cell.label
+    return f"N={cell.group_size} gamma={cell.focal_gamma:g}"
+
+
+def _percent(made: Estimate) -> float:
+    return np.nan if made.mean is None else 100 * made.mean
+
+
+def _reach(made: Estimate) -> Sequence[Sequence[float]] | None:
+    """How far the interval reaches below and above the mean, as error bars want it."""
+    if made.mean is None or made.low is None or made.high is None:
+        return None
+    # an end may pass a skewed mean
+    return [[max(100 * (made.mean - made.low), 0)], [max(100 * (made.high - made.mean), 0)]]

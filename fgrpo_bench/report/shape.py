@@ -1,0 +1,119 @@
+"""What a table is before any markup: finished text, marks, notes; and the shape of the paper's.
+
+Ours and the published ones are made by `grid`, so that they look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+NONE = "-"
+"""What stands where there is no value."""
+SEPARATOR = " / "
+"""Between the values of one cell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A number with its marks."""
+
+    text: str
+    best: bool = False
+    """Shown bold."""
+    significant: bool = False
+    """Shown underlined."""
+    incomplete: bool = False
+    """Shown with a dagger."""
+
+
+Content = str | tuple[Value, ...]
+"""What stands in a cell: text as it is, or values side by side."""
+Key = tuple[str, ...]
+"""The words at the head of a row."""
+Rows = Mapping[Key, Mapping[str, tuple[Value, ...]]]
+"""Values by row and name of the column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Cells of plain text or marked values; the first `n_words` columns are words, the others
+    numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Content, ...], ...]
+    n_words: int = 1
+    notes: tuple[str, ...] = ()
+    """Sentences below the table."""
+    legend: tuple[tuple[Value, str], ...] = ()
+    """Marks, each shown on a word, and what they mean; above the notes."""
+
+
+def text_of(content: Content) -> str:
+    """A cell without its marks."""
+    return content if isinstance(content, str) else SEPARATOR.join(v.text for v in content)
+
+
+def grid(
+    *,
+    title: str,
+    names: Sequence[str],
+    columns: Sequence[str],
+    rows: Rows,
+    n_words: int = 1,
+    notes: tuple[str, ...] = (),
+    legend: tuple[tuple[Value, str], ...] = (),
+) -> Table:
+    """A row a key and a column a name; a dash where a row lacks a column."""
+    return Table(
+        title=title,
+        header=(*names, *columns),
+        rows=tuple(
+            (*key, *(values.get(column, NONE) for column in columns))
+            for key, values in rows.items()
+        ),
+        n_words=n_words,
+        notes=notes,
+        legend=legend,
+    )
+
+
+def with_best(
+    rows: Rows,
+    *,
+    columns: Collection[str],
+    among: Callable[[Key], Hashable | None] = lambda _: 0,
+) -> dict[Key, dict[str, tuple[Value, ...]]]:
+    """The rows with the largest numbers of these columns marked, place by place, as they are
+    printed: equal ones are all best. One number alone is not called the best.
+
+    among: rows of the same value compete; None for a row that does not.
+    """
+    found: dict[tuple[Hashable, str, int], list[float]] = {}
+    for key, values in rows.items():
+        for column in columns:
+            for place, value in enumerate(values.get(column, ())):
+                if among(key) is not None and value.text != NONE:
+                    found.setdefault((among(key), column, place), []).append(float(value.text))
+
+    def marked(key: Key, column: str, place: int, value: Value) -> Value:
+        rivals = found.get((among(key), column, place), [])
+        if among(key) is None or value.text == NONE or len(rivals) < 2:
+            return value
+        return replace(value, best=float(value.text) == max(rivals))
+
+    return {
+        key: {
+            column: tuple(marked(key, column, i, v) for i, v in enumerate(content))
+            if column in columns
+            else content
+            for column, content in values.items()
+        }
+        for key, values in rows.items()
+    }
+
+
+def percent(value: float | None) -> str:
+    """A fraction in percent, one decimal."""
+    return NONE if value is None else f"{100 * value:.1f}"

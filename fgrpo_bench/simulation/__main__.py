@@ -1,0 +1,151 @@
+"""`python -m fgrpo_bench.simulation`: make the simulation's runs, sync and report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.files import locked
+from fgrpo_bench.paths import RunPaths, default_root
+from fgrpo_bench.simulation import plan
+from fgrpo_bench.simulation.settings import RULES, Run, Settings
+from fgrpo_bench.simulation.workers import Progress, make, undone
+
+STEPS = 1000
+"""Of the progress bar."""
+EXAMPLES = """\
+Killed at any moment, it loses the runs in flight; the same command makes what is missing. Without
+--rule: Adam's whole grid, and the literal rule at the first gamma and seed.
+
+examples:
+  python -m fgrpo_bench.simulation                    153 runs, a minute or two on two processors
+  python -m fgrpo_bench.simulation --seed 0 --group-size 2 64 1024 --version quick
+  python -m fgrpo_bench.simulation --rule literal     the paper's words taken literally, whole grid
+  python -m fgrpo_bench.simulation --dry-run
+  python -m fgrpo_bench.report simulation             the report again, from the files"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0; 1 with a line on standard error; 130 where it was stopped by Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = Settings()
+        runs = plan.grid(
+            options.rule,
+            group_sizes=options.group_size,
+            gammas=options.gamma,
+            seeds=options.seed,
+        )
+        if options.workers < 1:
+            raise ValueError(f"--workers {options.workers}: at least one")
+        paths = plan.run_paths(options.root, options.version)
+        if options.dry_run:
+            print(outlook(paths, settings, runs, workers=options.workers))
+            return 0
+        what = f"simulation version={paths.version}"
+        with locked(paths.driver_lock, wait=False, what=what):
+            plan.freeze(paths, settings, runs)
+            left = len(undone(paths, runs))
+            print(f"{paths.folder}\n{len(runs)} runs, {left} to make", flush=True)
+            if left:
+                with closing(Bar()) as bar:
+                    make(paths, settings, runs, workers=options.workers, tell=bar)
+        finish(paths)
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped; the same command makes what is missing", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.simulation",
+        description="The paper's categorical simulation: what the group size does to the mass of "
+        "right actions.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rule", choices=RULES, help="one rule alone, over the whole grid")
+    parser.add_argument(
+        "--group-size", type=int, nargs="+", default=plan.GROUP_SIZES, metavar="N",
+        help="default: 2, 4, 8, ..., 131072",
+    )  # fmt: skip
+    parser.add_argument("--gamma", type=float, nargs="+", default=plan.GAMMAS, help="default: 0 1")
+    parser.add_argument("--seed", type=int, nargs="+", default=plan.SEEDS, help="default: 0 1 2 3")
+    parser.add_argument("--version", default="v1", help="of the folder; default: %(default)s")
+    parser.add_argument(
+        "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=plan.processors(),
+        help="processes at once; default: one a processor (here %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="say what would be made")
+    return parser
+
+
+def outlook(paths: RunPaths, settings: Settings, runs: Sequence[Run], *, workers: int) -> str:
+    """What a call would do."""
+    here = [run for run in runs if paths.point(run.point_id).spec.exists()]
+    left = [*(run for run in runs if run not in set(here)), *undone(paths, here)]
+    seconds = sum(plan.cost(settings, run) for run in left)
+    sizes = sorted({run.group_size for run in runs})
+    return (
+        f"{paths.folder}\n{len(runs)} runs of {settings.steps:,} steps over {settings.n_actions:,} "
+        f"actions, N from {sizes[0]:,} to {sizes[-1]:,}: {len(runs) - len(left)} done, {len(left)} "
+        f"to make\nabout {seconds:.0f} processor seconds, {seconds / workers:.0f} s with "
+        f"{workers} processes"
+    )
+
+
+class Bar:
+    """A progress bar on a terminal, elsewhere a line now and then."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        self._bar: Any = tqdm(
+            total=STEPS,
+            bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}",
+            dynamic_ncols=True,
+            mininterval=0.2 if sys.stderr.isatty() else 10,
+        )
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where the simulation stands."""
+        self._bar.set_description_str(f"{progress.done}/{progress.of} runs", refresh=False)
+        self._bar.update(int(STEPS * progress.share) - self._bar.n)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.close()
+
+
+def finish(paths: RunPaths) -> None:
+    """Sync to MLflow, a warning where it cannot be reached; write and print the report."""
+    try:
+        from fgrpo_bench.tracking.sync import sync_run
+
+        print(sync_run(paths), flush=True)
+    except Exception as error:  # whatever a server or its client may raise
+        print(
+            f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
+            "safe in their files, and `make mlflow-ui` syncs again"
+        )
+    from fgrpo_bench.simulation.report import write_report
+
+    report = write_report(paths)
+    print(f"\n{report.text}")
+    for path in report.files:
+        print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

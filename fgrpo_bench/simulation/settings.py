@@ -1,0 +1,74 @@
+"""What is simulated: the paper's categorical policy (app. J) and one run of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+Rule = Literal["adam", "literal"]
+"""adam: Adam on the ratio surrogate (1/N) sum_j r_j p_j / sg(p_j). literal: plain gradient ascent
+on (1/N) sum_j r_j p_j."""
+RULES: tuple[Rule, ...] = get_args(Rule)
+RECIPE_VERSION = 1
+"""Raised when the same settings come to mean another simulation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The policy and its training, the same in all runs; values are the paper's."""
+
+    n_actions: int = 128_000
+    n_correct: int = 10_000
+    """Right actions, with reward +1; all others have -1."""
+    anchor_logit: float = 5.0
+    """First logit of one right action."""
+    correct_logit: float = 3.0
+    """Of the other right actions."""
+    wrong_logit: float = 0.0
+    steps: int = 1_000
+    learning_rate: float = 1e-2
+    beta1: float = 0.9
+    """Of Adam, likewise beta2 and epsilon: the values that torch gives."""
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    every: int = 10
+    """Steps between measurements."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n_correct < self.n_actions:
+            raise ValueError(
+                f"n_correct={self.n_correct}, n_actions={self.n_actions}: at least 2 actions must "
+                "be right and one wrong"
+            )
+        if self.steps < 1 or self.every < 1 or self.steps % self.every:
+            raise ValueError(
+                f"steps={self.steps}, every={self.every}: both at least 1, and steps a multiple of "
+                "every"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run: a cell with a seed."""
+
+    rule: Rule
+    group_size: int
+    focal_gamma: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.group_size < 2 or self.focal_gamma < 0 or self.seed < 0:
+            raise ValueError(
+                f"group_size={self.group_size}, focal_gamma={self.focal_gamma}, seed={self.seed}: "
+                "a group has at least 2 draws, gamma and the seed are not negative"
+            )
+
+    @property
+    def point_id(self) -> str:
+        """e.g. `adam-n1024-g1-s0`."""
+        return f"{self.rule}-n{self.group_size}-g{self.focal_gamma:g}-s{self.seed}"
+
+
+def identity(settings: Settings, run: Run) -> dict[str, Any]:
+    """What defines a run's result."""
+    return {"recipe_version": RECIPE_VERSION, "settings": asdict(settings), "run": asdict(run)}

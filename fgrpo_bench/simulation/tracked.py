@@ -1,0 +1,76 @@
+"""What MLflow should hold of a simulation, from its files alone: one run a run that is done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.simulation.plan import QUESTION, planned, planned_settings
+from fgrpo_bench.simulation.run import MASSES
+from fgrpo_bench.simulation.settings import Run, Settings
+from fgrpo_bench.simulation.workers import undone
+from fgrpo_bench.tables import read_table
+from fgrpo_bench.tracking.describe import VIEW
+from fgrpo_bench.tracking.desired import ExperimentState, MetricPoint, RunState
+
+COLUMNS = (
+    *(f"params.`{name}`" for name in ("rule", "group_size", "focal_gamma", "seed")),
+    *(f"metrics.`simulation/{name}`" for name in ("total_correct_mass", "retained_mass")),
+)
+
+
+def desired(paths: RunPaths) -> ExperimentState:
+    """As fgrpo_bench.tracking.desired.desired_experiment."""
+    runs, settings = planned(paths), planned_settings(paths)
+    left = set(undone(paths, runs))
+    view = {
+        "selectedColumns": list(COLUMNS),
+        "columnOrder": list(COLUMNS),
+        "columnWidths": dict.fromkeys(COLUMNS, 150),
+        "runsHiddenMode": "SHOW_ALL",
+        "orderByKey": COLUMNS[1],
+        "orderByAsc": True,
+    }
+    return ExperimentState(
+        name=f"{paths.sweep}/{paths.experiment}",
+        tags={
+            "mlflow.note.content": f"{QUESTION}\n\nA view of the files in `{paths.sweep}/"
+            f"{paths.experiment}/` under the run root, where the report stands too.",
+            "mlflow.experimentKind": "custom_model_development",
+            f"mlflow.sharedViewState.{VIEW}": json.dumps(view),
+        },
+        runs=tuple(_run(paths, settings, run) for run in runs if run not in left),
+    )
+
+
+def _run(paths: RunPaths, settings: Settings, run: Run) -> RunState:
+    stage = paths.point(run.point_id)
+    marker = read_json(stage.done)
+    end = int(marker["finished_ms"])
+    points = [
+        MetricPoint(f"simulation/{name}", row["step"], end, row[name])
+        for row in read_table(stage.masses, MASSES).to_dicts()
+        for name in ("total_correct_mass", "retained_mass")
+    ]
+    return RunState(
+        name=run.point_id,
+        start=end - int(1000 * marker["wall_seconds"]),
+        end=end,
+        params={key: str(value) for key, value in (asdict(run) | asdict(settings)).items()},
+        tags={
+            "sweep": paths.sweep,
+            "experiment": paths.experiment,
+            "version": paths.version,
+            "point_id": run.point_id,
+            "fingerprint": marker["fingerprint"],
+            "state": "simulated",
+            "mlflow.note.content": f"The categorical simulation by {run.rule}, N = "
+            f"{run.group_size}, gamma = {run.focal_gamma:g}, seed {run.seed}.",
+            "mlflow.source.name": "fgrpo_bench.simulation",
+            "mlflow.source.type": "LOCAL",
+        },
+        points=tuple(sorted(points)),
+        artifacts={"spec.json": stage.spec.read_bytes()},
+    )

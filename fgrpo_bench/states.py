@@ -1,0 +1,159 @@
+"""Where stages stand, from their files alone: the ledger, the jobs' notes, locks and progress.
+
+The reader's side of what `sweeps` writes; status on a terminal and the dashboard both ask here. A
+stage is done when its marker covers what the plan asks for; else the ledger's last line about it,
+its lock and its progress file tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from fgrpo_bench.files import is_locked, lock_holder, read_json, read_lines
+from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stage import is_done
+
+State = Literal["done", "running", "waiting", "failed", "stopped"]
+Outcome = Literal["done", "stopped", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """A start, or an end with its last three fields."""
+
+    event: Literal["start", "end"]
+    stage: str
+    attempt: int
+    """Counted from 1 over all drivers."""
+    pid: int
+    driver: str
+    """Who started it; see `driver_id`."""
+    time: str
+    exit_code: int | None = None
+    """As the process ended; -9 is killed by signal 9."""
+    outcome: Outcome | None = None
+    wall_seconds: float | None = None
+
+
+def read_events(path: Path) -> list[Event]:
+    """All events so far; lines that are none (cut short, or another version's) are passed over."""
+    events = []
+    for row in read_lines(path):
+        try:
+            events.append(Event(**row))
+        except TypeError:
+            continue
+    return events
+
+
+def latest(events: Iterable[Event]) -> dict[str, Event]:
+    """The last event of each stage."""
+    return {event.stage: event for event in events}
+
+
+def driver_id(holder: dict[str, Any]) -> str:
+    """One driver among all that ever ran here, from what its lock says of it."""
+    return f"{holder.get('host')}:{holder.get('pid')}:{holder.get('since')}"
+
+
+def attempts(stage: StagePaths) -> list[dict[str, Any]]:
+    """What jobs noted of their attempts, in order; keys as `Payload` and `end` write them."""
+    notes = []
+    for path in sorted(stage.logs.glob("attempt-*.json")):
+        try:
+            note = read_json(path)
+        except (OSError, ValueError):
+            continue
+        if isinstance(note, dict):
+            notes.append(note)
+    return notes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageStatus:
+    """One stage as its files tell it."""
+
+    name: str
+    kind: str
+    point_id: str
+    state: State
+    attempts: int
+    step: int | None = None
+    """Progress as the stage last told it; None where it has told none, likewise below."""
+    of: int | None = None
+    reward: float | None = None
+    eta_seconds: float | None = None
+
+
+def driver_of(paths: RunPaths) -> dict[str, Any] | None:
+    """pid, host and since of the living driver; None where there is none."""
+    return lock_holder(paths.driver_lock) if is_locked(paths.driver_lock) else None
+
+
+def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[StageStatus]:
+    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target."""
+    events = read_events(paths.ledger)
+    begun = Counter(event.stage for event in events if event.event == "start")
+    last = latest(events)
+    holder = driver_of(paths)
+    driver = driver_id(holder) if holder is not None else None
+    found = []
+    for record in records:
+        stage = StagePaths(paths.folder / record["name"])
+        state = _state(stage, record, last.get(record["name"]), driver)
+        progress = read_progress(stage) if state != "waiting" else {}
+        found.append(
+            StageStatus(
+                name=record["name"],
+                kind=record["kind"],
+                point_id=record["point_id"],
+                state=state,
+                attempts=begun[record["name"]],
+                step=progress.get("step"),
+                of=progress.get("of"),
+                reward=progress.get("reward"),
+                eta_seconds=progress.get("eta_seconds") if state == "running" else None,
+            )
+        )
+    return found
+
+
+def _state(
+    stage: StagePaths, record: Mapping[str, Any], last: Event | None, driver: str | None
+) -> State:
+    if is_done(stage, fingerprint=record["fingerprint"], target=record["target"]):
+        return "done"
+    if last is None:
+        return _noted(stage)
+    of_this_driver = last.driver == driver
+    if last.event == "start" and (of_this_driver or is_locked(stage.lock)):
+        return "running"
+    if driver is not None and not of_this_driver:
+        return "waiting"  # an earlier driver's attempt; this driver will make the next
+    if last.event == "start" or last.outcome == "stopped":
+        return "stopped"
+    return "failed" if last.outcome == "failed" else "waiting"
+
+
+def _noted(stage: StagePaths) -> State:
+    """By the word of the last job that had the stage, where one had."""
+    notes = attempts(stage)
+    if not notes:
+        return "waiting"
+    outcome: State | None = notes[-1].get("outcome")
+    if outcome is None:
+        return "running"
+    return outcome if outcome in get_args(State) else "waiting"
+
+
+def read_progress(stage: StagePaths) -> dict[str, Any]:
+    """What the stage last told; empty where it told nothing that can be read."""
+    try:
+        progress = read_json(stage.progress)
+    except (OSError, ValueError):
+        return {}
+    return progress if isinstance(progress, dict) else {}

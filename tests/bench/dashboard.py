@@ -1,0 +1,191 @@
+"""The dashboard on a synthetic sweep of real size: first page, every click, and peak memory.
+
+36 points (11 cells and the base model, three seeds), eight benchmarks with 2,286 problems together,
+256 draws of each: 21 million draws. Responses are short (the counts and grades are what the pages
+add up); a click on a problem also reads one file with responses of about 1,500 characters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.files import write_json
+from fgrpo_bench.passk import pass_at_k
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.results import PointResult, load_results
+from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, write_table
+from tests.support.mlflow_store import free_port, stop, wait_for
+from tests.support.synthetic import metrics
+
+SIZES = {
+    "aime24": 30, "aime25": 30, "amc23": 40, "gpqa": 198, "math500": 500, "minerva": 272,
+    "ifeval": 541, "olympiadbench": 675,
+}  # fmt: skip
+N, KS, STEPS, SEEDS = 256, (1, 2, 4, 8, 16, 32, 64, 128, 256), 200, (11, 12, 13)
+CELLS = [("grpo", n, 0.0) for n in (2, 4, 8, 16, 32)] + [
+    (algorithm, 8, gamma) for algorithm in ("grpo", "dapo") for gamma in (0.25, 0.5, 1.0)
+]
+LONG = 1_500
+VERSION = "math-1"
+
+
+def write_sweep(root: Path) -> RunPaths:
+    """The whole sweep as files, with markers that fit."""
+    run = RunPaths(root=root, sweep="synthetic", experiment="real-size", version="v1")
+    points = [(f"base-s{seed}", None, None, None, seed) for seed in SEEDS]
+    points += [
+        (f"{algorithm}-n{size}-g{gamma:g}-s{seed}", algorithm, size, gamma, seed)
+        for algorithm, size, gamma in CELLS
+        for seed in SEEDS
+    ]
+    plan: dict[str, list[dict[str, object]]] = {"points": [], "stages": []}
+    for name, algorithm, size, gamma, seed in points:
+        evaluate = f"{name}/eval/pass256-00000000/step-{STEPS:05d}"
+        plan["points"].append(
+            {
+                "point_id": name, "algorithm": algorithm, "group_size": size, "focal_gamma": gamma,
+                "seed": seed, "train": name, "evaluate": evaluate, "step": STEPS,
+            }
+        )  # fmt: skip
+        for stage, kind in ((name, "train"), (evaluate, "evaluate")):
+            plan["stages"].append(
+                {"name": stage, "kind": kind, "point_id": name, "fingerprint": "f", "target": {}}
+            )
+            target = {"n_samples": N, "graders": dict.fromkeys(SIZES, VERSION)}
+            marker = {"fingerprint": "f", "target": target, "cpu_seconds": 1.0, "wall_seconds": 1.0}
+            write_json(run.folder / stage / "DONE.json", marker)
+            write_json(run.folder / stage / "spec.json", {"evaluation": {"benchmarks": {}}})
+    write_json(run.plan, plan)
+    evaluation = {"benchmarks": dict.fromkeys(SIZES), "ks": list(KS), "n_samples": N}
+    experiment = {"evaluation": evaluation, "train": {"model": {"name": "synthetic"}}}
+    declaration = {
+        "sweep": {"name": "synthetic", "question": "How fast?"},
+        "experiment": experiment,
+    }
+    write_json(run.sweep_json, {"declaration": declaration})
+    for point in load_results(run).points:
+        if point.algorithm is not None:
+            write_table(point.train.metrics, metrics(STEPS, point.seed), METRICS)
+        for i, (benchmark, problems) in enumerate(SIZES.items()):
+            _evaluate(point, benchmark, np.random.default_rng([i, point.seed]), problems)
+    return run
+
+
+def _evaluate(point: PointResult, benchmark: str, rng: np.random.Generator, problems: int) -> None:
+    paths = point.evaluate.benchmark(benchmark)
+    rates = rng.beta(0.4, 1.2, problems)
+    if point.group_size is not None:
+        rates = np.where(
+            rng.random(problems) < 0.01 * point.group_size, 0, np.minimum(2 * rates, 1)
+        )
+    names = pl.Series([f"{benchmark}-{i:06d}" for i in range(problems)])
+    correct = rng.binomial(N, rates)
+    values = np.concatenate([pass_at_k(n_samples=N, n_correct=correct, k=k) for k in KS])
+    passk = {
+        "problem_id": pl.concat([names] * len(KS)),
+        "k": np.repeat(KS, problems),
+        "n_scored": np.full(problems * len(KS), N),
+        "n_correct": np.tile(correct, len(KS)),
+    } | dict.fromkeys(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values)
+    write_table(paths.passk, pl.DataFrame(passk, schema=PASSK), PASSK)
+    long = point.point_id in ("base-s11", "grpo-n8-g0-s11") and benchmark == "math500"
+    size, rows = problems * N, names.gather(np.repeat(np.arange(problems), N))
+    draw = np.tile(np.arange(N), problems)
+    answers = pl.Series([f"\\frac{{{i}}}{{17}}" for i in range(200)])
+    said = answers.gather(rng.integers(0, 200, size))
+    text = said
+    if long:  # no two alike, as real ones are
+        block = rng.bytes(size // 2 + LONG).hex()
+        text = pl.Series([f"{a} {block[i : i + LONG]}" for i, a in enumerate(said)])
+    cut = rng.random(size) < 0.02
+    draws = {
+        "problem_id": rows, "draw": draw, "seed": rng.integers(0, 2**62, size), "response": text,
+        "n_tokens": rng.integers(100, 4_096, size),
+        "finish_reason": pl.Series(["stop", "length"]).gather(cut.astype(np.uint32)),
+    }  # fmt: skip
+    write_table(paths.draws, pl.DataFrame(draws).cast(dict(DRAWS)), DRAWS)
+    right = draw < np.repeat(correct, N)
+    grades = {
+        "problem_id": rows, "draw": draw,
+        "outcome": pl.Series(["incorrect", "correct"]).gather(right.astype(np.uint32)),
+        "extracted": said,
+        "reason": pl.Series(["not equal by math-verify"]).new_from_index(0, size),
+        "grader_version": pl.Series([VERSION]).new_from_index(0, size),
+    }  # fmt: skip
+    write_table(paths.grades(VERSION), pl.DataFrame(grades).cast(dict(GRADES)), GRADES)
+
+
+def measure(run: RunPaths) -> None:
+    """Ask a fresh server for pages as a person would; prints the facts."""
+    port = free_port()
+    words = [sys.executable, "-m", "dashboards", "serve", "--root", str(run.root)]
+    environment = os.environ | {"POLARS_MAX_THREADS": "2"}
+    process = subprocess.Popen([*words, "--port", str(port)], env=environment)
+    base = f"http://127.0.0.1:{port}/{run.sweep}/{run.experiment}/{run.version}"
+    draws = "problem=math500-000100&a=base-s11&b=grpo-n8-g0-s11"
+    pages = {
+        "first page": "sweep",
+        "another colour of it": "sweep?show=pass256",
+        "compare": "compare",
+        "another benchmark": "compare?benchmark=olympiadbench",
+        "another k": "compare?benchmark=olympiadbench&k=16",
+        "another reference": "compare?benchmark=olympiadbench&against=grpo-n8-g0",
+        "forgetting": "forgetting?benchmark=olympiadbench",
+        "another order": "forgetting?benchmark=olympiadbench&order=base",
+        "next page": "forgetting?benchmark=olympiadbench&page=2",
+        "draws": f"draws?benchmark=math500&{draws}",
+        "right ones": f"draws?benchmark=math500&{draws}&outcome=correct",
+        "theory": "theory?benchmark=math500",
+        "audit": "audit?benchmark=math500",
+        "audit of the largest": "audit?benchmark=olympiadbench",
+        "compare, seen before": "compare?benchmark=olympiadbench",
+    }
+    try:
+        wait_for(f"http://127.0.0.1:{port}/", process)
+        facts: dict[str, object] = {}
+        for name, page in pages.items():
+            begun = time.perf_counter()
+            with urllib.request.urlopen(f"{base}/{page}", timeout=60) as answer:
+                answer.read()
+            facts[f"{name}, s"] = time.perf_counter() - begun
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        peak = re.search(r"VmHWM:\s+(\d+)", status)
+        clicks = [value for name, value in facts.items() if name != "first page, s"]
+        facts["slowest click, s"] = max(float(str(value)) for value in clicks)
+        facts["peak MB"] = int(peak[1]) / 1024 if peak else None
+        print(json.dumps(facts), flush=True)
+    finally:
+        stop(process)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        run = write_sweep(Path(folder))
+        results = load_results(run)
+        size = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file())
+        facts = {
+            "points": len(results.points),
+            "benchmarks": len(results.benchmarks),
+            "problems": sum(SIZES.values()),
+            "draws": len(results.points) * sum(SIZES.values()) * N,
+            "GB": size / 1e9,
+            "seconds to write": time.perf_counter() - begun,
+        }
+        print(json.dumps(facts), flush=True)
+        measure(run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""The dashboard in a real browser, over a real smoke sweep."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from dashboards.page import VIEWS
+from fgrpo_bench.files import locked
+from fgrpo_bench.paths import RunPaths
+from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
+from tests.support.dashboard import snapshot
+
+CHARTS = {"sweep": 1, "compare": 4, "forgetting": 2, "draws": 0, "theory": 2, "audit": 0}
+MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
+"""What Plotly draws of data."""
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["1280", "390"])
+def test_every_page_renders_with_data_and_fits(open_page: OpenPage, dashboard: str, view, size):
+    page = open_page(f"{dashboard}/{view}", size)
+    assert page.locator("[data-drawn]").count() == CHARTS[view]
+    for i in range(CHARTS[view]):
+        assert page.locator("[data-drawn]").nth(i).locator(MARKS).count() > 0
+    widths = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert widths[0] <= widths[1], "the page must not scroll sideways"
+    assert page.locator("main td").count() + CHARTS[view] > 1
+    small = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => e.childElementCount === 0 &&"
+        " e.textContent.trim() && !e.closest('svg') && e.getClientRects().length &&"
+        " parseFloat(getComputedStyle(e).fontSize) < 11).length"
+    )
+    assert small == 0, "letters of less than 11 pixels"
+
+
+@pytest.mark.parametrize("view", ["sweep", "compare", "forgetting", "draws"])
+def test_every_link_of_every_control_changes_what_the_page_says(open_page, dashboard, view):
+    page = open_page(f"{dashboard}/{view}")
+    links = page.locator(".controls a:not([aria-current])")
+    hrefs = [link.get_attribute("href") for link in links.all()]
+    assert len(hrefs) > 2
+    before = page.locator("main").inner_html()
+    for href in hrefs:
+        page.goto(dashboard.partition("/smoke")[0] + href)
+        drawn(page)
+        assert page.locator("main").inner_html() != before, href
+
+
+def test_a_chooser_goes_by_pointer_at_once_and_by_keyboard_with_enter(open_page, dashboard):
+    page = open_page(f"{dashboard}/draws")
+    before = page.locator("h1").inner_text()
+    page.select_option("#choose-problem", index=3)
+    page.wait_for_url("**/draws?*problem=*")
+    assert page.locator("h1").inner_text() != before
+    page.locator("#choose-b").focus()
+    page.keyboard.press("ArrowDown")
+    assert "b=grpo-n4-g1-s11" not in page.url
+    page.keyboard.press("Enter")
+    page.wait_for_url("**b=grpo-n4-g1-s11**")
+    assert page.locator(".side h2").nth(1).inner_text() == "grpo-n4-g1-s11"
+
+
+def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):
+    page = open_page(f"{dashboard}/compare")
+    rows = page.locator(".grid").first.locator("tbody tr")
+    assert rows.count() == 3
+    page.uncheck("input[value=base]")
+    page.click("form.cells button")
+    page.wait_for_url("**cell=**")
+    drawn(page)
+    assert rows.count() == 2
+    page.goto(f"{dashboard}/draws")
+    n = page.locator(".draw").count()
+    page.fill("input[name=max]", "2")
+    page.click("form.lengths button")
+    page.wait_for_url("**max=2**")
+    assert page.locator(".draw").count() < n
+
+
+def test_sliders_answer_to_the_keyboard_and_move_the_curves(open_page, dashboard):
+    page = open_page(f"{dashboard}/theory")
+    for slider, chart in (("success-rate", "tail"), ("tail-share", "tail"), ("gamma", "advantage")):
+        say = page.locator(f"#say-{chart}")
+        words = say.inner_text()
+        curve = page.locator(f"#chart-{chart} .scatterlayer .trace path.js-line").first
+        before = curve.get_attribute("d") or ""
+        page.locator(f"#slider-{slider}").focus()
+        page.keyboard.press("ArrowRight")
+        assert say.inner_text() != words
+        expect(curve).not_to_have_attribute("d", before)
+
+
+def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashboard):
+    page = open_page(f"{dashboard}/compare")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    seen = set()
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
+    wanted = page.evaluate(
+        "[...document.querySelectorAll("
+        "'main :is(a[href], button, input, summary), nav a, header select')]"
+        ".filter(e => !e.closest('.plot')).map(e => e.outerHTML.slice(0, 200))"
+    )
+    assert set(wanted) <= seen
+    summary = page.locator("summary").first
+    summary.focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".under pre").first.is_visible()
+    assert "load_results" in page.locator(".under pre").first.inner_text()
+
+
+def test_the_page_of_a_running_sweep_follows_it(open_page, dashboard, run: RunPaths):
+    marker = run.point("grpo-n4-g1-s11").done
+    aside = marker.with_name("aside.json")
+    with locked(run.driver_lock, wait=False, what="the sweep"):
+        page = open_page(f"{dashboard}/sweep")
+        badge = page.locator(".states .done")
+        before = badge.inner_text()
+        marker.rename(aside)
+        try:
+            expect(badge).not_to_have_text(before, timeout=20_000)
+            drawn(page)
+        finally:
+            aside.rename(marker)
+        expect(badge).to_have_text(before, timeout=20_000)
+
+
+def test_a_cell_of_the_heat_map_and_of_its_table_opens_the_draws(open_page, dashboard):
+    page = open_page(f"{dashboard}/forgetting")
+    page.locator("#chart-heat .nsewdrag").first.click(position={"x": 300, "y": 60})
+    page.wait_for_url("**/draws?**")
+    assert page.locator(".side").count() == 2
+    assert page.locator(".draw").count() > 2
+    page.goto(f"{dashboard}/forgetting")
+    page.locator("table.upright td a").last.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/draws?**")
+    assert page.locator(".problem .text").inner_text()
+
+
+def test_the_data_of_a_chart_is_downloaded(open_page, dashboard, tmp_path: Path):
+    page = open_page(f"{dashboard}/compare")
+    with page.expect_download() as download:
+        page.locator("a[download='curves.csv']").click()
+    download.value.save_as(tmp_path / "curves.csv")
+    assert (tmp_path / "curves.csv").read_text().startswith("cell,k,pass_at_k,ci_low,ci_high")
+
+
+def test_the_export_opens_from_disk_draws_its_charts_and_writes_nothing_beside(
+    open_page, run: RunPaths, tmp_path: Path
+):
+    before = snapshot(run.folder)
+    words = ["export", "--root", str(run.root), "--to", str(tmp_path / "out"), "--problems", "2"]
+    subprocess.run([sys.executable, "-m", "dashboards", *words], env=ENVIRONMENT, check=True)
+    assert snapshot(run.folder) == before
+    page = open_page((tmp_path / "out" / "index.html").as_uri())
+    page.click("ul.runs a")
+    for view, title in VIEWS.items():
+        page.click(f"nav >> text={title}")
+        drawn(page)
+        assert page.locator("[data-drawn]").count() == CHARTS[view]
+    page.click("nav >> text=Compare")
+    page.click(".controls a >> text=GRPO N=4")
+    drawn(page)
+    assert "minus that of GRPO N=4" in page.locator("#title-differences").inner_text()

@@ -1,0 +1,238 @@
+"""The server: every page answers, parameters are looked up and nothing else, nothing is written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from io import BytesIO
+
+import polars as pl
+import pytest
+
+from dashboards.__main__ import main
+from dashboards.app import HEADERS
+from dashboards.page import VIEWS
+from tests.dashboards.conftest import client_of
+from tests.support.dashboard import Reader, assert_inert, snapshot, sweep_with_draws
+from tests.support.mlflow_store import free_port, stop, wait_for
+from tests.support.report import forget
+
+BASE = "/groupsize/countdown/v1"
+TRAVERSALS = (
+    "../../../../etc/passwd",
+    "..%2f..%2fetc%2fpasswd",
+    "/etc/passwd",
+    "\u202e",
+    "x" * 9_999,
+)
+
+
+def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
+    page = client.get("/")
+    assert page.status_code == 200
+    assert f"{BASE}/sweep" in Reader(page.text).hrefs()
+    for view, title in VIEWS.items():
+        answer = client.get(f"{BASE}/{view}")
+        assert answer.status_code == 200, answer.text
+        links = Reader(answer.text)
+        assert {f"{BASE}/{name}" for name in VIEWS} <= set(links.hrefs())
+        assert title in links.text
+    assert client.get(BASE, follow_redirects=False).headers["location"] == f"{BASE}/sweep"
+
+
+def test_every_link_of_every_page_leads_to_a_page(client):
+    seen, waiting = set(), {"/", *(f"{BASE}/{view}" for view in VIEWS)}
+    while waiting and len(seen) < 150:
+        url = waiting.pop()
+        seen.add(url)
+        answer = client.get(url)
+        assert answer.status_code == 200, (url, answer.text[-500:])
+        if answer.headers["content-type"].startswith("text/html"):
+            found = {h for h in Reader(answer.text).hrefs() if h.startswith("/")}
+            new = {h for h in found if "problem=" not in h} | set(sorted(found)[:3])
+            waiting |= new - seen
+    assert len(seen) > 60
+
+
+def test_every_control_changes_what_the_page_says(client):
+    for view in VIEWS:
+        page = client.get(f"{BASE}/{view}").text
+        options = [
+            a["href"]
+            for tag, a in Reader(page).elements
+            if tag == "a" and view in (a.get("href") or "") and "?" in a["href"]
+            if "aria-current" not in a
+        ]
+        for href in [h for h in options if "csv=" not in h][:12]:
+            assert client.get(href).text != page, href
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_answer_forbids_foreign_scripts_frames_and_guessing_of_types(client, view):
+    headers = client.get(f"{BASE}/{view}").headers
+    for name, value in HEADERS.items():
+        assert headers[name] == value
+    assert "script-src 'self'" in headers["Content-Security-Policy"]
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("value", TRAVERSALS)
+def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
+    for part in range(4):
+        names = ["groupsize", "countdown", "v1", "draws"]
+        names[part] = value.replace("/", "%2f")
+        assert client.get("/" + "/".join(names)).status_code in (404, 400)
+    for view, names in {
+        "sweep": ("benchmark", "show"),
+        "compare": ("benchmark", "k", "against", "cost", "cell"),
+        "forgetting": ("benchmark", "k", "seed", "order", "page"),
+        "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
+        "theory": ("benchmark",),
+        "audit": ("benchmark",),
+    }.items():
+        for name in names:
+            answer = client.get(f"{BASE}/{view}", params={name: value})
+            assert answer.status_code == 404, (view, name, answer.status_code)
+            assert_inert(answer.text)
+            assert "root:" not in answer.text
+    assert client.get(f"/_static/{value}").status_code in (404, 400)
+
+
+def test_an_error_names_the_value_and_the_valid_ones(client):
+    answer = client.get(f"{BASE}/compare", params={"k": "7"})
+    assert "unknown k '7': it is one of 1, 8, 32" in Reader(answer.text).text
+    answer = client.get(f"{BASE}/draws", params={"min": "-1"})
+    assert "must be a whole number" in Reader(answer.text).text
+
+
+def test_a_request_under_another_name_is_refused_so_that_other_sites_cannot_read_along(client):
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 400
+    assert client.get("/", headers={"host": "localhost:8000"}).status_code == 200
+
+
+def test_nothing_can_be_sent(client):
+    for method in ("post", "put", "delete", "patch"):
+        assert getattr(client, method)(f"{BASE}/sweep").status_code == 405
+
+
+def test_looking_writes_nothing(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    before = snapshot(tmp_path)
+    client = client_of(tmp_path)
+    for view in VIEWS:
+        assert client.get(f"{BASE}/{view}").status_code == 200
+        page = client.get(f"{BASE}/{view}").text
+        for href in Reader(page).hrefs():
+            if "csv=" in href:
+                assert client.get(href).status_code == 200
+    assert snapshot(tmp_path) == before
+    assert results.paths.plan.exists()
+
+
+def test_every_chart_gives_its_data_as_csv(client):
+    names = {
+        "sweep": {"learning"},
+        "compare": {"curves", "plane", "differences", "compute"},
+        "forgetting": {"fates", "heat"},
+        "theory": {"tail", "advantage"},
+    }
+    for view, charts in names.items():
+        page = Reader(client.get(f"{BASE}/{view}").text)
+        found = {h.partition("csv=")[2]: h for h in page.hrefs() if "csv=" in h}
+        assert set(found) == charts
+        for href in found.values():
+            answer = client.get(href)
+            assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+            assert len(pl.read_csv(BytesIO(answer.content))) > 0
+
+
+def test_points_and_lengths_can_be_chosen(client):
+    some = client.get(f"{BASE}/compare", params={"cell": ["base", "grpo-n8-g0"]})
+    table = client.get(f"{BASE}/compare", params={"cell": ["base", "grpo-n8-g0"], "csv": "curves"})
+    assert set(pl.read_csv(BytesIO(table.content))["cell"]) == {"base", "grpo-n8-g0"}
+    checked = [a for tag, a in Reader(some.text).elements if tag == "input" and "checked" in a]
+    assert len(checked) == 2
+    short = Reader(client.get(f"{BASE}/draws", params={"max": "5"}).text).text
+    assert "5 tokens" in short
+    assert "7 tokens" not in short
+
+
+def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):
+    results = forget(sweep_with_draws(tmp_path), "grpo-n8-g1-s11", "grpo-n8-g1-s12", "base-s12")
+    client = client_of(tmp_path)
+    for view in VIEWS:
+        assert client.get(f"{BASE}/{view}").status_code == 200, view
+    text = Reader(client.get(f"{BASE}/sweep").text).text
+    assert "waiting" in text
+    assert "No results yet: F-GRPO N=8 gamma=1." in Reader(client.get(f"{BASE}/compare").text).text
+    assert 'data-refresh="5"' not in client.get(f"{BASE}/sweep").text
+    from fgrpo_bench.files import locked
+
+    with locked(results.paths.driver_lock, wait=False, what="the sweep"):
+        assert 'data-refresh="5"' in client.get(f"{BASE}/sweep").text
+
+
+def test_a_sweep_without_any_result_still_has_all_its_pages(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    forget(results, *(point.point_id for point in results.points))
+    client = client_of(tmp_path)
+    for view in VIEWS:
+        answer = client.get(f"{BASE}/{view}")
+        assert answer.status_code == 200, (view, answer.text[-800:])
+
+
+def test_a_damaged_file_is_named_and_the_other_pages_stay(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    results.points[3].train.metrics.write_bytes(b"no parquet")
+    client = client_of(tmp_path)
+    answer = client.get(f"{BASE}/compare")
+    assert answer.status_code == 500
+    assert "metrics.parquet is no readable Parquet file" in answer.text
+    assert client.get(f"{BASE}/draws").status_code == 200
+    pl.DataFrame({"step": [1], "seconds": [0.5]}).write_parquet(results.points[3].train.metrics)
+    answer = client.get(f"{BASE}/sweep")
+    assert answer.status_code == 500
+    assert "gpus" in answer.text
+
+
+def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(finished, tmp_path):
+    from tests.dashboards.test_mlflow_ui import listening
+
+    port = free_port()
+    command = [sys.executable, "-m", "dashboards", "serve", "--port", str(port)]
+    with (tmp_path / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--root", finished.paths.root],
+            stdout=output,
+            stderr=output,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/", process)
+        assert listening(port) == {"0100007F"}
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{BASE}/sweep", timeout=30) as page:
+            assert b"groupsize on countdown" in page.read()
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) in (0, 130, -signal.SIGINT)
+        time.sleep(0.1)
+    finally:
+        stop(process)
+    assert "Traceback" not in (tmp_path / "output").read_text()
+    assert not listening(port)
+
+
+def test_a_port_in_use_and_a_root_without_sweeps_are_named_with_the_remedy(
+    finished, tmp_path, capsys
+):
+    assert main(["serve", "--root", str(tmp_path)]) == 1
+    assert "holds no sweep: run" in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "--root", str(finished.paths.root), "--port", str(port)]) == 1
+    assert f"port {port} of 127.0.0.1 cannot be served" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+"""The export: complete in itself, every link leads to a file, and nothing is overwritten."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+import pytest
+
+from dashboards.__main__ import main
+from dashboards.page import VIEWS
+from fgrpo_bench.files import read_json, write_json
+from tests.support.dashboard import Reader, snapshot, sweep_with_draws
+
+
+@pytest.fixture(scope="module")
+def exported(finished, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported") / "out"
+    before = snapshot(finished.paths.root)
+    root = ["--root", str(finished.paths.root)]
+    assert main(["export", "groupsize", *root, "--to", str(folder), "--problems", "3"]) == 0
+    assert snapshot(finished.paths.root) == before
+    return folder
+
+
+def test_every_link_of_every_file_leads_to_a_file_of_the_export(exported):
+    pages = list(exported.rglob("*.html"))
+    assert len(pages) > 60
+    for page in pages:
+        found = Reader(page.read_text(encoding="utf-8"))
+        links = found.hrefs() + [
+            value
+            for tag, a in found.elements
+            for value in (a.get("src"), a.get("href") if tag == "link" else None)
+            if value
+        ]
+        for link in links:
+            if link.startswith(("#", "data:,")):
+                continue
+            assert not link.startswith(("/", "http")), (page, link)
+            assert (page.parent / unquote(link)).resolve().is_file(), (page, link)
+
+
+def test_every_page_can_be_reached_from_the_first(exported):
+    seen, waiting = set(), {exported / "index.html"}
+    while waiting:
+        page = waiting.pop()
+        seen.add(page)
+        links = Reader(page.read_text(encoding="utf-8")).hrefs()
+        found = {(page.parent / link).resolve() for link in links if not link.startswith("#")}
+        waiting |= {path for path in found if path.suffix == ".html"} - seen
+    everything = {path.resolve() for path in exported.rglob("*.html")}
+    assert everything == {path.resolve() for path in seen}
+
+
+def test_all_views_and_the_draws_of_the_most_forgotten_problems_are_there(exported):
+    folder = exported / "groupsize" / "countdown" / "v1"
+    for view in VIEWS:
+        assert (folder / f"{view}.html").exists()
+    assert len(list(folder.glob("draws-*.html"))) == 3 * 4 * 4
+    assert len(list((folder / "data").glob("*.csv"))) > 15
+    text = (folder / "sweep.html").read_text()
+    assert "<form" not in text
+    assert str(exported) not in text
+
+
+def test_no_path_of_the_machine_is_in_the_export(finished, exported):
+    for page in exported.rglob("*.html"):
+        assert str(finished.paths.root) not in page.read_text(encoding="utf-8")
+
+
+def test_a_folder_that_holds_something_is_refused(finished, exported, capsys):
+    before = snapshot(exported)
+    assert main(["export", "--root", str(finished.paths.root), "--to", str(exported)]) == 1
+    assert "is there already: name a new folder" in capsys.readouterr().err
+    assert snapshot(exported) == before
+
+
+def test_an_unknown_sweep_is_refused_with_those_there_are(finished, tmp_path, capsys):
+    root = ["--root", str(finished.paths.root), "--to", str(tmp_path / "out")]
+    assert main(["export", "gamma", *root]) == 1
+    assert "there is: groupsize experiment=countdown version=v1" in capsys.readouterr().err
+    assert main(["export", "groupsize", "seed=1", *root]) == 1
+    assert "must be experiment=<name> or version=<name>" in capsys.readouterr().err
+
+
+def test_texts_of_a_gated_benchmark_are_left_out(tmp_path):
+    results = sweep_with_draws(tmp_path / "runs", texts=("the secret question",))
+    for point in results.points:
+        spec = read_json(point.evaluate.spec)
+        spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "gpqa"}
+        write_json(point.evaluate.spec, spec)
+    root = ["--root", str(tmp_path / "runs")]
+    assert main(["export", *root, "--to", str(tmp_path / "out"), "--problems", "2"]) == 0
+    for file in (tmp_path / "out").rglob("*.*"):
+        if file.suffix in (".html", ".csv"):
+            assert "secret" not in file.read_text(encoding="utf-8"), file

@@ -1,0 +1,189 @@
+"""The command: what it makes, what a kill costs, and the ways to its results."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.report.__main__ import main as report_main
+from fgrpo_bench.simulation import plan
+from fgrpo_bench.simulation.report import write_report
+from fgrpo_bench.simulation.results import load
+from fgrpo_bench.simulation.settings import Settings
+from fgrpo_bench.simulation.workers import Progress, make, make_one, peak_mb, undone
+from fgrpo_bench.tracking.desired import desired_experiment
+from sweeps.__main__ import main as sweeps_main
+
+TINY = Settings(n_actions=500, n_correct=40, steps=40)
+RUNS = plan.grid(None, group_sizes=[2, 8, 32], gammas=[0.0, 1.0], seeds=[0, 1])
+LONG = Settings(n_actions=500, n_correct=40, steps=30_000)
+
+
+def made(root: Path) -> plan.RunPaths:
+    paths = plan.run_paths(root, "v1")
+    plan.freeze(paths, TINY, RUNS)
+    for run in RUNS:
+        make_one(paths.point(run.point_id), lambda step: None)
+    return paths
+
+
+def test_workers_make_every_run_and_a_second_call_none(tmp_path: Path) -> None:
+    paths = plan.run_paths(tmp_path, "v1")
+    plan.freeze(paths, TINY, RUNS[:3])
+    told: list[Progress] = []
+    make(paths, TINY, RUNS[:3], workers=2, tell=told.append)
+    assert undone(paths, RUNS[:3]) == []
+    assert (told[-1].done, told[-1].of, told[-1].share) == (3, 3, pytest.approx(1.0))
+    marks = {run: paths.point(run.point_id).done.read_bytes() for run in RUNS[:3]}
+    make(paths, TINY, RUNS[:3], workers=2, tell=told.append)
+    assert all(paths.point(r.point_id).done.read_bytes() == mark for r, mark in marks.items())
+
+
+def test_a_damaged_spec_fails_with_the_name_of_its_run(tmp_path: Path) -> None:
+    paths = plan.run_paths(tmp_path, "v1")
+    plan.freeze(paths, TINY, RUNS[:1])
+    spec = paths.point(RUNS[0].point_id).spec
+    spec.write_text(spec.read_text().replace('"n_correct":40', '"n_correct":1'))
+    with pytest.raises(RuntimeError, match=r"adam-n2-g0-s0.*n_correct=1"):
+        make(paths, TINY, RUNS[:1], workers=1, tell=lambda progress: None)
+
+
+def test_kill_9_loses_the_run_in_flight_and_no_worker_outlives_the_driver(tmp_path: Path) -> None:
+    paths = plan.run_paths(tmp_path, "v1")
+    plan.freeze(paths, LONG, RUNS[-3:])
+    code = (
+        "from pathlib import Path\n"
+        "from tests.simulation.test_command import LONG, RUNS, make, plan\n"
+        f"paths = plan.run_paths(Path({str(tmp_path)!r}), 'v1')\n"
+        "if __name__ == '__main__':\n"
+        "    make(paths, LONG, RUNS[-3:], workers=1, tell=lambda p: print(p.done, flush=True))\n"
+    )
+    script = tmp_path / "driver.py"
+    script.write_text(code)
+    driver = subprocess.Popen(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert driver.stdout is not None
+    while driver.stdout.readline().strip() != "1":
+        assert driver.poll() is None
+    workers = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    driver.stdout.close()
+    assert workers
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() and not zombie(pid) for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    left = undone(paths, RUNS[-3:])
+    assert len(left) == 2
+    assert not any(paths.point(run.point_id).masses.exists() for run in left)
+
+
+def zombie(pid: str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_other_settings_at_the_same_address_are_refused(tmp_path: Path) -> None:
+    paths = plan.run_paths(tmp_path, "v1")
+    plan.freeze(paths, TINY, RUNS[:2])
+    with pytest.raises(
+        ValueError, match=r"settings\.steps: 40 there, 30000 asked for[^$]*--version"
+    ):
+        plan.freeze(paths, LONG, RUNS[1:4])
+    assert [run.point_id for run in plan.planned(paths)] == ["adam-n2-g0-s0", "adam-n2-g0-s1"]
+
+
+def test_more_runs_stand_beside_the_former_ones(tmp_path: Path) -> None:
+    paths = plan.run_paths(tmp_path, "v1")
+    plan.freeze(paths, TINY, RUNS[-1:])
+    plan.freeze(paths, TINY, RUNS[:1])
+    assert plan.planned(paths) == [RUNS[0], RUNS[-1]]
+    assert plan.planned_settings(paths) == TINY
+
+
+def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    report = write_report(paths)
+    names = {path.name for path in report.files}
+    assert names == {
+        "report.md",
+        "results.csv",
+        "simulation.svg",
+        "simulation.pdf",
+        "simulation.png",
+    }
+    text = (paths.report / "report.md").read_text()
+    assert "gamma = 1 retains more at" in text
+    assert "The literal rule" in text
+    csv = (paths.report / "results.csv").read_text().splitlines()
+    assert len(csv) == 1 + 3 * 2 + 3
+    cell = load(paths).of("adam", 1.0)[0]
+    (row,) = [line for line in csv if line.startswith("adam,2,1,2,")]
+    assert float(row.split(",")[4]) == pytest.approx(cell.total[:, -1].mean())
+    before = text, (paths.report / "simulation.png").read_bytes()
+    write_report(paths)
+    assert before == ((paths.report / "report.md").read_text(),
+                      (paths.report / "simulation.png").read_bytes())  # fmt: skip
+
+
+def test_a_report_in_between_says_how_many_runs_are_missing(tmp_path: Path) -> None:
+    paths = plan.run_paths(tmp_path, "v1")
+    plan.freeze(paths, TINY, RUNS)
+    assert "Only 0 of 15 runs are done" in write_report(paths).text
+    make_one(paths.point(RUNS[0].point_id), lambda step: None)
+    assert "Only 1 of 15 runs are done" in write_report(paths).text
+
+
+def test_the_report_command_and_the_status_of_sweeps_find_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path)
+    assert report_main(["simulation", "--root", str(tmp_path), "--format", "csv"]) == 0
+    assert capsys.readouterr().out.startswith("rule,group_size,focal_gamma,n_seeds")
+    assert report_main(["simulation", "--root", str(tmp_path)]) == 0
+    assert "report.md" in capsys.readouterr().out
+    assert sweeps_main(["status", "simulation", f"run_root={tmp_path}"]) == 0
+    assert "15 of 15 points done" in capsys.readouterr().out
+
+
+def test_mlflow_is_to_hold_a_run_with_both_masses_by_step(tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    wanted = desired_experiment(paths)
+    assert wanted.name == "simulation/categorical"
+    assert len(wanted.runs) == len(RUNS)
+    run = wanted.runs[0]
+    assert run.params["group_size"] == "2"
+    assert run.tags["point_id"] == "adam-n2-g0-s0"
+    assert {(point.key, point.step) for point in run.points} == {
+        (f"simulation/{name}", step)
+        for name in ("total_correct_mass", "retained_mass")
+        for step in range(0, 50, 10)
+    }
+    assert wanted == desired_experiment(paths)
+
+
+def test_a_marker_says_what_the_run_took(tmp_path: Path) -> None:
+    marker = read_json(made(tmp_path).point(RUNS[0].point_id).done)
+    assert marker["cpu_seconds"] >= 0
+    assert 10 < marker["peak_mb"] < peak_mb() + 1
+    assert marker["step"] == TINY.steps
+
+
+def test_a_dry_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from fgrpo_bench.simulation.__main__ import main
+
+    assert main(["--root", str(tmp_path), "--dry-run"]) == 0
+    assert "153 runs of 1,000 steps over 128,000 actions" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+    assert main(["--root", str(tmp_path), "--group-size", "1"]) == 1
+    assert "group_size=1" in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""A synthetic sweep with draws and grades, some of them hostile, and reading pages as a browser."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from tests.support.synthetic import SMALL, write_sweep
+
+TWO_SEEDS = [*SMALL, "sweep.grid.seed=[11,12]", "sweep.grid.group_size=[2,8]"]
+GRADER = "countdown-1"
+HOSTILE = (
+    "<script>window.hacked=1</script>",
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    '"><svg onload=window.hacked=1>',
+    '<a href="javascript:window.hacked=1">click</a>',
+    "[click](javascript:window.hacked=1)",
+    "$\\href{javascript:window.hacked=1}{x}$",
+    "$\\text{<script>window.hacked=1</script>}$",
+    "{{ 7 * 191 }}{% raw %}",
+    "right \u202eto left\u0000 \u001b[31m \ufeff end",
+)
+"""Model output that tries to be more than text."""
+
+
+def sweep_with_draws(
+    root: Path, *overrides: str, texts: tuple[str, ...] = ("one of $\\frac{1}{2}$",)
+) -> SweepResults:
+    """A finished sweep whose draws and grades agree with its pass@k; texts: the responses, in turn,
+    which are also the extracted answers and the reasons."""
+    results = write_sweep(root, overrides=[*TWO_SEEDS, *overrides])
+    for point in results.points:
+        for benchmark in results.benchmarks:
+            add_draws(point, benchmark, texts)
+    return results
+
+
+def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> None:
+    """Draws and grades of a point as its pass@k table has them; the last draw is cut off."""
+    paths = point.evaluate.benchmark(benchmark)
+    table = read_table(paths.passk, PASSK)
+    table = table.filter(pl.col("k") == pl.col("k").min()).sort("problem_id")
+    n, problems = int(table["n_scored"][0]), table["problem_id"].to_list()
+    size = n * len(problems)
+    draw = np.tile(np.arange(n), len(problems))
+    right = draw < np.repeat(table["n_correct"].to_numpy(), n)
+    said = [texts[i % len(texts)] for i in range(size)]
+    names = np.repeat(problems, n).tolist()
+    draws = {
+        "problem_id": names,
+        "draw": draw,
+        "seed": np.arange(size),
+        "response": said,
+        "n_tokens": 5 + draw % 7,
+        "finish_reason": np.where(draw == n - 1, "length", "stop").tolist(),
+    }
+    grades = {
+        "problem_id": names,
+        "draw": draw,
+        "outcome": np.where(right, "correct", "incorrect").tolist(),
+        "extracted": [None if i % 5 == 4 else text for i, text in enumerate(said)],
+        "reason": [f"because {text}" for text in said],
+        "grader_version": [GRADER] * size,
+    }
+    write_table(paths.draws, pl.DataFrame(draws, schema=DRAWS), DRAWS)
+    write_table(paths.grades(GRADER), pl.DataFrame(grades, schema=GRADES), GRADES)
+    marker = read_json(point.evaluate.done)
+    marker["target"]["graders"] = {benchmark: GRADER}
+    write_json(point.evaluate.done, marker)
+    write_json(paths.manifest, {"engine": {"engine": "embedded", "torch": "2.13.0"}})
+
+
+class Reader(HTMLParser):
+    """What a page is made of: elements with their attributes, and the text that is shown."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._silent = 0
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._silent += tag == "script"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag == "script"
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.text += data
+
+    def hrefs(self) -> list[str]:
+        """Where links and choosers lead."""
+        found = [a.get("href") for tag, a in self.elements if tag == "a"]
+        found += [a.get("value") for tag, a in self.elements if tag == "option"]
+        return [href for href in found if href]
+
+
+def assert_inert(html: str) -> None:
+    """Nothing in a page runs but the project's own two files."""
+    for tag, attributes in Reader(html).elements:
+        assert tag not in ("iframe", "object", "embed", "svg", "img", "base"), tag
+        assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
+        if tag == "script" and attributes.get("type") != "application/json":
+            source = attributes.get("src") or ""
+            assert source.endswith(("/plotly.min.js", "/app.js")), attributes
+        for name in ("href", "src", "action", "value"):
+            value = (attributes.get(name) or "").strip().lower()
+            assert not value.startswith(("javascript:", "vbscript:", "data:text")), attributes
+
+
+def snapshot(root: Path) -> dict[str, tuple[int, int]]:
+    """Modification time and size of everything under a folder."""
+    return {
+        str(path): (path.stat().st_mtime_ns, path.stat().st_size)
+        for path in sorted([root, *root.rglob("*")])
+    }

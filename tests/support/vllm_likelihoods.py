@@ -1,0 +1,39 @@
+"""`python -m tests.support.vllm_likelihoods <checkpoint> <out.json>`: nats a token of three answers
+by the embedded engine and by the real vLLM on the processor, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from evaluators.likelihood import Answer, make_scorer
+from fgrpo_bench.checkpoints import weights_sha256
+from tests.support.openrlhf import heldout_problems
+from tests.support.vllm_draws import EVALUATION, PLACEMENT, SETTINGS
+
+RESPONSES = (("1+2*3-4", True), ("9*9", True), ("5", False))
+
+
+def main(checkpoint: Path, out: Path) -> None:
+    answers = [
+        Answer(problem=problem, response=response, ended=ended)
+        for problem, (response, ended) in zip(heldout_problems(3), RESPONSES, strict=True)
+    ]
+    found = {}
+    for sampler in ("embedded", "vllm"):
+        score = make_scorer(
+            checkpoint,
+            weights_sha256(checkpoint),
+            replace(EVALUATION, sampler=sampler, dtype="float32"),
+            SETTINGS,
+            device="cpu",
+            placement=PLACEMENT,
+        )
+        found[sampler] = [nll for _, nll in sorted(p for batch in score(answers) for p in batch)]
+    out.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
