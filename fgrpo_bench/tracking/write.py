@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fgrpo_bench.tracking.state import IDENTITY, MetricPoint, ModelState, RunState
+from fgrpo_bench.tracking.state import MetricPoint, ModelState, RunState
 
 DIGEST = "digest"
 """Tag: RunState.digest of what the run holds whole; empty while it is being written."""
@@ -42,15 +42,28 @@ def create(client: Any, experiment_id: str, wanted: RunState, parent: str | None
 
     parent: id of the run under which it is listed; None for none.
     """
-    identity = {name: wanted.tags[name] for name in IDENTITY}
     run = client.create_run(
         experiment_id,
         start_time=wanted.start,
-        tags=identity | ({} if parent is None else {PARENT: parent}),
+        tags=dict(wanted.tags) | ({} if parent is None else {PARENT: parent}),
         run_name=wanted.name,
     )
+    _remember(client, run.info.run_id, run.info.artifact_uri)
     write(client, experiment_id, run.info.run_id, wanted, None)
     return str(run.info.run_id)
+
+
+def _remember(client: Any, resource_id: str, location: str) -> None:
+    """Spare MLflow the question where a run or model keeps its artifacts, which it asks of the
+    store each time although its answer to the creation said so."""
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+    from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
+
+    while len(_artifact_repos_cache) > 100:
+        _artifact_repos_cache.popitem(last=False)
+    _artifact_repos_cache[resource_id] = get_artifact_repository(
+        location, tracking_uri=client.tracking_uri
+    )
 
 
 def discard(client: Any, experiment_id: str, run_id: str) -> None:
@@ -96,14 +109,15 @@ def write(
 ) -> None:
     """Write everything but the points that stand already; the digest comes last.
 
-    stored: points that the run holds; None for a run that was made just now, which holds nothing.
+    stored: points that the run holds; None for a run that was made just now, which holds its tags.
     """
     from mlflow.entities import Param, RunTag
 
+    tags = [] if stored is None else wanted.tags.items()
     client.log_batch(
         run_id,
         params=[Param(name, value) for name, value in wanted.params.items()],
-        tags=[RunTag(name, value) for name, value in wanted.tags.items()],
+        tags=[RunTag(name, value) for name, value in tags],
     )
     if wanted.models or stored is not None:
         _write_models(client, experiment_id, run_id, wanted, new=stored is None)
@@ -275,6 +289,7 @@ def _model(
     if found is not None and found.tags != dict(wanted.tags):
         client.set_logged_model_tags(found.model_id, dict(wanted.tags))
     if str(made.status) != "READY":
+        _remember(client, made.model_id, made.artifact_location)
         _describe(client, made, wanted)
         client.finalize_logged_model(made.model_id, "READY")
     return str(made.model_id), _scores(made)
