@@ -14,7 +14,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test test-slurm \
-  test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
+  test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -104,12 +104,16 @@ mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
 	@$(PY) -m dashboards serve $(ARGS)
 
-test: setup-dev ## Run the tests that need neither SLURM, nor OpenRLHF, nor a browser, nor LaTeX
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not openrlhf and not browser and not latex" $(ARGS)
+test: setup-dev ## Run the tests that need neither SLURM, PostgreSQL, OpenRLHF, a browser nor LaTeX
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not postgres and not openrlhf and not browser and not latex" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "not slow and not openrlhf" $(ARGS)
+
+test-postgres: setup-dev ## Run the tests on a private PostgreSQL; as root on Debian, install it first
+	@$(PY) -m tests.tracking.install_postgres
+	@$(PY) -m pytest tests/tracking -m postgres $(ARGS)
 
 test-browser: setup-dev ## Run the browser tests over a smoke sweep; as root on Debian, install Chromium first
 	@$(PY) -m tests.browser.install

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fgrpo_bench.paths import find_runs
-from fgrpo_bench.tracking.describe import VIEW
+from fgrpo_bench.tracking.describe import POINTS, VIEW
 from fgrpo_bench.tracking.store import Store, embedded_uri, find_store
 from fgrpo_bench.tracking.sync import SyncResult, sync_all
 
@@ -19,6 +19,10 @@ SERVER_ENVIRONMENT = {
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # no background workers: nothing here needs them
     "PYTHONWARNINGS": "ignore",
 }
+
+
+SHOWN = {VIEW: "cells", POINTS: "points"}
+"""What the page views are called where their addresses are listed."""
 
 
 def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
@@ -60,16 +64,23 @@ def check_port(host: str, port: int) -> None:
 
 
 def pages(base: str, results: Sequence[SyncResult]) -> str:
-    """The addresses to open: one an experiment, its runs in the columns that matter."""
-    addresses = {
-        result.experiment: f"{base}/#/experiments/{result.experiment_id}/runs"
-        f"?workflowType=machine_learning&viewStateShareKey={VIEW}"
-        for result in results
-    }
-    if not addresses:
+    """The addresses to open: of each experiment its cells and its points in the columns that
+    matter, filtered and ordered, and its checkpoints by benchmark."""
+    ordered = sorted(results, key=lambda result: len(result.views))  # an old version may know none
+    found = {result.experiment: result for result in ordered}
+    if not found:
         return f"MLflow: {base}/#/experiments"
-    width = max(map(len, addresses))
-    return "\n".join(f"MLflow {name:<{width}}  {url}" for name, url in addresses.items())
+    lines = []
+    for name, result in sorted(found.items()):
+        page = f"{base}/#/experiments/{result.experiment_id}"
+        learning = "workflowType=machine_learning"
+        views = [
+            (SHOWN.get(view, view), f"{page}/runs?{learning}&viewStateShareKey={view}")
+            for view in result.views
+        ]
+        models = [("checkpoints", f"{page}/models?{learning}")] if POINTS in result.views else []
+        lines += [f"MLflow {name}", *(f"  {what:<11}  {url}" for what, url in [*views, *models])]
+    return "\n".join(lines)
 
 
 def server_command(store: Store, *, host: str, port: int) -> list[str]:

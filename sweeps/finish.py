@@ -1,4 +1,4 @@
-"""What follows when every stage is done: MLflow is synced and the report is written.
+"""What follows when every stage is done: the report is written and MLflow is synced.
 
 Both are views of the stored files and can be made again at any time, so that a server that is down
 loses nothing.
@@ -13,12 +13,12 @@ from fgrpo_bench.paths import RunPaths, default_root
 
 
 def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
-    """Sync, report, and say the table, the files and how to see more."""
-    sync(paths, say)
+    """Report, sync (MLflow shows the report's files), and say the table and how to see more."""
     from fgrpo_bench.report.build import write_report
     from fgrpo_bench.results import load_results
 
     written = write_report(load_results(paths))
+    sync(paths, say)
     print(f"\n{written.text}\n", flush=True)
     for path in written.files:
         print(shown(path))

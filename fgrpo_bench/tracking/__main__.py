@@ -1,4 +1,4 @@
-"""`python -m fgrpo_bench.tracking sync`: bring MLflow up to date with the stored files."""
+"""`python -m fgrpo_bench.tracking sync | rebuild`: MLflow as the stored files say."""
 
 from __future__ import annotations
 
@@ -6,24 +6,34 @@ import argparse
 import sys
 from pathlib import Path
 
-from fgrpo_bench.paths import default_root, find_runs
+from fgrpo_bench.paths import RunPaths, default_root, find_runs
 
-EXAMPLES = """examples:
+SYNC = """examples:
   python -m fgrpo_bench.tracking sync                    every sweep under the root
   python -m fgrpo_bench.tracking sync groupsize gamma    two sweeps, all experiments and versions
   python -m fgrpo_bench.tracking sync --root /scratch/runs
   python -m fgrpo_bench.tracking sync --tracking-uri http://mlflow.example:5000
 
 A sync may be repeated, killed, or run beside a sweep that is still going: the files are the truth
-and MLflow is a view of them, which `python -m dashboards mlflow` shows."""
+and MLflow is a view of them, which `python -m dashboards mlflow` shows. While a server is away
+nothing is lost: the next sync brings it all that happened since."""
+REBUILD = """examples:
+  python -m fgrpo_bench.tracking rebuild
+  python -m fgrpo_bench.tracking rebuild --root /scratch/runs
+  python -m fgrpo_bench.tracking rebuild --tracking-uri postgresql://me@db.example/mlflow --yes
+
+The store beside the runs (mlflow.db, mlflow-artifacts) is moved aside first; stop `make mlflow-ui`
+before. On a server or another database the runs of the sweeps under the root go to MLflow's trash,
+which needs --yes, and other runs stay. Run ids are new; everything else is equal."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Exit code 0 where everything named was synced, else 1."""
     arguments = _parser().parse_args(argv)
     known = find_runs(arguments.root)
-    runs = [run for run in known if not arguments.sweep or run.sweep in arguments.sweep]
-    missing = [name for name in arguments.sweep if name not in {run.sweep for run in runs}]
+    named: list[str] = arguments.sweep if arguments.command == "sync" else []
+    runs = [run for run in known if not named or run.sweep in named]
+    missing = [name for name in named if name not in {run.sweep for run in runs}]
     for name in missing or ([] if runs else ["at all"]):
         print(
             f"{arguments.root} holds no sweep {name} (it holds: "
@@ -31,43 +41,70 @@ def main(argv: list[str] | None = None) -> int:
             "`python -m sweeps run <sweep>` first, or name another --root",
             file=sys.stderr,
         )
-    from fgrpo_bench.tracking.sync import sync_all
-
     try:
-        results = sync_all(runs, tracking_uri=arguments.tracking_uri)
+        done = _run(arguments, runs)
     except KeyboardInterrupt:
         print("stopped; the same command goes on where this one was", file=sys.stderr)
         return 130
-    return 0 if results and len(results) == len(runs) and not missing else 1
+    except (ConnectionError, PermissionError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0 if done and done == len(runs) and not missing else 1
+
+
+def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
+    """Number of sweeps that were synced."""
+    uri: str | None = arguments.tracking_uri
+    if arguments.command == "rebuild" and runs:
+        from fgrpo_bench.tracking.rebuild import rebuild
+
+        return len(rebuild(runs, tracking_uri=uri, agreed=arguments.yes))
+    from fgrpo_bench.tracking.sync import sync_all
+
+    return len(sync_all(runs, tracking_uri=uri))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fgrpo_bench.tracking",
-        description="MLflow as a view of the stored files: one run a point.",
-        epilog=EXAMPLES,
+        description="MLflow as a view of the stored files: one run a point, below its cell.",
+        epilog=f"{SYNC}\n\n{REBUILD}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    sync = commands.add_parser(
-        "sync",
-        help="bring MLflow up to date with the stored files",
-        epilog=EXAMPLES,
+    sync = _command(commands, "sync", "bring MLflow up to date with the stored files", SYNC)
+    sync.add_argument("sweep", nargs="*", help="names of sweeps; none is all under the root")
+    rebuild = _command(commands, "rebuild", "make MLflow anew from the stored files", REBUILD)
+    rebuild.add_argument(
+        "--yes", action="store_true", help="in a store that is not the one beside the runs"
+    )
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    words: str,
+    epilog: str,
+) -> argparse.ArgumentParser:
+    made = commands.add_parser(
+        name,
+        help=words,
+        epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    sync.add_argument("sweep", nargs="*", help="names of sweeps; none is all under the root")
-    sync.add_argument(
+    made.add_argument(
         "--root",
         type=Path,
         default=default_root(),
         help="folder of all runs (default: FGRPO_RUN_ROOT, or runs)",
     )
-    sync.add_argument(
+    made.add_argument(
         "--tracking-uri",
         metavar="URI",
         help="MLflow server or database (default: MLFLOW_TRACKING_URI, or the store in the root)",
     )
-    return parser
+    return made
 
 
 if __name__ == "__main__":

@@ -1,49 +1,114 @@
-"""What MLflow shows beside the numbers: parameters, tags, descriptions and the page view."""
+"""What MLflow shows beside the numbers: parameters, tags, descriptions and the page views.
+
+MLflow renders descriptions as Markdown, so every name and sentence in them is escaped.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from fgrpo_bench.report import verdict
+from fgrpo_bench.report.comparisons import Comparison
+from fgrpo_bench.report.content import EFFECTS
+from fgrpo_bench.report.documents import escape_markdown
+from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs import SweepPoint, from_dict
-
-IDENTITY = ("sweep", "experiment", "version", "point_id", "fingerprint")
-"""Tags that together name one run; the run's MLflow name and id play no part."""
+from fgrpo_bench.tracking.state import IDENTITY as IDENTITY
 
 VIEW = "overview"
 """Name of the experiment's page view that shows the columns which answer the question."""
+POINTS = "points"
+"""Name of the view with a row a point instead of a row a cell."""
+SHARED = "mlflow.sharedViewState."
+"""What MLflow's Share button puts before the name of a view, to make it a tag's."""
+LONGEST = 5000
+"""Characters of an experiment's tag that MLflow takes; a run's may be longer."""
 
 
-def experiment_tags(results: SweepResults) -> dict[str, str]:
-    """Description, kind and page view of the experiment."""
+def experiment_tags(results: SweepResults, answer: str) -> dict[str, str]:
+    """Description, kind and page views of the experiment.
+
+    answer: the words of the verdict, as Markdown.
+    """
     paths = results.paths
-    question = results.declaration["declaration"]["sweep"]["question"]
+    where = escape_markdown(f"{paths.sweep}/{paths.experiment}/{paths.version}")
+    note = (
+        f"A view of the files in {where} under the run root. Runs of kind cell are means over "
+        "training seeds with intervals; below them are the points, one a seed; the run named "
+        f"report has the tables and figures.\n\n{answer}"
+    )
     return {
-        "mlflow.note.content": f"{question}\n\nA view of the files in `{paths.sweep}/"
-        f"{paths.experiment}/` under the run root, where the report stands too.",
+        "mlflow.note.content": shortened(note, LONGEST),
         "mlflow.experimentKind": "custom_model_development",
-        f"mlflow.sharedViewState.{VIEW}": _view(results),
+        f"{SHARED}{VIEW}": _view(results, "cell", ("", "_low", "_high")),
+        f"{SHARED}{POINTS}": _view(results, "point", ("",)),
     }
 
 
-def _view(results: SweepResults) -> str:
-    """The runs page as MLflow's own Share button would store it: columns, widths and order."""
-    ks = results.declaration["declaration"]["experiment"]["evaluation"]["ks"]
-    widths = {"method": 90, "group_size": 105, "focal_gamma": 115, "seed": 70}
-    columns = {f"params.`{key}`": width for key, width in widths.items()}
+def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
+    """The runs page as MLflow's own Share button would store it: filter, columns, order."""
+    ks = results.evaluation["ks"]
+    wide = {"method": 90, "group_size": 105, "focal_gamma": 115}
+    columns = {f"params.`{key}`": width for key, width in wide.items()}
+    columns |= {"tags.`seeds`": 95} if kind == "cell" else {"params.`seed`": 70}
+    order = ""
     for benchmark in results.benchmarks:
-        columns |= {f"metrics.`{benchmark}/pass_at_{k}`": 175 for k in (ks[0], ks[-1])}
+        for k in dict.fromkeys((ks[0], ks[-1])):
+            order = f"metrics.`{benchmark}/pass_at_{k}`"
+            columns |= {f"{order[:-1]}{suffix}`": 175 for suffix in suffixes}
     return json.dumps(
         {
+            "searchFilter": f"tags.kind = '{kind}'",
             "selectedColumns": list(columns),
             "columnOrder": list(columns),  # widths count only for columns that are listed here
             "columnWidths": columns,
             "runsHiddenMode": "SHOW_ALL",
-            "orderByKey": list(columns)[-1],
+            "orderByKey": order,
             "orderByAsc": False,
         }
     )
+
+
+def words(summary: Summary, comparisons: Sequence[Comparison]) -> str:
+    """Question and verdict as Markdown, in the report's own words."""
+    question = summary.results.declaration["declaration"]["sweep"]["question"]
+    missing = verdict.incomplete(summary)
+    parts = [f"**Question.** {escape_markdown(str(question))}"]
+    parts += [escape_markdown(verdict.heading(summary)), escape_markdown(verdict.budget(summary))]
+    parts += [f"**{escape_markdown(missing)}**"] if missing else []
+    parts += [f"**Answer.** {EFFECTS}."]
+    lines = []
+    for title, effects in verdict.answer(summary, comparisons):
+        lines += [f"- {escape_markdown(title)}"]
+        for shown, found in effects:
+            lines += [f"  - **{escape_markdown(shown)}**: {escape_markdown(found)}"]
+    parts += ["\n".join(lines)] if lines else []
+    parts += [escape_markdown(f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}")]
+    return "\n\n".join(parts)
+
+
+def report_note(answer: str) -> str:
+    """Description of the run that holds the report."""
+    return shortened(
+        "The report's files: report.md in words, table.tex for a paper, results.csv for your own "
+        f"plots, and the figures, under Artifacts.\n\n{answer}",
+        LONGEST,
+    )
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text up to a line's end where it is too long for MLflow, and where to read on.
+
+    >>> shortened("a line\\nanother", 80)
+    'a line\\nanother'
+    """
+    if len(text) <= longest:
+        return text
+    left = "\n\nThe report has the rest."
+    return text[: text.rfind("\n", 0, longest - len(left))].rstrip() + left
 
 
 def params(
@@ -83,19 +148,28 @@ def _warmup(warmup: dict[str, Any] | None) -> dict[str, int]:
 def tags(
     results: SweepResults, point: PointResult, train: dict[str, Any], evaluation: dict[str, Any]
 ) -> dict[str, str]:
-    """Identity, provenance and state of a run, and its description."""
-    paths, recorded = results.paths, results.declaration
-    named = {
+    """Identity, provenance and state of a point's run, and its description."""
+    paths = results.paths
+    return {
         "sweep": paths.sweep,
         "experiment": paths.experiment,
         "version": paths.version,
         "point_id": point.point_id,
         "fingerprint": train["fingerprint"],
         "evaluation_fingerprint": evaluation["fingerprint"],
+        "kind": "point",
         "state": _state(point),
         "method": point.method,
         "mlflow.note.content": _note(results, point),
-        "mlflow.source.name": f"sweeps run {paths.sweep}",
+        **source_tags(results),
+    }
+
+
+def source_tags(results: SweepResults) -> dict[str, str]:
+    """Where a run comes from: the command, and the commit where there is one."""
+    recorded = results.declaration
+    named = {
+        "mlflow.source.name": f"sweeps run {results.paths.sweep}",
         "mlflow.source.type": "LOCAL",
     }
     if recorded["git_commit"] is not None:
@@ -113,17 +187,18 @@ def _state(point: PointResult) -> str:
 
 def _note(results: SweepResults, point: PointResult) -> str:
     """The run in words."""
+    model = escape_markdown(results.model)
     if point.group_size is None:
-        what = f"The base model {results.model} of seed {point.seed}, before any RL."
+        what = f"The base model {model} of seed {point.seed}, before any RL."
     else:
         weight = f"focal_gamma = {point.focal_gamma:g}" if point.focal_gamma else "no focal weight"
         what = (
-            f"{results.model} trained with {point.method}, group size N = {point.group_size}, "
+            f"{model} trained with {point.method}, group size N = {point.group_size}, "
             f"{weight}, seed {point.seed}, for {point.step} steps."
         )
-    benchmarks = ", ".join(f"`{name}/pass_at_k`" for name in results.benchmarks)
+    curves = ", ".join(escape_markdown(f"{name}/pass_at_k") for name in results.benchmarks)
     return (
         f"{what}\n\n`train/...`: by training step. `eval/...`: small evaluations during training. "
-        f"{benchmarks}: the final evaluation, with k as the step. All pass@k are fractions, means "
+        f"{curves}: the final evaluation, with k as the step. All pass@k are fractions, means "
         "over problems."
     )

@@ -1,25 +1,30 @@
 """What MLflow should hold for a sweep, computed from its files alone: no clock, no MLflow.
 
 One experiment a sweep and experiment name (`groupsize/countdown`), one run a point, base models
-included. The same files always give the same state, so a second sync finds nothing to do.
+included, below a run for their cell (`cells`); evaluated checkpoints as logged models (`models`).
+The same files always give the same state, so a second sync finds nothing to do.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from fgrpo_bench.files import read_json
-from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.paths import RunPaths, find_runs
+from fgrpo_bench.report.comparisons import compare
+from fgrpo_bench.report.summary import summarise
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.simulation.plan import is_simulation
-from fgrpo_bench.tracking.describe import IDENTITY, experiment_tags, params, tags
+from fgrpo_bench.tracking.cells import report_run, with_cells
+from fgrpo_bench.tracking.describe import experiment_tags, params, tags, words
+from fgrpo_bench.tracking.models import checkpoint_model
+from fgrpo_bench.tracking.state import ExperimentState as ExperimentState
+from fgrpo_bench.tracking.state import MetricPoint as MetricPoint
+from fgrpo_bench.tracking.state import RunState as RunState
 
 LARGEST = 1.7976931348623157e308
 """MLflow's stand-in for infinity."""
@@ -35,63 +40,6 @@ BY_K = pl.Schema(
 """pass_at_k.csv."""
 
 
-@dataclass(frozen=True, order=True)
-class MetricPoint:
-    """One value of a metric's history, e.g. MetricPoint("train/reward", 40, 1767323004000, 0.25)"""
-
-    key: str
-    step: int
-    """Rollout batch; for `<benchmark>/pass_at_k` the k."""
-    timestamp: int
-    """Milliseconds since 1970, from the files."""
-    value: float
-    """Finite or nan."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunState:
-    """One MLflow run as it should be."""
-
-    name: str
-    """The point_id."""
-    start: int
-    """When training began, milliseconds since 1970."""
-    end: int | None
-    """When the evaluation was complete, milliseconds since 1970; None while it is not. MLflow's
-    status follows: RUNNING, then FINISHED."""
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
-    points: tuple[MetricPoint, ...] = field(repr=False)
-    """Sorted; at most one for a key and step."""
-    artifacts: Mapping[str, bytes] = field(repr=False)
-    """Contents by path within the run's artifacts."""
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The values of IDENTITY."""
-        return tuple(self.tags[key] for key in IDENTITY)
-
-    @property
-    def digest(self) -> str:
-        """Hash of everything above; equal digests need no further look."""
-        points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in self.points]
-        artifacts = {
-            path: hashlib.sha256(content).hexdigest() for path, content in self.artifacts.items()
-        }
-        return fingerprint(
-            [self.name, self.start, self.end, dict(self.params), dict(self.tags), points, artifacts]
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExperimentState:
-    """One MLflow experiment as it should be."""
-
-    name: str
-    tags: Mapping[str, str]
-    runs: tuple[RunState, ...]
-
-
 def desired_experiment(paths: RunPaths) -> ExperimentState:
     """What MLflow should hold for one sweep; points that have not begun have no run yet.
 
@@ -102,11 +50,23 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
 
         return desired(paths)
     results = load_results(paths)
+    summary = summarise(results)
+    answer = words(summary, compare(summary))
+    begun = [(point, run) for point in results.points if (run := _run(results, point)) is not None]
+    runs = with_cells(summary, begun)
+    report = report_run(summary, [run for _, run in begun], answer)
     return ExperimentState(
         name=f"{paths.sweep}/{paths.experiment}",
-        tags=experiment_tags(results),
-        runs=tuple(run for point in results.points if (run := _run(results, point)) is not None),
+        tags=experiment_tags(results, answer) if paths == _latest(paths) else {},
+        runs=runs if report is None else (*runs, report),
     )
+
+
+def _latest(paths: RunPaths) -> RunPaths:
+    """The version that was run last: it speaks for the experiment that all versions share."""
+    found = find_runs(paths.root, paths.sweep, experiment=paths.experiment)
+    versions = [one for one in found if one.sweep_json.exists()]
+    return max(versions, key=lambda one: (read_json(one.sweep_json)["created"], one == paths))
 
 
 def _run(results: SweepResults, point: PointResult) -> RunState | None:
@@ -115,19 +75,26 @@ def _run(results: SweepResults, point: PointResult) -> RunState | None:
     if start is None:
         return None
     train, evaluation = read_json(point.train.spec), read_json(point.evaluate.spec)
-    end = int(read_json(point.evaluate.done)["finished_ms"]) if point.is_evaluated else None
-    judged = {}
-    if end is not None:
-        judged = {name: _by_k(point.passk(name), evaluation) for name in results.benchmarks}
-    points = [*_training(curves), *_pass_at_k(judged, step=point.step, timestamp=end or 0)]
+    named = params(results, point, train, evaluation)
+    models, judged = [], {}
+    points = [*_training(curves)]
+    for each in map(point.at, point.checkpoints):
+        if each.is_evaluated:
+            judged = {name: _by_k(each.passk(name), evaluation) for name in results.benchmarks}
+            models.append(checkpoint_model(results, each, named, judged))
+            points += [score.point for score in models[-1].scores]
+    end = models[-1].created if point.is_evaluated else None
+    last = {} if end is None else judged
+    points += [*_over_k(last, timestamp=end or 0)]
     return RunState(
         name=point.point_id,
         start=start,
         end=end,
-        params=params(results, point, train, evaluation),
+        params=named,
         tags=tags(results, point, train, evaluation),
         points=tuple(sorted(points)),
-        artifacts=_artifacts(point, judged),
+        artifacts=_artifacts(point, last),
+        models=tuple(models),
     )
 
 
@@ -172,17 +139,12 @@ def _by_k(passk: pl.DataFrame, evaluation: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=BY_K, orient="row")
 
 
-def _pass_at_k(
-    judged: Mapping[str, pl.DataFrame], *, step: int, timestamp: int
-) -> Iterator[MetricPoint]:
-    """The last checkpoint: pass@k as a curve over k, and as a plain metric for each k."""
+def _over_k(judged: Mapping[str, pl.DataFrame], *, timestamp: int) -> Iterator[MetricPoint]:
+    """pass@k of the last checkpoint as a curve over k: one key, however many k there are."""
     for benchmark, table in judged.items():
         for k, value in table.select("k", "pass_at_k").iter_rows():
             if value is not None:
                 yield MetricPoint(f"{benchmark}/pass_at_k", k, timestamp, value)
-                yield MetricPoint(f"{benchmark}/pass_at_{k}", step, timestamp, value)
-        for value in table["unscored_fraction"].head(1):
-            yield MetricPoint(f"{benchmark}/unscored_fraction", step, timestamp, value)
 
 
 def _artifacts(point: PointResult, judged: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:

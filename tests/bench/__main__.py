@@ -26,6 +26,7 @@ MEASUREMENTS = {
     "simulation": "steps of the categorical simulation, against the plain dense implementation",
     "memory": "peak memory of a training and of an evaluation worker",
     "hooks": "time inside our hooks as a share of a training step of OpenRLHF on the processor",
+    "tracking": "1,000 points synced into MLflow, synced again, and the runs page's own query",
     "dashboard": "first page, every click and memory of the dashboard on a sweep of real size",
     "slurm": "plan, submit, tick and status on a private SLURM, against hydra-submitit-launcher",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -53,7 +54,7 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         assert listening(port) == {"0100007F"}
         assert b"<title>MLflow</title>" in get(base)
         said = (tmp_path / "output").read_text()
-        assert len(said.splitlines()) == 6, f"more than summary, address and MLflow's word: {said}"
+        assert len(said.splitlines()) == 9, f"more than summary, addresses, MLflow's word: {said}"
         address = next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
         experiment = address.split("/")[5]
         search = urllib.request.Request(
@@ -62,9 +63,10 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
             {"Content-Type": "application/json"},
         )
         runs = json.loads(get(search))["runs"]
-        assert {run["info"]["run_name"] for run in runs} == {"base-s11", "grpo-n2-g0-s11"}
+        ids = {run["info"]["run_name"]: run["info"]["run_id"] for run in runs}
+        assert set(ids) == {"base", "base-s11", "grpo-n2-g0", "grpo-n2-g0-s11"}
         query = urllib.parse.urlencode(
-            {"path": "countdown/pass_at_k.csv", "run_uuid": runs[0]["info"]["run_id"]}
+            {"path": "countdown/pass_at_k.csv", "run_uuid": ids["grpo-n2-g0-s11"]}
         )
         assert get(f"{base}/get-artifact?{query}").startswith(b"k,pass_at_k,")
         os.killpg(process.pid, signal.SIGINT)
@@ -112,6 +114,7 @@ def test_an_experiment_is_linked_once_however_many_versions_it_has(versions):
     result = SyncResult(
         experiment="groupsize/countdown",
         experiment_id="7",
+        views=("overview", "points"),
         where="sqlite:////runs/mlflow.db",
         seconds=1.0,
         created=1,
@@ -119,7 +122,11 @@ def test_an_experiment_is_linked_once_however_many_versions_it_has(versions):
         replaced=0,
         unchanged=0,
     )
-    assert pages("http://127.0.0.1:5000", [result] * versions) == (
-        "MLflow groupsize/countdown  http://127.0.0.1:5000/#/experiments/7/runs"
-        "?workflowType=machine_learning&viewStateShareKey=overview"
-    )
+    older = dataclasses.replace(result, views=())
+    page, learning = "http://127.0.0.1:5000/#/experiments/7", "?workflowType=machine_learning"
+    assert pages("http://127.0.0.1:5000", [result, *[older] * (versions - 1)]).splitlines() == [
+        "MLflow groupsize/countdown",
+        f"  cells        {page}/runs{learning}&viewStateShareKey=overview",
+        f"  points       {page}/runs{learning}&viewStateShareKey=points",
+        f"  checkpoints  {page}/models{learning}",
+    ]

@@ -16,32 +16,92 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.tracking.describe import IDENTITY
+from fgrpo_bench.tracking.state import IDENTITY
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.write import PARENT
 
 
 def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
-    """Everything of every run that is not in the trash, by identity; run ids left out."""
+    """Everything of every run that is not in the trash, by identity; ids left out."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
+    found = {run.info.run_id: run for run in runs(uri)}
+    models = models_by_run(uri)
+    assert set(models) <= set(found), "models of runs that are in the trash"
     held = {}
-    for run in runs(uri):
+    for run_id, run in found.items():
         identity = tuple(run.data.tags[key] for key in IDENTITY)
         assert identity not in held, f"{identity} twice"
+        tags = dict(run.data.tags)
+        parent = tags.pop(PARENT, None)
+        linked = {output.model_id: output.step for output in run.outputs.model_outputs}
         held[identity] = {
             "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
             "params": run.data.params,
-            "tags": run.data.tags,
+            "tags": tags,
+            "parent": parent and found[parent].info.run_name,
+            "latest": {key: repr(value) for key, value in run.data.metrics.items()},
             "history": [
                 (metric.key, metric.step, metric.timestamp, repr(metric.value))
                 for key in sorted(run.data.metrics)
-                for metric in client.get_metric_history(run.info.run_id, key)
+                for metric in sorted(
+                    client.get_metric_history(run_id, key), key=lambda one: one.step
+                )
             ],
+            "datasets": sorted(
+                (each.dataset.name, each.dataset.digest, each.dataset.source, each.dataset.profile)
+                for each in run.inputs.dataset_inputs
+            ),
+            "models": [_model(model, linked) for model in models.get(run_id, [])],
             "artifacts": artifacts(run.info.artifact_uri),
         }
     return held
+
+
+def without_files(runs: dict[tuple[str, ...], dict[str, Any]]) -> dict[tuple[str, ...], Any]:
+    """The contents apart from what stands in artifact folders."""
+    return {
+        identity: run
+        | {"artifacts": {}, "models": [model | {"files": []} for model in run["models"]]}
+        for identity, run in runs.items()
+    }
+
+
+def models_by_run(uri: str) -> dict[str, list[Any]]:
+    """The logged models that are not in the trash, by the id of their run, by name."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    experiments = [found.experiment_id for found in client.search_experiments()]
+    by_run: dict[str, list[Any]] = {}
+    for model in client.search_logged_models(experiments, max_results=1000):
+        by_run.setdefault(model.source_run_id, []).append(model)
+    return {run: sorted(models, key=lambda one: one.name) for run, models in by_run.items()}
+
+
+def _model(model: Any, linked: dict[str, int]) -> dict[str, Any]:
+    """All but ids and the times of writing."""
+    return {
+        "name": model.name,
+        "status": str(model.status),
+        "params": model.params,
+        "tags": model.tags,
+        "step": linked[model.model_id],
+        "metrics": sorted(
+            (
+                one.key,
+                one.step,
+                one.timestamp,
+                repr(one.value),
+                one.dataset_name,
+                one.dataset_digest,
+            )
+            for one in model.metrics or []
+        ),
+        "files": sorted(artifacts(model.artifact_location)),
+    }
 
 
 def held(results: SweepResults) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -65,13 +125,44 @@ def runs(uri: str) -> list[Any]:
 
 
 def artifacts(uri: str) -> dict[str, bytes]:
-    """Contents by path of an artifact folder on this machine."""
+    """Contents by path of an artifact folder on this machine; none where a server keeps them."""
+    if urlparse(uri).scheme != "file":
+        return {}
     folder = Path(unquote(urlparse(uri).path))
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def background_sync(results: SweepResults, uri: str | None = None) -> subprocess.Popen[str]:
+    """A process that has loaded MLflow, said so, and now syncs.
+
+    uri: None is the embedded store.
+    """
+    code = """
+import sys
+from pathlib import Path
+import mlflow, mlflow.store.tracking.sqlalchemy_store
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.tracking.sync import sync_run
+root, sweep, experiment, version, uri = sys.argv[1:]
+print("ready", flush=True)
+paths = RunPaths(root=Path(root), sweep=sweep, experiment=experiment, version=version)
+sync_run(paths, tracking_uri=uri or None)
+"""
+    paths = results.paths
+    address = [paths.sweep, paths.experiment, paths.version]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(paths.root), *address, uri or ""],
+        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
 
 
 def free_port() -> int:
@@ -81,9 +172,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A tracking server that keeps database and artifacts itself: its URI and its process group."""
-    port = free_port()
+def server(folder: Path, port: int | None = None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A tracking server that keeps database and artifacts itself: its URI and its process group.
+
+    port: None is a free one; a server over the same folder and port is the old one come back.
+    """
+    port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"),

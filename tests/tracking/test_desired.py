@@ -11,7 +11,7 @@ import pytest
 
 from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.tables import METRICS, read_table, write_table
+from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking.desired import LARGEST, RunState, desired_experiment
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
@@ -33,13 +33,13 @@ def history(run: RunState, key: str) -> dict[int, float]:
     return {point.step: point.value for point in run.points if point.key == key}
 
 
-def test_every_point_and_base_model_is_one_run_of_the_sweeps_experiment(results):
+def test_every_point_and_base_model_is_one_run_of_the_sweeps_experiment_below_its_cell(results):
     experiment = desired_experiment(results.paths)
     assert experiment.name == "groupsize/countdown"
-    assert [run.name for run in experiment.runs] == [
-        "base-s11",
-        "grpo-n2-g0-s11",
-        "grpo-n2-g0.5-s11",
+    assert [(run.tags["kind"], run.name) for run in experiment.runs] == [
+        *(("cell", "base"), ("point", "base-s11")),
+        *(("cell", "grpo-n2-g0"), ("point", "grpo-n2-g0-s11")),
+        *(("cell", "grpo-n2-g0.5"), ("point", "grpo-n2-g0.5-s11")),
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_run_begins_with_its_first_step_and_ends_with_its_evaluation(results):
     assert states(results)["base-s11"].start == FINISHED - 12500
 
 
-def test_pass_at_k_is_the_mean_over_problems_by_k_and_as_plain_metrics(results):
+def test_pass_at_k_is_the_mean_over_problems_by_k_and_plain_at_both_ends(results):
     for point in results.points:
         run = states(results)[point.point_id]
         means = {
@@ -115,21 +115,25 @@ def test_pass_at_k_is_the_mean_over_problems_by_k_and_as_plain_metrics(results):
             for k in (1, 8, 32)
         }
         assert history(run, "countdown/pass_at_k") == pytest.approx(means)
-        for k, mean in means.items():
-            assert history(run, f"countdown/pass_at_{k}") == {point.step: pytest.approx(mean)}
+        for k in (1, 32):
+            key = f"countdown/pass_at_{k}"
+            assert history(run, key) == {point.step: pytest.approx(means[k])}
+        assert history(run, "countdown/pass_at_8") == {}
     assert {p.timestamp for p in run.points if p.key.startswith("countdown/")} == {FINISHED}
 
 
 def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said(results):
     point = results.points[1]
     passk = point.passk("countdown")
-    few = (pl.col("problem_id") == "p000").and_(pl.col("k") == 32)
+    first = pl.col("problem_id") == "p000"
+    few = first.and_(pl.col("k") == 32)
     path = point.evaluate.benchmark("countdown").passk
     passk = passk.with_columns(
-        n_scored=pl.when(pl.col("problem_id") == "p000").then(16).otherwise("n_scored"),
+        n_scored=pl.when(first).then(16).otherwise("n_scored"),
+        n_correct=pl.when(first).then(4).otherwise("n_correct"),
         pass_at_k=pl.when(few).then(None).otherwise("pass_at_k"),
     )
-    write_table(path, passk.cast({"n_scored": pl.Int64}), passk.schema)
+    write_table(path, passk.cast({"n_scored": pl.Int64, "n_correct": pl.Int64}), PASSK)
     run = states(results)[point.point_id]
     others = passk.filter((pl.col("k") == 32) & (pl.col("problem_id") != "p000"))
     assert history(run, "countdown/pass_at_k")[32] == pytest.approx(others["pass_at_k"].mean())
@@ -188,7 +192,7 @@ def test_a_point_that_has_not_begun_has_no_run(results):
     base, point, _ = results.points
     for path in (base.train.done, base.evaluate.done, point.train.metrics, point.train.done):
         path.unlink()
-    assert list(states(results)) == ["grpo-n2-g0.5-s11"]
+    assert list(states(results)) == ["grpo-n2-g0.5", "grpo-n2-g0.5-s11"]
 
 
 def test_nan_is_kept_and_infinity_becomes_the_largest_number(results):

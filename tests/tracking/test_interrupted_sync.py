@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from fgrpo_bench.results import SweepResults
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run
-from tests.support.mlflow_store import contents, counts, held, runs
+from tests.support.mlflow_store import background_sync, contents, counts, held, runs
 
 WRITING = (
     *("create_experiment", "set_experiment_tag", "create_run", "delete_run"),
-    *("log_batch", "log_artifacts", "set_terminated", "set_tag"),
+    *("log_batch", "log_artifacts", "set_terminated", "set_tag", "log_inputs", "log_outputs"),
+    *("create_logged_model", "finalize_logged_model", "delete_logged_model"),
+    *("log_model_artifacts", "set_logged_model_tags"),
 )
 """Every call of MlflowClient with which a sync changes a store."""
 
@@ -66,7 +65,7 @@ def test_a_sync_that_breaks_off_at_any_call_is_completed_by_the_next(
         return contents(uri)
 
     undisturbed = graded_then_regraded("undisturbed.db")
-    for stop in range(1, calls, 5):
+    for stop in range(1, calls, 11):
         calls, limit = 0, stop
         assert graded_then_regraded(f"{stop}.db") == undisturbed, f"stopped after {stop} calls"
         assert limit is None, "nothing was stopped"
@@ -74,31 +73,6 @@ def test_a_sync_that_breaks_off_at_any_call_is_completed_by_the_next(
 
 def full_disk(*_: object) -> None:
     raise OSError("No space left on device")
-
-
-def background_sync(results: SweepResults) -> subprocess.Popen[str]:
-    """A process that has loaded MLflow, said so, and now syncs."""
-    code = """
-import sys
-import time
-from pathlib import Path
-import mlflow.store.tracking.sqlalchemy_store
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.tracking.sync import sync_run
-root, *address = sys.argv[1:]
-print("ready", flush=True)
-sync_run(RunPaths(root=Path(root), **dict(zip(("sweep", "experiment", "version"), address))))
-"""
-    paths = results.paths
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(paths.root), paths.sweep, paths.experiment, paths.version],
-        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
 
 
 def wait_for_migrations(root: Path, process: subprocess.Popen[str]) -> None:
@@ -139,9 +113,9 @@ def test_two_syncs_at_once_write_each_run_once(swept):
     here = sync_run(swept.paths)
     assert other.wait() == 0
     other.stdout.close()
-    assert here.created in (0, 3), "one of them waited for the other"
-    assert len(held(swept)) == len(runs(embedded_uri(swept.paths))) == 3
-    assert counts(swept) == (0, 0, 0, 3)
+    assert here.created in (0, 6), "one of them waited for the other"
+    assert len(held(swept)) == len(runs(embedded_uri(swept.paths))) == 6
+    assert counts(swept) == (0, 0, 0, 6)
 
 
 def test_files_put_back_after_a_sync_broke_off_count_again(swept, monkeypatch):

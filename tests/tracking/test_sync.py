@@ -13,7 +13,8 @@ from fgrpo_bench.results import SweepResults
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import DIGEST, sync_run
+from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.write import DIGEST
 from tests.support.mlflow_store import contents, counts, held, runs
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
@@ -32,7 +33,7 @@ def regrade(results: SweepResults) -> None:
 
 def test_a_sync_writes_every_run_as_the_files_say(swept):
     summary = sync_run(swept.paths)
-    assert str(summary).startswith("MLflow groupsize/countdown: 3 created, 0 unchanged (")
+    assert str(summary).startswith("MLflow groupsize/countdown: 6 created, 0 unchanged (")
     assert f"sqlite:///{swept.paths.mlflow_db}" in str(summary)
     stored = held(swept)
     for run in desired_experiment(swept.paths).runs:
@@ -44,12 +45,15 @@ def test_a_sync_writes_every_run_as_the_files_say(swept):
         assert found["artifacts"] == run.artifacts
         points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in run.points]
         assert sorted(found["history"]) == sorted(points)
+        assert found["parent"] == (run.parent and run.parent[3])
+        assert found["latest"] == {p.key: repr(p.value) for p in run.points}, "rising steps"
+        assert [model["name"] for model in found["models"]] == [one.name for one in run.models]
 
 
 def test_a_second_sync_changes_nothing(swept):
     sync_run(swept.paths)
     before, known = held(swept), ids(swept)
-    assert counts(swept) == (0, 0, 0, 3)
+    assert counts(swept) == (0, 0, 0, 6)
     assert (held(swept), ids(swept)) == (before, known)
 
 
@@ -60,15 +64,15 @@ def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store)
     for path in aside:
         path.unlink()
     write_table(point.train.metrics, metrics.head(7), METRICS)
-    assert counts(swept) == (3, 0, 0, 0)
+    assert counts(swept) == (6, 0, 0, 0)
     early = ids(swept)
-    running = next(run for run in runs(embedded_uri(swept.paths)) if "g0-" in run.info.run_name)
+    running = next(run for run in runs(embedded_uri(swept.paths)) if "g0-s" in run.info.run_name)
     assert (running.info.status, running.info.end_time) == ("RUNNING", None)
 
     write_table(point.train.metrics, metrics, METRICS)
     for path, content in aside.items():
         path.write_bytes(content)
-    assert counts(swept) == (0, 1, 0, 2)
+    assert counts(swept) == (0, 2, 0, 4)
     assert ids(swept) == early
     grown = held(swept)
     shutil.copy(blank_store, swept.paths.mlflow_db.with_name("other.db"))
@@ -77,15 +81,18 @@ def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store)
     assert grown == contents(other)
 
 
-def test_a_regraded_point_is_written_anew_and_the_old_run_is_in_the_trash(swept):
+def test_a_regraded_point_and_its_cell_are_written_anew_and_the_old_runs_are_in_the_trash(swept):
     sync_run(swept.paths)
     before = ids(swept)
     regrade(swept)
-    assert counts(swept) == (0, 0, 1, 2)
+    assert counts(swept) == (0, 0, 2, 4)
     after = ids(swept)
     changed = {name for name in before if before[name] != after[name]}
-    assert changed == {swept.points[1].point_id}
-    wanted = desired_experiment(swept.paths).runs[1]
+    assert changed == {"grpo-n2-g0", "grpo-n2-g0-s11"}
+    assert [run["parent"] for run in held(swept).values() if run["parent"]] == [
+        *("base", "grpo-n2-g0", "grpo-n2-g0.5")
+    ]
+    wanted = desired_experiment(swept.paths).runs[3]
     points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in wanted.points]
     assert sorted(held(swept)[wanted.identity]["history"]) == sorted(points)
 
@@ -96,8 +103,8 @@ def test_steps_that_were_trained_again_after_a_kill_are_not_logged_twice(swept):
     metrics = read_table(point.train.metrics, METRICS)
     later = pl.when(pl.col("step") > 15).then(pl.col("time_ms") + 60000).otherwise("time_ms")
     write_table(point.train.metrics, metrics.with_columns(time_ms=later), METRICS)
-    assert counts(swept) == (0, 0, 1, 2)
-    wanted = desired_experiment(swept.paths).runs[1]
+    assert counts(swept) == (0, 0, 1, 5)
+    wanted = desired_experiment(swept.paths).runs[3]
     assert len(held(swept)[wanted.identity]["history"]) == len(wanted.points)
 
 
@@ -109,7 +116,7 @@ def test_a_run_that_another_machine_wrote_as_well_is_removed(swept):
     client = MlflowClient(tracking_uri=embedded_uri(swept.paths))
     run = runs(embedded_uri(swept.paths))[0]
     client.create_run(run.info.experiment_id, tags=dict(run.data.tags) | {DIGEST: ""})
-    assert counts(swept) == (0, 0, 0, 3)
+    assert counts(swept) == (0, 0, 0, 6)
     assert held(swept) == before
 
 
@@ -121,7 +128,7 @@ def test_an_experiment_taken_out_of_the_trash_brings_no_old_runs_back(swept):
     experiment = sync_run(swept.paths).experiment_id
     before = held(swept)
     MlflowClient(tracking_uri=embedded_uri(swept.paths)).delete_experiment(experiment)
-    assert counts(swept) == (0, 0, 0, 3)
+    assert counts(swept) == (0, 0, 0, 6)
     assert held(swept) == before
 
 
@@ -129,8 +136,8 @@ def test_two_versions_of_a_sweep_share_an_experiment_and_no_run(swept):
     write_sweep(swept.paths.root, overrides=[*TINY, "version=v2"])
     other = dataclasses.replace(swept.paths, version="v2")
     assert sync_run(swept.paths).experiment_id == sync_run(other).experiment_id
-    assert len(held(swept)) == 6
-    assert counts(swept) == (0, 0, 0, 3)
+    assert len(held(swept)) == 12
+    assert counts(swept) == (0, 0, 0, 6)
 
 
 def test_nan_and_infinity_are_synced_once(swept):
@@ -143,7 +150,7 @@ def test_nan_and_infinity_are_synced_once(swept):
     (swept.paths.sweep_json).write_text(
         swept.paths.sweep_json.read_text().replace("0" * 40, "1" * 40)
     )
-    assert counts(swept) == (0, 3, 0, 0)
+    assert counts(swept) == (0, 6, 0, 0)
 
 
 def test_the_embedded_store_is_found_from_any_folder_and_under_any_name(
@@ -156,7 +163,8 @@ def test_the_embedded_store_is_found_from_any_folder_and_under_any_name(
     sync_run(dataclasses.replace(swept.paths, root=Path(root.name)))
     monkeypatch.chdir("/")
     uri = embedded_uri(dataclasses.replace(swept.paths, root=root))
-    assert all("spec.json" in run["artifacts"] for run in contents(uri).values())
+    points = [run for run in contents(uri).values() if run["tags"]["kind"] == "point"]
+    assert all("spec.json" in run["artifacts"] for run in points)
     assert {path.name for path in root.iterdir()} == {
         *("groupsize", "mlflow.db", "mlflow.lock", "mlflow-artifacts")
     }

@@ -1,0 +1,99 @@
+"""Evaluated checkpoints as logged models: where each is and what it scored, from files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.fingerprint import fingerprint
+from fgrpo_bench.report.documents import escape_markdown
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.tracking.state import Dataset, MetricPoint, ModelState, Score
+
+DIGITS = 16
+"""Of a prompts' digest; MLflow keeps at most 36."""
+FORBIDDEN = "/:.%\"'"
+"""In the name of a logged model."""
+SHARED = ("model", "method", "algorithm", "group_size", "focal_gamma", "seed")
+"""Params that a checkpoint has of its run."""
+
+
+def checkpoint_model(
+    results: SweepResults,
+    point: PointResult,
+    params: Mapping[str, str],
+    judged: Mapping[str, pl.DataFrame],
+) -> ModelState:
+    """The model of the checkpoint that stands for `point`, which is evaluated.
+
+    params: of the run. judged: pass@k by k (desired.BY_K) of each benchmark.
+    """
+    done = read_json(point.evaluate.done)
+    folder = point.train.checkpoint(point.step).resolve()
+    shown = {key: params[key] for key in SHARED if key in params}
+    shown |= {"point_id": point.point_id, "step": str(point.step)}
+    if "weights_sha256" in done:
+        shown["weights_sha256"] = done["weights_sha256"]
+    name = f"{point.point_id}-step-{point.step:05d}"
+    paths, finished = results.paths, int(done["finished_ms"])
+    return ModelState(
+        name=name.translate(dict.fromkeys(map(ord, FORBIDDEN), "_")),
+        step=point.step,
+        created=finished,
+        params=shown,
+        tags={
+            "sweep": paths.sweep,
+            "experiment": paths.experiment,
+            "version": paths.version,
+            "point_id": point.point_id,
+            "step": str(point.step),
+            "checkpoint": str(folder),
+            "mlflow.model.isExternal": "true",
+            "mlflow.note.content": f"The checkpoint of {escape_markdown(point.point_id)} after "
+            f"{point.step} steps. The weights stay where they are: "
+            f"{escape_markdown(str(folder))}",
+        },
+        scores=tuple(sorted(_scores(point, judged, finished))),
+    )
+
+
+def _scores(
+    point: PointResult, judged: Mapping[str, pl.DataFrame], timestamp: int
+) -> Iterator[Score]:
+    spec = read_json(point.evaluate.spec)
+    for benchmark, by_k in judged.items():
+        dataset = _dataset(point, benchmark, spec)
+        for metric in plain_metrics(benchmark, by_k, step=point.step, timestamp=timestamp):
+            yield Score(metric, dataset)
+
+
+def plain_metrics(
+    benchmark: str, by_k: pl.DataFrame, *, step: int, timestamp: int
+) -> Iterator[MetricPoint]:
+    """Three keys a benchmark however many k there are: pass@k at the smallest and the largest k,
+    and the share of draws that the grader could not judge."""
+    ends = by_k.filter(pl.col("k").is_in([by_k["k"].min(), by_k["k"].max()]))
+    for k, value in ends.select("k", "pass_at_k").iter_rows():
+        if value is not None:
+            yield MetricPoint(f"{benchmark}/pass_at_{k}", step, timestamp, value)
+    for value in by_k["unscored_fraction"].head(1):
+        yield MetricPoint(f"{benchmark}/unscored_fraction", step, timestamp, value)
+
+
+def _dataset(point: PointResult, benchmark: str, spec: dict[str, Any]) -> Dataset:
+    """The digest is of the prompts as they were drawn from, or of the settings that make them
+    where results of an older version did not record it."""
+    manifest = point.evaluate.benchmark(benchmark).manifest
+    recorded = read_json(manifest).get("prompts_sha256") if manifest.exists() else None
+    sampling = spec["identity"]["sampling"]
+    made_of = {"benchmark": sampling["benchmarks"][benchmark], "task": sampling.get("task")}
+    return Dataset(
+        name=benchmark,
+        digest=(recorded or fingerprint(made_of))[:DIGITS],
+        source=json.dumps(made_of, sort_keys=True),
+        profile=json.dumps({"num_rows": point.passk(benchmark)["problem_id"].n_unique()}),
+    )

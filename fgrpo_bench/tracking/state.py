@@ -1,0 +1,127 @@
+"""The words in which tracking says what MLflow should hold: plain values, no MLflow."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+
+from fgrpo_bench.fingerprint import fingerprint
+
+IDENTITY = ("sweep", "experiment", "version", "point_id", "fingerprint")
+"""Tags that together name one run; the run's MLflow name and id play no part."""
+
+
+@dataclass(frozen=True, order=True)
+class MetricPoint:
+    """One value of a metric's history, e.g. MetricPoint("train/reward", 40, 1767323004000, 0.25)"""
+
+    key: str
+    step: int
+    """Rollout batch; for `<benchmark>/pass_at_k` the k."""
+    timestamp: int
+    """Milliseconds since 1970, from the files."""
+    value: float
+    """Finite or nan."""
+
+
+@dataclass(frozen=True, order=True)
+class Dataset:
+    """A benchmark that checkpoints were judged on."""
+
+    name: str
+    """Of the benchmark, e.g. math500."""
+    digest: str
+    """Of the prompts, so that scores on other prompts stand apart; at most 36 characters."""
+    source: str
+    """Where the problems come from, as JSON."""
+    profile: str
+    """How many problems there are, as JSON."""
+
+
+@dataclass(frozen=True, order=True)
+class Score:
+    """A metric of a checkpoint on a benchmark."""
+
+    point: MetricPoint
+    dataset: Dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelState:
+    """A checkpoint as one external logged model: where it is and what it scored, no weights."""
+
+    name: str
+    """Without the characters that MLflow forbids in a model's name."""
+    step: int
+    """Rollout batches behind it; with the run the identity of the model."""
+    created: int
+    """When it was judged, milliseconds since 1970."""
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    scores: tuple[Score, ...]
+    """Sorted; their points are among the run's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """One MLflow run as it should be: a point, a cell over its seeds, or the report."""
+
+    name: str
+    """The point_id."""
+    start: int
+    """When training began, milliseconds since 1970."""
+    end: int | None
+    """When the evaluation was complete, milliseconds since 1970; None while it is not. MLflow's
+    status follows: RUNNING, then FINISHED."""
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    points: tuple[MetricPoint, ...] = field(repr=False)
+    """Sorted; at most one for a key and step."""
+    artifacts: Mapping[str, bytes] = field(repr=False)
+    """Contents by path within the run's artifacts."""
+    models: tuple[ModelState, ...] = ()
+    """The run's evaluated checkpoints, by rising step."""
+    parent: tuple[str, ...] | None = None
+    """Identity of the run under which this one is listed."""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The values of IDENTITY."""
+        return tuple(self.tags[key] for key in IDENTITY)
+
+    @property
+    def datasets(self) -> list[Dataset]:
+        """What the checkpoints were judged on, sorted."""
+        return sorted({score.dataset for model in self.models for score in model.scores})
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything above but the parent; equal digests need no further look."""
+        points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in self.points]
+        artifacts = {
+            path: hashlib.sha256(content).hexdigest() for path, content in self.artifacts.items()
+        }
+        models = [
+            [
+                *(model.name, model.step, model.created, dict(model.params), dict(model.tags)),
+                [[*astuple(score.dataset), repr(score.point)] for score in model.scores],
+            ]
+            for model in self.models
+        ]
+        return fingerprint(
+            [
+                *(self.name, self.start, self.end, dict(self.params), dict(self.tags)),
+                *(points, artifacts, models),
+            ]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentState:
+    """One MLflow experiment as it should be."""
+
+    name: str
+    tags: Mapping[str, str]
+    runs: tuple[RunState, ...]
+    """Parents before their children."""

@@ -1,0 +1,128 @@
+"""MLflow with many runs: a sync into an empty store, another that finds nothing to do, and the
+runs page's own query through MLflow's server."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.results import load_results
+from fgrpo_bench.tracking.describe import POINTS, SHARED, VIEW
+from fgrpo_bench.tracking.store import embedded_uri, find_store
+from fgrpo_bench.tracking.sync import sync_run
+from tests.support.synthetic import write_sweep
+
+SEEDS, GROUP_SIZES = 5, [2, 4, 8, 16, 32]
+GAMMAS = [round(0.05 * i, 2) for i in range(40)]
+STEPS = 100
+PAGE = 100
+"""Runs that the page asks for at once."""
+
+
+def write(root: Path) -> RunPaths:
+    """A finished sweep of 1,000 points and 5 base models, 50 problems, k in 1, 16, 256."""
+    results = write_sweep(
+        root,
+        overrides=[
+            "experiment.evaluation.n_samples=512",
+            "experiment.evaluation.ks=[1,16,256]",
+            "experiment.evaluation.benchmarks.countdown.n_problems=50",
+            f"experiment.train.steps={STEPS}",
+            f"sweep.grid.seed={list(range(1, SEEDS + 1))}",
+            f"sweep.grid.group_size={GROUP_SIZES}",
+            f"sweep.grid.focal_gamma={GAMMAS}",
+            "sweep.cells=[]",
+        ],
+    )
+    return results.paths
+
+
+def page(base: str, experiment: str, view: dict[str, object]) -> tuple[float, int]:
+    """Wall seconds of the request that the runs page makes, and how many runs came back."""
+    ascending = "ASC" if view["orderByAsc"] else "DESC"
+    body = {
+        "experiment_ids": [experiment],
+        "filter": view["searchFilter"],
+        "run_view_type": "ACTIVE_ONLY",
+        "max_results": PAGE,
+        "order_by": [f"{view['orderByKey']} {ascending}"],
+    }
+    request = urllib.request.Request(
+        f"{base}/ajax-api/2.0/mlflow/runs/search",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    begun = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        found = json.loads(answer.read())
+    return time.perf_counter() - begun, len(found["runs"])
+
+
+def served(paths: RunPaths, experiment: str) -> dict[str, float]:
+    """Seconds of the first and of the slowest of five requests for each view."""
+
+    from mlflow import MlflowClient
+
+    from dashboards.mlflow_ui import SERVER_ENVIRONMENT, server_command
+    from tests.support.mlflow_store import free_port, stop, wait_for
+
+    port = free_port()
+    command = server_command(find_store(paths, embedded_uri(paths)), host="127.0.0.1", port=port)
+    process = subprocess.Popen(
+        command,
+        env=os.environ | SERVER_ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        base = f"http://127.0.0.1:{port}"
+        wait_for(f"{base}/health", process)
+        tags = MlflowClient(tracking_uri=base).get_experiment(experiment).tags
+        facts = {}
+        for name in (VIEW, POINTS):
+            view = json.loads(tags[f"{SHARED}{name}"])
+            times = [page(base, experiment, view) for _ in range(5)]
+            assert {runs for _, runs in times} == {PAGE}
+            facts |= {f"{name} first s": times[0][0], f"{name} slowest s": max(times)[0]}
+        return facts
+    finally:
+        stop(process)
+
+
+def main() -> None:
+    root = Path(tempfile.mkdtemp())
+    try:
+        paths = write(root)
+        points = len(load_results(paths).points)
+        begun, cpu = time.perf_counter(), time.process_time()
+        done = sync_run(paths, tracking_uri=embedded_uri(paths))
+        facts: dict[str, float] = {
+            "points": points,
+            "runs": done.created,
+            "steps each": STEPS,
+            "sync s": time.perf_counter() - begun,
+            "CPU s": time.process_time() - cpu,
+        }
+        begun = time.perf_counter()
+        again = sync_run(paths, tracking_uri=embedded_uri(paths))
+        assert again.unchanged == done.created
+        facts["second sync s"] = time.perf_counter() - begun
+        facts["database MB"] = paths.mlflow_db.stat().st_size / 1e6
+        peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+        facts["peak MB"] = int(peak[1]) / 1024 if peak else 0
+        print(json.dumps(facts), flush=True)
+        print(json.dumps(served(paths, done.experiment_id)), flush=True)
+    finally:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
