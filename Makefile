@@ -14,7 +14,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test test-slurm \
-  test-postgres test-browser test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
+  test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -104,8 +104,9 @@ mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
 	@$(PY) -m dashboards serve $(ARGS)
 
-test: setup-dev ## Run the tests that need neither SLURM, nor PostgreSQL, OpenRLHF or a browser
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not postgres and not openrlhf and not browser" $(ARGS)
+test: setup-dev ## Run the tests that need neither SLURM, nor PostgreSQL, OpenRLHF, a browser or LaTeX
+	@$(PY) -m pytest -n 2 --dist loadfile \
+	  -m "not slurm and not postgres and not openrlhf and not browser and not latex" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
@@ -118,6 +119,10 @@ test-postgres: setup-dev ## Run the tests on a private PostgreSQL; as root on De
 test-browser: setup-dev ## Run the browser tests over a smoke sweep; as root on Debian, install Chromium first
 	@$(PY) -m tests.browser.install
 	@$(PY) -m pytest tests/browser $(ARGS)
+
+test-latex: setup-dev ## Set the report's tables with a real LaTeX; as root on Debian, install it first
+	@$(PY) -m tests.latex.install
+	@$(PY) -m pytest tests/latex -n 0 $(ARGS)
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)

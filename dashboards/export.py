@@ -25,6 +25,7 @@ from dashboards.queries.forgetting import fates
 from dashboards.queries.store import Store, cells_of, checked, ks_of, seeds_of
 from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.simulation.plan import is_simulation
 
 
 @dataclass
@@ -73,7 +74,7 @@ def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[Run
     given = dict(part.split("=", 1) for part in where if "=" in part)
     if len(given) < len(where) or not given.keys() <= {"experiment", "version"}:
         raise LookupError(f"{' '.join(where)}: must be experiment=<name> or version=<name>")
-    runs = find_runs(root, sweep, **given)
+    runs = [run for run in find_runs(root, sweep, **given) if not is_simulation(run)]
     if not runs:
         known = [
             f"{run.sweep} experiment={run.experiment} version={run.version}"

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from evaluators.by_task import Row, by_task, task_table
+from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.math import after_thoughts, last_box
@@ -62,6 +63,8 @@ class Audit:
     findings: tuple[Finding, ...]
     tasks: tuple[Row, ...]
     """Counts by task; empty for a benchmark without tasks."""
+    levels: dict[str, float]
+    """IFEval's four scores; empty for other graders."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain types, with the share of distinct answers."""
@@ -105,6 +108,7 @@ def _audit(
         problems=table["problem_id"].n_unique(),
         distinct_answers=distinct.select("problem_id", "extracted").n_unique(),
         tasks=tuple(by_task(stored.benchmark, golds, grades)),
+        levels=levels(grades),
         findings=tuple(
             Finding(
                 kind=kind,
@@ -165,6 +169,8 @@ def render(audits: list[Audit]) -> str:
     )
     lines = _turned(table)
     for each in audits:
+        if each.levels:
+            lines += ["", level_line(f"{each.benchmark}, {each.grader_version}", each.levels)]
         if each.tasks:
             title = f"{each.benchmark}, {each.grader_version}"
             lines += ["", *plain_table(task_table(title, list(each.tasks)))]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of
 from fgrpo_bench.graders import grader_version
@@ -14,7 +15,7 @@ from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.intervals import estimate
 from fgrpo_bench.report.documents import plain_table
 from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
-from fgrpo_bench.tables import DRAWS, read_passk
+from fgrpo_bench.tables import DRAWS, GRADES, read_passk, read_table
 
 
 def closing_table(stored: Sequence[Stored]) -> str:
@@ -32,6 +33,11 @@ def closing_table(stored: Sequence[Stored]) -> str:
     lines = plain_table(_without_empty(table))
     if any(row[6] != NONE for row in rows):
         lines += ["", "Bounds: were all draws that the grader could not judge wrong, or all right."]
+    for each in stored:
+        path = each.paths.grades(grader_version(each.benchmark.grader))
+        judged = each.benchmark.grader == "ifeval" and path.exists()
+        if scores := levels(read_table(path, GRADES)) if judged else {}:
+            lines += ["", level_line(each.benchmark.name, scores)]
     folders = dict.fromkeys(str(each.stage.folder) for each in stored)
     return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
 

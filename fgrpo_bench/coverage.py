@@ -10,6 +10,7 @@ Two models' draws are independent, so their probabilities multiply.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,15 +38,26 @@ def reach(*, n_samples: ArrayLike, n_correct: ArrayLike, k: int) -> NDArray[np.f
     n_samples, n_correct: draws and correct ones. Without draws it is the prior's. Raises ValueError
     for counts outside 0 <= n_correct <= n_samples or k < 1.
     """
-    from scipy.stats import beta
-
     n, c = np.broadcast_arrays(np.asarray(n_samples), np.asarray(n_correct))
     if k < 1 or np.any((c < 0) | (c > n)):
         raise ValueError(
             f"k={k}, n_correct={n_correct!r}, n_samples={n_samples!r}: must satisfy k >= 1 and "
             "0 <= n_correct <= n_samples"
         )
-    return np.asarray(beta.sf(least_rate(k), c + PRIOR, n - c + PRIOR))
+    out = np.empty(n.shape)
+    for total in np.unique(n).tolist():
+        rows = n == total
+        out[rows] = _reach_table(total, k)[c[rows]]
+    return out
+
+
+@lru_cache(maxsize=64)
+def _reach_table(n_samples: int, k: int) -> NDArray[np.float64]:
+    """For every number of correct draws, [n_samples + 1]: thousands of problems share these."""
+    from scipy.stats import beta
+
+    c = np.arange(n_samples + 1)
+    return np.asarray(beta.sf(least_rate(k), c + PRIOR, n_samples - c + PRIOR))
 
 
 def least_rate(k: int) -> float:

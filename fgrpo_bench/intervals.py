@@ -149,7 +149,7 @@ def bootstrap_means(
     return np.asarray(totals / (n_seeds * n_problems))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=12)
 def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.float64]:
     """How often a resample draws each of `size` things, float64 [replicates, size].
 

@@ -15,19 +15,23 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.graders import ifeval, judge_parser, math, math_tolerance
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math_golds import stored_gold
-from fgrpo_bench.records import Problem
+from fgrpo_bench.records import Grade, Problem
 
 MATH = ("math500", "aime24", "aime25", "amc23", "minerva_math", "olympiadbench")
 OUTPUTS = ("outputs_qwen25math_cot100x8", "outputs_nemo_math50x3")
 NUMBER = re.compile(r"-?[0-9.]{1,9}|-?\\frac\{[0-9]+\}\{[0-9]+\}")
 INSTRUCTIONS = "outputs_ifeval_gpt4"
+WORKERS = 2
+"""Judges at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +47,8 @@ class Part:
 def every_gold(judge: Judge, golds: list[str]) -> Part:
     """Every gold, boxed as published, is correct, the judge itself can read every one, and a number
     a seventh larger is incorrect."""
-    wrong = []
-    for gold in golds:
+
+    def fault(gold: str) -> str | None:
         used = stored_gold(gold)
         verdicts = [
             judge.verdict(used, used).outcome,
@@ -53,31 +57,41 @@ def every_gold(judge: Judge, golds: list[str]) -> Part:
             math_tolerance.grade_with(judge, _problem(used), f"\\boxed{{{used}}}").outcome,
         ]
         if verdicts != ["correct"] * 4:
-            wrong.append(f"{gold}: {', '.join(verdicts)}")
-        elif NUMBER.fullmatch(used):
+            return f"{gold}: {', '.join(verdicts)}"
+        if NUMBER.fullmatch(used):
             other = math.grade_with(judge, _problem(gold), f"\\boxed{{{used} + 1/7}}")
             if other.outcome != "incorrect":
-                wrong.append(f"{gold} + 1/7: {other.outcome}")
+                return f"{gold} + 1/7: {other.outcome}"
+        return None
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        wrong = [said for said in pool.map(fault, golds) if said is not None]
     return _part("golds that grade themselves correct", len(golds), wrong)
 
 
 def published(judge: Judge, name: str, rows: list[dict[str, Any]]) -> Part:
     """Our verdicts on outputs against those that were published with them."""
     found = []
-    for row in rows:
-        ours = math.grade_with(judge, _problem(row["answer"]), row["response"])
+    for row, ours in zip(rows, graded(judge, rows), strict=True):
         if (ours.outcome == "correct") != bool(row["published_score"]):
             found.append(_difference(row, f"published {row['published_score']}", ours))
     return _part(f"{name}: verdicts as published", len(rows), found)
 
 
+def graded(judge: Judge, rows: list[dict[str, Any]]) -> list[Grade]:
+    """Our grades of outputs, in their order."""
+
+    def grade(row: dict[str, Any]) -> Grade:
+        return math.grade_with(judge, _problem(row["answer"]), row["response"])
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(grade, rows))
+
+
 def plain(judge: Judge, name: str, rows: list[dict[str, Any]], *, boxed: bool) -> Part:
     """Our verdicts against plain math-verify's, of the whole text or of the same boxed answer."""
-    judge_parser.mend()  # and nothing of what makes ours faster
-    from math_verify import parse, verify
-
     found, of = [], 0
-    for row in rows:
+    for row, ours in zip(rows, graded(judge, rows), strict=True):
         text = row["response"]
         if boxed:
             box = math.last_box(math.after_thoughts(text))
@@ -85,12 +99,28 @@ def plain(judge: Judge, name: str, rows: list[dict[str, Any]], *, boxed: bool) -
                 continue
             text = f"\\boxed{{{box}}}"
         of += 1
-        theirs = verify(parse(f"\\boxed{{{row['answer']}}}"), parse(text))
-        ours = math.grade_with(judge, _problem(row["answer"]), row["response"])
+        theirs = by_math_verify(row["answer"], text)
         if (ours.outcome == "correct") != theirs:
             found.append(_difference(row, f"math-verify {theirs}", ours))
     what = "the same box" if boxed else "the whole text"
     return _part(f"{name}: plain math-verify on {what}", of, found)
+
+
+@cache
+def by_math_verify(gold: str, text: str) -> bool:
+    """Its verdict in this process; what was asked before is not asked again."""
+    from math_verify import parse, verify
+
+    judge_parser.mend()  # and nothing of what makes ours faster
+    return bool(verify(_parsed(gold), parse(text)))
+
+
+@cache
+def _parsed(gold: str) -> list[Any]:
+    from math_verify import parse
+
+    found: list[Any] = parse(f"\\boxed{{{gold}}}")
+    return found
 
 
 def instructions(
@@ -154,7 +184,7 @@ def run(folder: Path, say: Callable[[str], None]) -> tuple[list[Part], dict[str,
         for difference in part.differences:
             say(f"    {difference}")
 
-    with Judge(workers=2) as judge:
+    with Judge(workers=WORKERS) as judge:
         tell(every_gold(judge, [row["answer"] for name in MATH for row in lines(folder, name)]))
         for name in OUTPUTS:
             rows = lines(folder, name)

@@ -56,12 +56,11 @@ def _draws(results: SweepResults, links: Links, benchmark: str) -> Grid:
                 *examples["unscored"],
                 _share(one.truncated, one.draws),
                 *examples["truncated"],
-                f"{one.answers:,}",
             )
         )
     return Grid(
         title="Draws that were not judged, or cut off at the longest response",
-        header=("point", "draws", "unscored", "e.g.", "truncated", "e.g.", "distinct answers"),
+        header=("point", "draws", "unscored", "e.g.", "truncated", "e.g."),
         rows=tuple(rows),
         notes=() if rows else ("No point has complete, graded draws on this benchmark yet.",),
     )

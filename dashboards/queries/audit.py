@@ -33,8 +33,6 @@ class PointAudit:
     truncated: int
     """Draws cut off at the longest response."""
     correct: int
-    answers: int
-    """Distinct extracted answers, summed over the problems."""
     examples: dict[str, tuple[Example, ...]] = field(repr=False)
     """By kind: unscored, truncated."""
 
@@ -79,9 +77,6 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
                 grades.select(
                     unscored=unjudged.sum(),
                     correct=(pl.col("outcome") == "correct").sum(),
-                    answers=pl.struct("problem_id", "extracted")
-                    .filter(pl.col("extracted").is_not_null())
-                    .n_unique(),
                 ),
                 _examples(draws.filter(cut)),
                 _examples(grades.filter(unjudged)),

@@ -8,6 +8,7 @@ from pathlib import Path
 from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.simulation.plan import is_simulation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +18,8 @@ class Store:
     root: Path
 
     def runs(self) -> list[RunPaths]:
-        """Every planned run, sorted by name."""
-        return find_runs(self.root)
+        """Every planned run, sorted by name; the simulation, which has no checkpoints, left out."""
+        return [run for run in find_runs(self.root) if not is_simulation(run)]
 
     def open(self, sweep: str, experiment: str, version: str) -> SweepResults:
         """A run by its names; LookupError where the root lists no such run.

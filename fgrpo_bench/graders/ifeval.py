@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,10 @@ MEGABYTES = 4096
 """Address space of the process that checks."""
 LIFETIME = 20_000
 """Responses after which that process is replaced."""
+
+
+COUNTS = re.compile(r"(\d+) of (\d+) strict, (\d+) loose")
+"""A reason: instructions followed strictly, of how many, and followed loosely."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,9 +14,9 @@ COLORS = {"retained": "#9fb4c7", "lost": "#b2182b", "gained": "#2166ac"}
 """As the bars are stacked; red and blue stay apart for colour-blind readers."""
 
 
-def bars(summary: Summary, benchmark: str) -> Figure:
+def bars(summary: Summary, column: str) -> Figure:
     """A bar a cell: problems retained and lost of those the base model reaches, and gained."""
-    found = fates(summary, benchmark)
+    found = fates(summary, column)
     figure = Figure(figsize=(WIDTH, 1.3 + 0.34 * len(found)), layout="constrained")
     axes = figure.subplots()
     places = [float(place) for place in range(len(found))]
@@ -36,6 +36,6 @@ def bars(summary: Summary, benchmark: str) -> Figure:
     axes.invert_yaxis()
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(f"problems of {benchmark} within reach at k = {summary.ks[-1]}")
+    axes.set_xlabel(f"problems of {column} within reach at k = {summary.ks[-1]}")
     figure.legend(loc="outside upper center", ncols=len(COLORS))
     return figure

@@ -91,11 +91,8 @@ def _details(summary: Summary, comparisons: Sequence[Comparison], column: str) -
     yield tables.interval_table(summary, column)
     yield tables.all_ks(summary, column)
     yield tables.comparison_table(comparisons, column)
-    if column in summary.averages:
-        return
-    reached = covered.coverage_table(summary, column)
-    if reached.rows:
-        yield reached
+    if covered.has_fates(summary, column):
+        yield covered.coverage_table(summary, column)
         yield Paragraph(text=covered.coverage_note(summary.ks[-1]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fgrpo_bench.coverage import Coverage, coverage, least_rate
@@ -12,36 +14,45 @@ FATES = ("retained", "lost", "gained")
 """What can become of a problem that either model reaches."""
 
 
-def fates(summary: Summary, benchmark: str) -> dict[Cell, tuple[Coverage, ...]]:
+def has_fates(summary: Summary, column: str) -> bool:
+    """Whether some trained cell can be set against the base model."""
+    return any(True for _ in _pairs(summary, column))
+
+
+def fates(summary: Summary, column: str) -> dict[Cell, tuple[Coverage, ...]]:
     """Coverage at the largest k of every trained cell against the base model of the same seed, a
-    seed each; cells and seeds without both are left out."""
-    bases = [cell for cell in summary.cells if cell.is_base]
+    seed each, over the problems of a benchmark or of all benchmarks of an average; cells and seeds
+    without both are left out."""
     found: dict[Cell, tuple[Coverage, ...]] = {}
-    for cell in summary.cells:
-        if cell.is_base or not bases:
-            continue
-        old, new = summary.scores[benchmark, bases[0]], summary.scores[benchmark, cell]
-        seeds = [seed for seed in new.seeds if seed in old.seeds]
-        if not seeds:
-            continue
-        before, after = old.of_seeds(seeds), new.of_seeds(seeds)
+    for cell, old, seeds in _pairs(summary, column):
+        parts = []
+        for benchmark in summary.averages.get(column, (column,)):
+            before = summary.scores[benchmark, old].of_seeds(seeds)
+            after = summary.scores[benchmark, cell].of_seeds(seeds)
+            parts.append((before.n_scored, before.n_correct, after.n_scored, after.n_correct))
+        counts = [np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)]
         found[cell] = tuple(
-            coverage(
-                n_old=before.n_scored[i],
-                old=before.n_correct[i],
-                n_new=after.n_scored[i],
-                new=after.n_correct[i],
-                k=summary.ks[-1],
-            )
-            for i in range(len(seeds))
+            coverage(n_old=n_old, old=c_old, n_new=n_new, new=c_new, k=summary.ks[-1])
+            for n_old, c_old, n_new, c_new in zip(*counts, strict=True)
         )
     return found
 
 
-def coverage_table(summary: Summary, benchmark: str) -> Table:
+def _pairs(summary: Summary, column: str) -> Iterator[tuple[Cell, Cell, list[int]]]:
+    """Each trained cell, the base models, and the seeds that both have on all benchmarks."""
+    benchmarks = summary.averages.get(column, (column,))
+    for old in [cell for cell in summary.cells if cell.is_base]:
+        for cell in summary.cells:
+            scores = [summary.scores[name, one] for name in benchmarks for one in (cell, old)]
+            seeds = [s for s in scores[0].seeds if all(s in each.seeds for each in scores)]
+            if seeds and not cell.is_base:
+                yield cell, old, seeds
+
+
+def coverage_table(summary: Summary, column: str) -> Table:
     """Expected numbers of problems, mean over seeds, and those that are all but certain."""
     rows = []
-    for cell, by_seed in fates(summary, benchmark).items():
+    for cell, by_seed in fates(summary, column).items():
         sums = {name: mean_count(by_seed, name) for name in (*FATES, "neither")}
         certain = {name: _mean_certain(by_seed, name) for name in ("lost", "gained")}
         rows.append(
@@ -54,7 +65,7 @@ def coverage_table(summary: Summary, benchmark: str) -> Table:
         )
     k = summary.ks[-1]
     return Table(
-        title=f"{benchmark}: problems within reach at k = {k}, against the base model",
+        title=f"{column}: problems within reach at k = {k}, against the base model",
         header=(
             *("method", "N", "gamma", "retained", "lost", "gained", "neither"),
             *("surely lost", "surely gained", "seeds"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 from fgrpo_bench.report import tables, verdict
@@ -20,11 +21,13 @@ from fgrpo_bench.report.content import (
     question,
 )
 from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.shape import NONE, SEPARATOR, Content, Table, Value
+from fgrpo_bench.report.shape import NONE, SEPARATOR, Content, Table, Value, text_of
 from fgrpo_bench.report.summary import Summary
 
 PREAMBLE = r"% Needs \usepackage{booktabs,graphicx}."
 """First words of every LaTeX file."""
+LATEX_WIDTH = 100
+"""Characters of a row, above which a table is broken where it may be."""
 COLUMNS = 100
 """Width of the terminal text."""
 _GLUE = "\u2800"
@@ -139,30 +142,55 @@ def latex_table(table: Table, *, caption: str) -> str:
 
     caption: LaTeX, already escaped.
     """
-    columns = "l" * table.n_words + "r" * (len(table.header) - table.n_words)
     symbols = {"N": "$N$", "gamma": r"$\gamma$", NONE: "--"}
 
     def escaped(text: str) -> str:
         return symbols.get(text) or escape_latex(text)
 
-    rows = [
-        " & ".join(_cell(cell, escaped, _latex) for cell in row) + r" \\"
-        for row in _all_rows(table)
-    ]
+    rows = [[_cell(cell, escaped, _latex) for cell in row] for row in _all_rows(table)]
+    parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in _parts(table)]
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
             rf"\caption{{{caption}}}\medskip",
             r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-            rf"\begin{{tabular}}{{{columns}}}",
-            *(r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule"),
-            r"\end{tabular}}",
+            *(parts if len(parts) == 1 else _stacked(parts)),
+            "}",
             *(rf"\par\smallskip\footnotesize {note}" for note in _below(table, escaped, _latex)),
             r"\end{table}",
             "",
         ]
     )
+
+
+def _parts(table: Table) -> list[list[int]]:
+    """Columns that stand side by side: all, or where these are too many the words with those from
+    one break to the next."""
+    every = range(len(table.header))
+    widths = [max(len(text_of(row[i])) for row in _all_rows(table)) for i in every]
+    if sum(widths) <= LATEX_WIDTH or not table.breaks:
+        return [list(every)]
+    ends = [*table.breaks[1:], len(table.header)]
+    words = range(table.breaks[0])
+    return [[*words, *range(a, b)] for a, b in zip(table.breaks, ends, strict=True)]
+
+
+def _tabular(rows: Sequence[Sequence[str]], table: Table) -> str:
+    columns = "l" * table.n_words + "r" * (len(rows[0]) - table.n_words)
+    head, *body = (" & ".join(row) + r" \\" for row in rows)
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _stacked(parts: Sequence[str]) -> list[str]:
+    """Parts below each other, so that all are made smaller alike."""
+    return [r"\begin{tabular}{@{}l@{}}", "\\\\\\noalign{\\medskip}\n".join(parts), r"\end{tabular}"]
 
 
 def _latex(value: Value) -> str:
@@ -218,9 +246,16 @@ def escape_markdown(text: str) -> str:
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX sets as it stands, also at the start of a table row, where a bracket or a
-    star would belong to the row end before it."""
-    text = "".join(_LATEX.get(character, character) for character in plain(text))
+    star would belong to the row end before it. Characters that its usual fonts lack are named."""
+    text = "".join(map(_set_by_latex, plain(text)))
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
+
+
+def _set_by_latex(character: str) -> str:
+    letter = unicodedata.normalize("NFD", character)[0]
+    if not letter.isascii() or ord(character) >= 0x180:
+        return f"[U+{ord(character):04X}]"
+    return _LATEX.get(character, character)
 
 
 def plain(text: str) -> str:

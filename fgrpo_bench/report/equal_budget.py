@@ -36,12 +36,16 @@ class Match:
 def matches(summary: Summary) -> Iterator[Match]:
     """Every focal cell with every base cell of its algorithm that cost otherwise."""
     in_domain = summary.results.domains.get("in-domain") or summary.results.benchmarks
-    runs = {cell: _runs(summary.results, cell) for cell in summary.cells if not cell.is_base}
-    found = {cell: candidates(points, in_domain) for cell, points in runs.items()}
-    for new, old in ((new, old) for new in found for old in found):
-        other_size = new.algorithm == old.algorithm and new.group_size != old.group_size
-        if not (new.focal_gamma and old.focal_gamma == 0 and other_size):
-            continue
+    pairs = [
+        (new, old)
+        for new in summary.cells
+        for old in summary.cells
+        if new.focal_gamma and old.focal_gamma == 0
+        if new.algorithm == old.algorithm and new.group_size != old.group_size
+    ]
+    cells = dict.fromkeys(cell for pair in pairs for cell in pair)
+    found = {cell: candidates(_runs(summary.results, cell), in_domain) for cell in cells}
+    for new, old in pairs:
         if not found[new] or not found[old]:
             continue
         ends = found[new][-1].cost, found[old][-1].cost

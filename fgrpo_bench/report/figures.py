@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.bars import bars
-from fgrpo_bench.report.covered import fates
+from fgrpo_bench.report.covered import has_fates
 from fgrpo_bench.report.plane import plane
 from fgrpo_bench.report.style import (
     ALGORITHMS,
@@ -49,18 +49,10 @@ class Picture:
 
 
 def pictures(summary: Summary) -> Iterator[Picture]:
-    """Every figure that the results allow. Averages have all kinds; a benchmark that an average
-    holds has curves and coverage only."""
-    for column in summary.columns:
-        if any(summary.estimates(column, cell)[-1].n_seeds for cell in summary.cells):
-            yield from _of_column(summary, column, whole=column in summary.headline)
-        if column not in summary.averages and fates(summary, column):
-            yield Picture(
-                name=f"coverage-{column}",
-                caption=f"Problems of {column} within reach at k = {summary.ks[-1]}: retained, "
-                "lost and gained against the base model; expected numbers, mean over seeds.",
-                draw=partial(bars, summary, column),
-            )
+    """Every figure that the results allow, of the averages where there are some: a figure a
+    benchmark too would be dozens."""
+    for column in summary.headline:
+        yield from _of_column(summary, column)
     for algorithm in _algorithms(summary.cells):
         if any(summary.metrics[cell] for cell in summary.cells if cell.algorithm == algorithm):
             yield Picture(
@@ -71,27 +63,33 @@ def pictures(summary: Summary) -> Iterator[Picture]:
             )
 
 
-def _of_column(summary: Summary, column: str, *, whole: bool) -> Iterator[Picture]:
+def _of_column(summary: Summary, column: str) -> Iterator[Picture]:
     ks, axis, name = summary.ks, varied_axis(summary.cells), column.replace(" ", "-")
-    yield Picture(
-        name=f"curves-{name}",
-        caption=f"pass@k on {column}: mean over seeds and problems, 95% intervals.",
-        draw=partial(curves, summary, column),
-    )
-    if not whole:
-        return
-    yield Picture(
-        name=f"by-{axis.replace('_', '-')}-{name}",
-        caption=f"pass@{ks[0]} and pass@{ks[-1]} on {column} against {AXES[axis]}, "
-        "95% intervals; dashed: the base models.",
-        draw=partial(by_axis, summary, column, axis),
-    )
-    if len(ks) > 1:
+    if any(summary.estimates(column, cell)[-1].n_seeds for cell in summary.cells):
         yield Picture(
-            name=f"plane-{name}",
-            caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; the line "
-            "joins group sizes without focal weight.",
-            draw=partial(plane, summary, column),
+            name=f"curves-{name}",
+            caption=f"pass@k on {column}: mean over seeds and problems, 95% intervals.",
+            draw=partial(curves, summary, column),
+        )
+        yield Picture(
+            name=f"by-{axis.replace('_', '-')}-{name}",
+            caption=f"pass@{ks[0]} and pass@{ks[-1]} on {column} against {AXES[axis]}, "
+            "95% intervals; dashed: the base models.",
+            draw=partial(by_axis, summary, column, axis),
+        )
+        if len(ks) > 1:
+            yield Picture(
+                name=f"plane-{name}",
+                caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; the line "
+                "joins group sizes without focal weight.",
+                draw=partial(plane, summary, column),
+            )
+    if has_fates(summary, column):
+        yield Picture(
+            name=f"coverage-{name}",
+            caption=f"Problems of {column} within reach at k = {ks[-1]}: retained, lost and "
+            "gained against the base model; expected numbers, mean over seeds.",
+            draw=partial(bars, summary, column),
         )
 
 

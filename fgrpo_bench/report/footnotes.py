@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.report.selected import rule_in_words
 from fgrpo_bench.report.shape import percent
 from fgrpo_bench.report.summary import Cell, Summary
@@ -22,8 +23,20 @@ def footnotes(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]
     draws = " or ".join(map(str, sizes)) or "no"
     rule = rule_in_words(summary.results)
     facts = f"Checkpoints: {rule}. {draws} draws a problem. Grader: {graders}."
-    return [facts, *_unfinished(summary, cells, benchmarks), *_unscored(summary, cells, benchmarks),
-            *engines(summary)]  # fmt: skip
+    return [
+        facts,
+        *_guessed(summary, benchmarks),
+        *_unfinished(summary, cells, benchmarks),
+        *_unscored(summary, cells, benchmarks),
+        *engines(summary),
+    ]
+
+
+def _guessed(summary: Summary, benchmarks: Sequence[str]) -> list[str]:
+    """What guessing alone gives on benchmarks whose problems have choices."""
+    graders = {name: of["grader"] for name, of in summary.results.evaluation["benchmarks"].items()}
+    floors = ", ".join(f"pass@{k} {percent(guessing_floor(k))}" for k in summary.ks)
+    return [f"{b} by guessing alone: {floors}." for b in benchmarks if graders[b] == "choice"]
 
 
 def is_incomplete(summary: Summary, cell: Cell, column: str, end: int) -> bool:

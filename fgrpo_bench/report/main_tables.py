@@ -29,19 +29,25 @@ class _Question:
 def main_tables(summary: Summary, comparisons: Sequence[Comparison]) -> list[Table]:
     """The main table, then one for each question that it does not ask itself."""
     asked = list(_questions(summary))
-    titles = [one.title for one in asked if one.cells == summary.cells]
+    titles = [one.title for one in asked if one.cells == _cells(summary)]
     title = titles[0] if titles else "Methods"
-    whole = _Question(title=title, cells=summary.cells, columns=summary.columns)
+    whole = _Question(title=title, cells=_cells(summary), columns=summary.columns)
     others = [one for one in asked if one.columns != summary.columns]
     first, *more = [_table(summary, comparisons, one) for one in (whole, *others)]
     return [rare.beside(first, summary), *more]
+
+
+def _cells(summary: Summary) -> tuple[Cell, ...]:
+    """All cells, those of an algorithm together: with focal weight behind without."""
+    order = list(dict.fromkeys(cell.algorithm for cell in summary.cells))
+    return tuple(sorted(summary.cells, key=lambda cell: order.index(cell.algorithm)))
 
 
 def _questions(summary: Summary) -> Iterator[_Question]:
     trained = [cell for cell in summary.cells if not cell.is_base]
 
     def question(title: str, cells: Sequence[Cell], columns: tuple[str, ...]) -> _Question:
-        chosen = tuple(cell for cell in summary.cells if cell.is_base or cell in cells)
+        chosen = tuple(cell for cell in _cells(summary) if cell.is_base or cell in cells)
         return _Question(title=title, cells=chosen, columns=columns)
 
     several = {
@@ -99,6 +105,7 @@ def _table(summary: Summary, comparisons: Sequence[Comparison], asked: _Question
     benchmarks = [
         name for column in asked.columns for name in summary.averages.get(column, (column,))
     ]
+    averages = ", averages" if asked.columns != summary.columns else ""
     ks = " / ".join(f"pass@{summary.ks[end]}" for end in ends)
     values = [v for row in made.values() for content in row.values() for v in content]
     dashes = any(len(row) < len(asked.columns) for row in made.values())
@@ -110,12 +117,13 @@ def _table(summary: Summary, comparisons: Sequence[Comparison], asked: _Question
     if dashes or any(v.text == NONE for v in values):
         legend.append((Value(text=NONE), "not there"))
     return grid(
-        title=f"{asked.title}: {ks} in percent",
+        title=f"{asked.title}{averages}: {ks} in percent",
         names=NAMES,
         columns=asked.columns,
         rows=made,
         notes=tuple(footnotes(summary, asked.cells, list(dict.fromkeys(benchmarks)))),
         legend=tuple(legend),
+        breaks=summary.headline,
     )
 
 

@@ -46,11 +46,17 @@ def plane(summary: Summary, column: str) -> Figure:
         axes.set_xlabel(f"pass@{summary.ks[0]} (%)")
         if len(algorithms) > 1:
             axes.set_title(algorithm.upper())
-            axes.legend(loc="best", handletextpad=0.2)
-    panels[0].set_ylabel(f"pass@{summary.ks[-1]} (%)")
+    panels[0].set_ylabel(f"pass@{summary.ks[-1]} on {column} (%)")
+    handles = {
+        name: handle
+        for axes in panels
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    drawn, words = [*handles.values()], [*handles]
     if len(algorithms) == 1:
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside right center", handletextpad=0.2)
+        figure.legend(drawn, words, loc="outside right center", handletextpad=0.2)
+    else:
+        figure.legend(drawn, words, loc="outside lower center", handletextpad=0.2, ncols=5)
     return figure
 
 

@@ -160,6 +160,7 @@ def _by_benchmark(title: str, rows: pl.DataFrame, nll: dict[Key, str]) -> Table:
         columns=[*benchmarks, *(["Delta NLL"] if nll else [])],
         rows=made,
         legend=LEGEND,
+        breaks=("Avg. Math", "Avg. OOD"),
     )
 
 

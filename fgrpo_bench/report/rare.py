@@ -15,7 +15,7 @@ from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NONE, Table, names
 from fgrpo_bench.results import SweepResults
 
-OURS, THEIRS = "Delta NLL", "paper's"
+OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
 PAPERS_MODEL = "Qwen2.5-7B"
 """The one model of the paper's table 2."""
 
@@ -109,6 +109,6 @@ def _note(made: Mapping[Cell, tuple[Score, ...]]) -> str:
     return (
         f"{OURS}: mean rise of the negative log-likelihood, nats a token, of {size} rare correct "
         "answers of the base model to training prompts, a fixed set: those of its correct draws "
-        f"that were least likely. Mean over {seeds} seeds and [lowest, highest]. {THEIRS}: the "
-        f"published figure of the same algorithm, N and gamma, on {PAPERS_MODEL} and mathematics."
+        f"that were least likely. Mean over {seeds} seeds and [lowest, highest]. The paper's "
+        f"is its figure of the same algorithm, N and gamma, on {PAPERS_MODEL} and mathematics."
     )

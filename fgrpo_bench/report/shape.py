@@ -46,6 +46,8 @@ class Table:
     n_words: int = 1
     notes: tuple[str, ...] = ()
     """Sentences below the table."""
+    breaks: tuple[int, ...] = ()
+    """Columns before which a table that is too wide may be broken, the first number's included."""
     legend: tuple[tuple[Value, str], ...] = ()
     """Marks, each shown on a word, and what they mean; above the notes."""
 
@@ -64,8 +66,13 @@ def grid(
     n_words: int = 1,
     notes: tuple[str, ...] = (),
     legend: tuple[tuple[Value, str], ...] = (),
+    breaks: Collection[str] = (),
 ) -> Table:
-    """A row a key and a column a name; a dash where a row lacks a column."""
+    """A row a key and a column a name; a dash where a row lacks a column.
+
+    breaks: names of columns before which it may be broken.
+    """
+    places = [len(names) + i for i, column in enumerate(columns) if column in breaks]
     return Table(
         title=title,
         header=(*names, *columns),
@@ -76,6 +83,7 @@ def grid(
         n_words=n_words,
         notes=notes,
         legend=legend,
+        breaks=tuple(places),
     )
 
 

@@ -32,6 +32,8 @@ RC: Any = {
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": 10.5,
+    "figure.constrained_layout.h_pad": 0.08,
+    "figure.constrained_layout.w_pad": 0.08,
     "figure.dpi": 100,
     "font.family": "DejaVu Sans",
     "font.size": 9.5,

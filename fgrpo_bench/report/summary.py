@@ -256,11 +256,16 @@ def _values(
     values = np.full((3, len(tables), len(problems), len(ks)), np.nan)
     for seed, table in enumerate(tables):
         wanted = table.filter(pl.col("k").is_in(ks))
-        row = np.searchsorted(problems, wanted["problem_id"].to_list())
+        row = _places(wanted, problems)
         column = np.searchsorted(ks, wanted["k"].to_numpy())
         for i, name in enumerate(("pass_at_k", *BOUNDS)):
             values[i, seed, row, column] = wanted[name].to_numpy()
     return values
+
+
+def _places(table: pl.DataFrame, problems: list[str]) -> NDArray[np.int64]:
+    """Where the problems of a table's rows stand in the sorted list."""
+    return pl.Series(problems, dtype=pl.String).search_sorted(table["problem_id"]).to_numpy()
 
 
 def _scores(
@@ -277,7 +282,7 @@ def _scores(
     for seed, (point, table) in enumerate(zip(points, tables, strict=True)):
         sizes.append(int(read_json(point.evaluate.done)["target"]["n_samples"]))
         counts = table.unique("problem_id")
-        row = np.searchsorted(problems, counts["problem_id"].to_list())
+        row = _places(counts, problems)
         n_scored[seed, row] = counts["n_scored"].to_numpy()
         n_correct[seed, row] = counts["n_correct"].to_numpy()
         drawn += sizes[-1] * len(counts)

@@ -34,7 +34,7 @@ def panels(simulation: Simulation) -> Figure:
     if rule == "adam":
         _literally(at_end, simulation)
     handles, names = at_end.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+    figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)))
     return figure
 
 

@@ -16,7 +16,10 @@ import sys
 MEASUREMENTS = {
     "passk": "pass@k for 5 million rows, against the naive per-row formula",
     "table": "from 5 million stored grades to the table of pass@k",
-    "grading": "math grading of real and made outputs, against plain math-verify a sample",
+    "significance": "the paper's test for 500 problems, 50,000 iterations, against resampling",
+    "report": "a report over 36 points and 9 benchmarks, by draws a problem",
+    "grading": "math grading of real and made outputs, against math-verify and lm-eval a sample",
+    "evaluating": "sampling by vLLM and grading meanwhile, against the bare engine",
     "puzzles": "SynLogic verifiers on responses of 256 kB",
     "sampling": "draws a second, against transformers.generate",
     "training": "training steps a second, against TRL's GRPOTrainer",

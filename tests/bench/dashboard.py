@@ -105,9 +105,10 @@ def _evaluate(point: PointResult, benchmark: str, rng: np.random.Generator, prob
     answers = pl.Series([f"\\frac{{{i}}}{{17}}" for i in range(200)])
     said = answers.gather(rng.integers(0, 200, size))
     text = said
-    if long:  # no two alike, as real ones are
-        block = rng.bytes(size // 2 + LONG).hex()
-        text = pl.Series([f"{a} {block[i : i + LONG]}" for i, a in enumerate(said)])
+    if long:  # each shares two thirds with the next, about as well as real ones compress
+        third = LONG // 3
+        block = rng.bytes((size + 3) * third // 2).hex()
+        text = pl.Series([block[third * i : third * (i + 3)] for i in range(size)])
     cut = rng.random(size) < 0.02
     draws = {
         "problem_id": rows, "draw": draw, "seed": rng.integers(0, 2**62, size), "response": text,
@@ -131,7 +132,9 @@ def measure(run: RunPaths) -> None:
     port = free_port()
     words = [sys.executable, "-m", "dashboards", "serve", "--root", str(run.root)]
     environment = os.environ | {"POLARS_MAX_THREADS": "2"}
-    process = subprocess.Popen([*words, "--port", str(port)], env=environment)
+    process = subprocess.Popen(
+        [*words, "--port", str(port)], env=environment, start_new_session=True
+    )
     base = f"http://127.0.0.1:{port}/{run.sweep}/{run.experiment}/{run.version}"
     draws = "problem=math500-000100&a=base-s11&b=grpo-n8-g0-s11"
     pages = {

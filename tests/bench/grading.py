@@ -28,7 +28,7 @@ MATH = ("math500", "aime24", "aime25", "amc23", "minerva_math", "olympiadbench")
 DRAWS_A_PROBLEM, PROBLEMS = 1_024, 100
 SHARES = (0.01, 0.05, 0.2)
 """Distinct answers of a problem as a share of its draws."""
-PARTS = {"plain": 1_000, "minerva": 500, "forked": 200}
+PARTS = {"plain": 1_000, "minerva": 200, "forked": 200}
 """Draws for each of the others."""
 REAL = 2_400
 """Most real outputs for plain math-verify, which is to judge all of them."""

@@ -67,6 +67,16 @@ def test_one_format_is_printed_and_nothing_is_written(finished, tmp_path, capsys
     assert not (tmp_path / "runs/groupsize/countdown/v1/report").exists()
 
 
+def test_several_formats_are_written_and_no_others(tmp_path, capsys):
+    results = small_sweep(tmp_path, "smoke")
+    assert main(["smoke", "--root", str(tmp_path), "--format", "csv,latex"]) == 0
+    texts = {file.name for file in results.paths.report.iterdir() if not file.stem.count("-")}
+    assert texts == {"results.csv", "table.tex", "provenance.json"}
+    with pytest.raises(SystemExit):
+        main(["smoke", "--format", "csv,word"])
+    assert "'word' is no format: take some of md, latex, csv, html" in capsys.readouterr().err
+
+
 def test_the_build_prints_the_table_and_the_files(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path)]) == 0

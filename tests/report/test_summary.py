@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -84,6 +87,16 @@ def test_compute_is_read_from_metrics_and_markers(summary):
     assert (compute.train_cpu_seconds, compute.evaluate_cpu_seconds) == (11.25, 11.25)
     assert summary.compute[find(summary, "Base")].rollouts is None
     assert summary.graders == ("countdown-1",)
+
+
+def test_where_a_problem_has_choices_a_footnote_says_what_guessing_gives(summary):
+    declaration = deepcopy(summary.results.declaration)
+    evaluation = declaration["declaration"]["experiment"]["evaluation"]
+    evaluation["benchmarks"]["countdown"]["grader"] = "choice"
+    changed = replace(summary, results=replace(summary.results, declaration=declaration))
+    notes = interval_table(changed, "countdown").notes
+    assert "countdown by guessing alone: pass@1 25.0, pass@8 90.0, pass@32 100.0." in notes
+    assert not [note for note in interval_table(summary, "countdown").notes if "guess" in note]
 
 
 def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_any(

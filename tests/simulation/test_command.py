@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dashboards.export import chosen_runs
+from dashboards.queries.store import Store
 from fgrpo_bench.files import read_json
 from fgrpo_bench.report.__main__ import main as report_main
+from fgrpo_bench.results import load_results
 from fgrpo_bench.simulation import plan
 from fgrpo_bench.simulation.report import write_report
 from fgrpo_bench.simulation.results import load
@@ -187,3 +190,15 @@ def test_a_dry_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert list(tmp_path.iterdir()) == []
     assert main(["--root", str(tmp_path), "--group-size", "1"]) == 1
     assert "group_size=1" in capsys.readouterr().err
+
+
+def test_the_dashboard_lists_sweeps_only_and_their_readers_refuse_it_by_name(
+    tmp_path: Path,
+) -> None:
+    paths = plan.run_paths(tmp_path, "v1")
+    plan.freeze(paths, TINY, RUNS[:1])
+    assert Store(root=tmp_path).runs() == []
+    with pytest.raises(LookupError, match="no such sweep"):
+        chosen_runs(tmp_path, "simulation", [])
+    with pytest.raises(ValueError, match=r"fgrpo_bench\.report simulation"):
+        load_results(paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from fgrpo_bench.files import read_json
+from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.tables import PASSK, read_table, write_table
+from fgrpo_bench.tables import PASSK, PROBLEMS, read_table, write_table
 from tests.support.synthetic import SMALL, write_sweep
 
 ONE_SEED = "sweep.grid.seed=[11]"
@@ -51,3 +54,30 @@ def rewrite_passk(point: PointResult, change) -> None:
     path = point.evaluate.benchmark("countdown").passk
     frame: pl.DataFrame = change(read_table(path, PASSK))
     write_table(path, frame, PASSK)
+
+
+NINE = [
+    "experiment=qwen2.5-7b",
+    "evaluation@experiment.evaluation=in-domain",
+    *(
+        f"+benchmark@experiment.evaluation.benchmarks.{name}={name}"
+        for name in ("ifeval", "synlogic", "gpqa")
+    ),
+    "experiment.evaluation.benchmarks.synlogic.n_problems=300",
+]
+"""Overrides of a sweep that evaluates on the paper's nine benchmarks."""
+
+
+def nine_benchmarks(root: Path, sweep: str = "gamma", *overrides: str, **options) -> SweepResults:
+    """A finished synthetic sweep on the paper's nine benchmarks; SynLogic's problems are of three
+    tasks."""
+    results = write_sweep(root, sweep, [*NINE, *overrides], **options)
+    evaluated = results.points[0].evaluate
+    data = evaluated.folder / read_json(evaluated.spec)["data"]["synlogic"]
+    rows = [
+        (f"p{i:03d}", "?", json.dumps({"task": ("sudoku", "arrow_maze", "futoshiki")[i % 3]}), "")
+        for i in range(results.evaluation["benchmarks"]["synlogic"]["n_problems"])
+    ]
+    table = pl.DataFrame(rows, schema=PROBLEMS, orient="row")
+    write_table(DataPaths(data.resolve()).problems, table, PROBLEMS)
+    return results

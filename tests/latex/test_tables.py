@@ -1,0 +1,78 @@
+"""Every table is set by a real LaTeX, with the packages that its first line names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.report.build import render
+from fgrpo_bench.report.comparisons import compare
+from fgrpo_bench.report.documents import PREAMBLE, escape_latex, latex, latex_table
+from fgrpo_bench.report.published import main as paper_tables
+from fgrpo_bench.report.shape import Table
+from fgrpo_bench.report.summary import summarise
+from tests.latex.install import require_programs
+from tests.support.report import forget, nine_benchmarks, small_sweep
+
+pytestmark = pytest.mark.latex
+
+
+def set_by_latex(folder: Path, tables: str) -> str:
+    """The words of the PDF; raises where LaTeX complains or a line is wider than the page."""
+    require_programs()
+    needed = re.findall(r"\\usepackage\{[^}]*\}", tables.splitlines()[0])
+    document = [r"\documentclass{article}", *needed, r"\begin{document}", tables, r"\end{document}"]
+    (folder / "paper.tex").write_text("\n".join(document), encoding="utf-8")
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "Overfull" not in done.stdout, done.stdout
+    return subprocess.run(
+        ["pdftotext", "-layout", "paper.pdf", "-"], cwd=folder, capture_output=True, text=True
+    ).stdout
+
+
+def test_the_tables_of_a_sweep_compile_as_they_are(tmp_path):
+    results = small_sweep(tmp_path)
+    words = set_by_latex(tmp_path, render(results, "latex"))
+    assert "GRPO" in words and "Checkpoints: the last one of every run." in words
+
+
+def test_nine_benchmarks_with_averages_and_gaps_fit_the_page(tmp_path):
+    results = nine_benchmarks(tmp_path, "gamma")
+    ids = [point.point_id for point in results.points if point.focal_gamma == 2.0]
+    words = set_by_latex(tmp_path, render(forget(results, *ids[:4]), "latex"))
+    assert "average in-domain" in words and "Incomplete, 2 of 3 seeds" in words
+    assert "†" in words
+
+
+def test_the_papers_tables_compile_as_they_are(tmp_path, capsys):
+    assert paper_tables(["--format", "latex"]) == 0
+    words = set_by_latex(tmp_path, capsys.readouterr().out)
+    assert "Table 10, Qwen2.5-7B" in words and "Olympiad" in words
+
+
+def test_whatever_a_name_holds_is_set_as_text(tmp_path):
+    hostile = r"50% & $x_1$ #2 {a} \input{/etc/passwd} ~^<>| é 中 [x] *"
+    table = Table(title=hostile, header=(hostile, "n"), rows=((hostile, "1"), ("[b]", "2")))
+    made = f"{PREAMBLE}\n{latex_table(table, caption=escape_latex(table.title))}"
+    words = set_by_latex(tmp_path, made)
+    assert r"\input{/etc/passwd}" in words and "root:" not in words
+
+
+def test_a_hostile_engine_in_the_footnotes_compiles(tmp_path):
+    summary = summarise(small_sweep(tmp_path))
+    ids = tuple(point.point_id for point in summary.results.points)
+    engines = {"cpu Intel(R) ™ 50%_#1": ids[:3], r"cpu \end{document}": ids[3:]}
+    changed = replace(summary, engines=engines)
+    words = set_by_latex(tmp_path, latex(changed, compare(changed)))
+    assert "engines that differ" in words
