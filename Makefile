@@ -104,8 +104,9 @@ mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
 	@$(PY) -m dashboards serve $(ARGS)
 
-test: setup-dev ## Run the tests that need neither SLURM, PostgreSQL, OpenRLHF, a browser nor LaTeX
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not slurm and not postgres and not openrlhf and not browser and not latex" $(ARGS)
+test: setup-dev ## Run the tests that need neither SLURM, nor PostgreSQL, OpenRLHF, a browser or LaTeX
+	@$(PY) -m pytest -n 2 --dist loadfile \
+	  -m "not slurm and not postgres and not openrlhf and not browser and not latex" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install

@@ -11,6 +11,7 @@ written anew whenever one more of its seeds is judged, since mean and interval a
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections import Counter, defaultdict
@@ -68,6 +69,7 @@ def sync_run(paths: RunPaths, *, tracking_uri: str | None = None) -> SyncResult:
     store = find_store(paths, tracking_uri)
     with locked(paths.mlflow_lock, wait=True, what="a sync of MLflow"):
         wanted = desired_experiment(paths)
+        gc.freeze()  # millions of values that live to the end: not to be looked through each time
         with opened(store) as client:
             experiment_id, views = _experiment(client, wanted, store)
             found = stored_runs(client, experiment_id, paths)
@@ -79,6 +81,7 @@ def sync_run(paths: RunPaths, *, tracking_uri: str | None = None) -> SyncResult:
                     client, experiment_id, run, found[run.identity], parent
                 )
                 outcomes[outcome] += 1
+        gc.unfreeze()
     return SyncResult(
         experiment=wanted.name,
         experiment_id=experiment_id,
