@@ -120,7 +120,7 @@ def _groups(
         by_index: dict[int, list[tuple[Place, str]]] = defaultdict(list)
         for row in rows:
             by_index[row[0].index].append(row)
-        if max(map(len, by_index.values())) <= rows[0][0].batch.size > 1:  # else afterok is fewer
+        if max(map(len, by_index.values())) < rows[0][0].batch.size:  # else afterok is as few
             while len(by_index) == rows[0][0].batch.size and all(by_index.values()):
                 ith = [by_index[index].pop(0) for index in sorted(by_index)]
                 yield [name for _, name in ith], "aftercorr", (ith[0][0],)

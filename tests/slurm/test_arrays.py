@@ -61,14 +61,18 @@ def test_a_sweep_of_two_seeds_waits_element_by_element() -> None:
 
 
 def test_every_checkpoint_waits_for_its_own_training() -> None:
-    chosen = ["sweep.grid.seed=[1]", "sweep.grid.group_size=[2,4]", "sweep.grid.focal_gamma=[0.0]"]
+    chosen = [
+        "sweep.grid.seed=[1]",
+        "sweep.grid.group_size=[2,4,8]",
+        "sweep.grid.focal_gamma=[0.0]",
+    ]
     every = config.load("smoke", [*chosen, "experiment.checkpoints=every"])
     assert shown(arranged(plan_record(make_plan(every))["stages"])) == [
         ("warmup", 1, None),
-        ("train", 2, "afterok:1"),
+        ("train", 3, "afterok:1"),
         ("evaluate", 1, "afterok:1"),
-        ("evaluate", 2, "aftercorr:2"),
-        ("evaluate", 2, "aftercorr:2"),
+        ("evaluate", 3, "aftercorr:2"),
+        ("evaluate", 3, "aftercorr:2"),
         ("report", 1, "afterany:3:4:5"),
     ]
 
