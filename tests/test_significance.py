@@ -5,6 +5,9 @@ from math import comb
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
 
 from fgrpo_bench.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.significance import draws_test, subsampling_test
@@ -138,3 +141,8 @@ def test_corrections_are_those_of_the_worked_examples():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
     assert holm([0.6, 0.9]) == [1.0, 1.0] and holm([]) == benjamini_hochberg([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_benjamini_hochberg_is_scipys_to_the_last_bit(p_values):
+    assert benjamini_hochberg(p_values) == false_discovery_control(p_values).tolist()

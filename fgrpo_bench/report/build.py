@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.report import by_task, documents, page, provenance, tables, verdict
 from fgrpo_bench.report.against_paper import against_paper
@@ -88,6 +90,8 @@ class _Read:
     pictures: list[Picture]
     tasks: list[Table]
     """Of benchmarks that are made of tasks."""
+    task_rows: pl.DataFrame
+    """The same numbers (by_task.CSV)."""
     beside: list[Table]
     """Tables that only some sweeps have."""
 
@@ -99,6 +103,7 @@ class _Read:
 
 def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
     summary = summarise(results)
+    rows = by_task.task_rows(summary)
     found: list[Picture] = []
     if drawn:
         from fgrpo_bench.report.figures import pictures
@@ -108,7 +113,8 @@ def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
         summary=summary,
         comparisons=compare(summary),
         pictures=found,
-        tasks=by_task.task_tables(summary),
+        tasks=by_task.task_tables(summary, rows),
+        task_rows=rows,
         beside=_beside(summary, compare_paper=compare_paper),
     )
 
@@ -126,7 +132,7 @@ def _text(read: _Read, kind: str, svgs: Mapping[str, str]) -> str:
     if kind == "csv":
         return tables.csv(read.summary)
     if kind == "by-task":
-        return by_task.csv(read.summary)
+        return tables.csv_text(read.task_rows)
     if kind == "latex":
         return documents.latex(read.summary, read.comparisons, read.further)
     shown = [Figure(name=picture.name, caption=picture.caption) for picture in read.pictures]

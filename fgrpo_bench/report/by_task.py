@@ -86,15 +86,12 @@ def task_rows(summary: Summary) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=CSV)
 
 
-def csv(summary: Summary) -> str:
-    """`task_rows` as text; a header alone for a sweep without such benchmarks."""
-    return task_rows(summary).write_csv()
-
-
-def task_tables(summary: Summary) -> list[Table]:
+def task_tables(summary: Summary, rows: pl.DataFrame) -> list[Table]:
     """pass@k at the smallest and the largest k by task, some cells a table, with the share of each
-    task's draws that could not be judged; none for a sweep without such benchmarks."""
-    rows = task_rows(summary)
+    task's draws that could not be judged; none for a sweep without such benchmarks.
+
+    rows: `task_rows` of the summary.
+    """
     ends = sorted({summary.ks[0], summary.ks[-1]})
     starts = range(0, len(summary.cells), ABREAST)
     parts = [summary.cells[i : i + ABREAST] for i in starts]

@@ -106,8 +106,10 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
     made = {}
     with matplotlib.rc_context(RC):
         figure = draw()
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)
+            figure.set_layout_engine(None)  # "none" would have every kind drawn twice
         for kind in kinds:
             buffer = BytesIO()
             figure.savefig(buffer, format=kind, metadata=METADATA[kind], dpi=PNG_DPI)

@@ -56,6 +56,11 @@ def sweep(tmp_path_factory):
     return made_of_tasks(small_sweep(tmp_path_factory.mktemp("tasks"), "smoke"))
 
 
+def tables_of(results):
+    summary = summarise(results)
+    return task_tables(summary, task_rows(summary))
+
+
 def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(sweep):
     rows = task_rows(summarise(sweep))
     assert rows["task"].unique().sort().to_list() == sorted(TASKS)
@@ -88,7 +93,7 @@ def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(sweep):
     assert "by-task.csv" in names
     texts = {file.name: file.read_text() for file in report.files[:5]}
     assert texts["by-task.csv"] == render(sweep, "by-task")
-    tables = task_tables(summarise(sweep))
+    tables = tables_of(sweep)
     assert [table.title for table in tables] == [
         f"countdown: pass@{k} in percent by task" for k in (1, 32)
     ]
@@ -131,11 +136,11 @@ def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, sweep):
 
 
 def test_a_sweep_without_such_a_benchmark_says_nothing_of_tasks(finished):
-    assert task_tables(summarise(finished)) == []
+    assert tables_of(finished) == []
     assert len(render(finished, "by-task").splitlines()) == 1
 
 
 def test_a_sweep_with_nothing_done_has_no_tasks(tmp_path, sweep):
     results = copy(sweep, tmp_path)
     results = forget(results, *(point.point_id for point in results.points))
-    assert task_tables(summarise(results)) == []
+    assert tables_of(results) == []
