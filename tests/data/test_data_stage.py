@@ -156,7 +156,7 @@ def test_a_fetch_that_is_killed_in_the_middle_is_resumed(tmp_path, here, signum)
 
 def wait_for_bytes(folder: Path, enough: int) -> int:
     """Bytes of the unfinished file, once they are enough."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while True:
         sizes = [path.stat().st_size for path in folder.rglob(".*.part")]
         if sizes and max(sizes) >= enough:

@@ -33,7 +33,7 @@ def stage(tmp_path):
 def test_a_killed_evaluation_ends_with_the_draws_of_an_undisturbed_one(stage):
     first = stage.benchmark("countdown").shard(0)
     process = start("evaluate", stage.folder)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (first.exists() and first.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.005)
     process.kill()

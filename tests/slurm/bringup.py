@@ -100,7 +100,7 @@ def install_database(settings: Settings) -> None:
 
 def make_accounts(settings: Settings) -> None:
     """Waits for the database and makes slurmdbd's own in it."""
-    wait_until(settings.database_socket.exists, what="the database's socket", within_s=30)
+    wait_until(settings.database_socket.exists, what="the database's socket")
     _run(
         "mariadb",
         "--no-defaults",

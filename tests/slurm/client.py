@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from tests.slurm.config import NODES
-from tests.slurm.processes import wait_until
+from tests.slurm.processes import PATIENCE_S, wait_until
 
 
 class Client:
@@ -58,11 +58,11 @@ class Client:
     def node_of(self, job: str) -> str:
         return self.squeue(f"--jobs={job}", "--format=%N")
 
-    def wait_for_state(self, job: str, *states: str, within_s: float = 30) -> None:
+    def wait_for_state(self, job: str, *states: str, within_s: float = PATIENCE_S) -> None:
         what = f"job {job} to be {' or '.join(states)}"
         wait_until(lambda: self.state(job) in states, what=what, within_s=within_s)
 
-    def wait_for_idle(self, within_s: float = 30) -> None:
+    def wait_for_idle(self, within_s: float = PATIENCE_S) -> None:
         """Waits until no job is left and every node is idle."""
 
         def idle() -> bool:

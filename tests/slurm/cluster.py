@@ -109,7 +109,7 @@ class Cluster(Client):
         require_programs()
         bringup.write_files(self.settings)
         self._start("munged")
-        wait_until(self.settings.munge_socket.exists, what="munged's socket", within_s=20)
+        wait_until(self.settings.munge_socket.exists, what="munged's socket")
         bringup.install_database(self.settings)
         self._start("mariadbd")
         bringup.make_accounts(self.settings)
@@ -154,7 +154,7 @@ class Cluster(Client):
 
     def start_slurmctld(self) -> None:
         self._start("slurmctld")
-        wait_until(lambda: self.answers("scontrol", "ping"), what="slurmctld", within_s=30)
+        wait_until(lambda: self.answers("scontrol", "ping"), what="slurmctld")
 
     def stop_slurmctld(self, number: signal.Signals = signal.SIGTERM) -> None:
         self._daemon("slurmctld").stop(number)
@@ -165,9 +165,7 @@ class Cluster(Client):
 
     def start_slurmdbd(self) -> None:
         self._start("slurmdbd")
-        wait_until(
-            lambda: self.answers("sacctmgr", "show", "cluster"), what="slurmdbd", within_s=30
-        )
+        wait_until(lambda: self.answers("sacctmgr", "show", "cluster"), what="slurmdbd")
 
     def stop_slurmdbd(self, number: signal.Signals = signal.SIGTERM) -> None:
         self._daemon("slurmdbd").stop(number)

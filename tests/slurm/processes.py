@@ -12,18 +12,27 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 POLL_S = 0.05
+PATIENCE_S = 150
+"""Long: a busy machine is slow, and only a failure waits to the end."""
 # The children that this process has to reap, by process id.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
-def wait_until(condition: Callable[[], bool], *, what: str, within_s: float) -> None:
-    """Returns once the condition holds; raises TimeoutError, naming `what`, if it does not."""
+def wait_until(condition: Callable[[], bool], *, what: str, within_s: float = PATIENCE_S) -> None:
+    """Returns once the condition holds; raises TimeoutError, naming `what`, if it does not.
+
+    A condition about a file that is not there yet does not hold: a job runs before its output does.
+    """
     deadline = time.monotonic() + within_s
-    while not condition():
+    while True:
+        with suppress(FileNotFoundError):
+            if condition():
+                return
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {within_s:g} s")
         time.sleep(POLL_S)
@@ -41,7 +50,7 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def kill(pids: list[int], number: signal.Signals = signal.SIGKILL, *, within_s: float = 15) -> None:
+def kill(pids: list[int], number: signal.Signals = signal.SIGKILL) -> None:
     """Signals the processes and waits until they are gone."""
     started = {pid: ticks for pid in pids if (ticks := start_ticks(pid)) is not None}
     for pid in started:
@@ -53,7 +62,7 @@ def kill(pids: list[int], number: signal.Signals = signal.SIGKILL, *, within_s: 
     def all_gone() -> bool:
         return all(start_ticks(pid) != ticks for pid, ticks in started.items())
 
-    wait_until(all_gone, what=f"processes {sorted(started)} to end", within_s=within_s)
+    wait_until(all_gone, what=f"processes {sorted(started)} to end")
 
 
 @dataclass(frozen=True)

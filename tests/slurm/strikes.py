@@ -29,7 +29,7 @@ def wait_for_stop(paths: RunPaths) -> None:
         notes = attempts(stage)
         return len(notes) > 1 or notes[0].get("outcome") == "stopped"
 
-    wait_until(stopped, what=f"a stop of {POINT}", within_s=90)
+    wait_until(stopped, what=f"a stop of {POINT}")
 
 
 def requeue(cluster: Cluster, paths: RunPaths, job: str) -> None:
@@ -59,7 +59,7 @@ def lose_node(cluster: Cluster, paths: RunPaths, job: str) -> None:
 
 def cancel_by_hand(cluster: Cluster, paths: RunPaths, job: str) -> None:
     cluster.run("scancel", job)
-    cluster.wait_for_state(job, "CANCELLED", within_s=60)
+    cluster.wait_for_state(job, "CANCELLED")
 
 
 def restart_controller(cluster: Cluster, paths: RunPaths, job: str) -> None:
@@ -80,7 +80,7 @@ def kill_slurmd(cluster: Cluster, paths: RunPaths, job: str) -> None:
     with still(stage):
         cluster.kill_slurmd(cluster.node_of(job))
         what = f"a second execution of {POINT}"
-        wait_until(lambda: waits_for_first(stage), what=what, within_s=90)
+        wait_until(lambda: waits_for_first(stage), what=what)
 
 
 def waits_for_first(stage: StagePaths) -> bool:

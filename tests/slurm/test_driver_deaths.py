@@ -165,7 +165,7 @@ def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_
     for node in NODES:
         cluster.scontrol("update", f"nodename={node}", "state=resume")
     takes_jobs = ("sbatch", "--test-only", "--wrap=true")  # SLURM needs a moment to see them back
-    wait_until(lambda: cluster.answers(*takes_jobs), what="nodes that take jobs", within_s=60)
+    wait_until(lambda: cluster.answers(*takes_jobs), what="nodes that take jobs")
     assert drivers.run(f"uncount::1:{moment}") == DIED
     assert drivers.run() == 0
     check_fake(drivers.paths)
@@ -185,7 +185,7 @@ def test_a_cancel_that_dies_leaves_a_sweep_that_can_be_cancelled_or_gone_on_with
     assert drivers.run(f"hold::1:{moment}", verb="cancel") == DIED
     assert submissions.read(drivers.paths.submissions).held == (moment == "after")
     assert drivers.run(verb="cancel") == 0
-    wait_until(lambda: not cluster.squeue(), what="an empty queue", within_s=60)
+    wait_until(lambda: not cluster.squeue(), what="an empty queue")
     hold(drivers.root).unlink()
     assert drivers.run() == 0
     check_fake(drivers.paths)

@@ -111,10 +111,10 @@ def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
     def both_at_work() -> bool:
         return len({row["pid"] for row in read_lines(stage.folder / "steps.jsonl")}) == 2
 
-    wait_until(both_at_work, what="a second execution", within_s=90)
+    wait_until(both_at_work, what="a second execution")
     hold(tmp_path).unlink()
     fake_until(paths, all_done)
-    wait_until(lambda: "owns it" in logs(stage)[0], what="the older one's end", within_s=30)
+    wait_until(lambda: "owns it" in logs(stage)[0], what="the older one's end")
     check_complete(paths)
     assert contents(paths, "**/result.json") == fake_results
 
@@ -149,6 +149,6 @@ def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
     monkeypatch.setattr(submit, "_sbatch", refusing)
     with pytest.raises(ValueError, match="it said: sbatch: error: Invalid job array specification"):
         start_fake(tmp_path, monkeypatch)
-    wait_until(lambda: not cluster.squeue(), what="an empty queue", within_s=30)
+    wait_until(lambda: not cluster.squeue(), what="an empty queue")
     paths = run_paths(config.load("smoke", [f"run_root='{tmp_path}'", *SLURM]))
     assert all(batch.void for batch in submissions.read(paths.submissions).batches.values())

@@ -105,7 +105,7 @@ def test_follow_outlasts_a_controller_that_is_down_for_a_while(
     try:
         job_at_hold(paths)
         cluster.stop_slurmctld()
-        wait_until(lambda: UNREACHABLE in log.read_text(), what="its words", within_s=60)
+        wait_until(lambda: UNREACHABLE in log.read_text(), what="its words")
         cluster.start_slurmctld()
         hold(tmp_path).unlink()
         assert driver.wait(timeout=90) == 0, log.read_text()
@@ -146,7 +146,7 @@ def test_jobs_that_end_while_accounting_is_down_are_judged_when_it_is_back(
     with cluster.changed(min_job_age_s=2):
         cluster.stop_slurmdbd()
         paths = start_fake(tmp_path, monkeypatch, FAKE_FAIL=POINT)
-        wait_until(lambda: not cluster.squeue("--states=all"), what="oblivion", within_s=120)
+        wait_until(lambda: not cluster.squeue("--states=all"), what="oblivion")
         capsys.readouterr()
         unknown = tick.tick(paths, say=print, command=fake_command)
         assert "warning: accounting gives no answer" in capsys.readouterr().out
@@ -176,7 +176,7 @@ def test_the_last_job_syncs_a_tracking_server_with_no_driver_alive(
     with server(tmp_path / "server") as (uri, _):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
         paths = start(tmp_path, *TINY)
-        wait_until(lambda: not cluster.squeue(), what="the last job's end", within_s=150)
+        wait_until(lambda: not cluster.squeue(), what="the last job's end")
         check_complete(paths)
         held = runs(uri)
     stages = read_json(paths.plan)["stages"]

@@ -19,6 +19,7 @@ from fgrpo_bench.stage import run_stage
 from sweeps.commands import REPOSITORY
 from sweeps.slurm.notes import attempts, claim, idle
 from sweeps.slurm.payload import Payload
+from tests.slurm.processes import PATIENCE_S
 
 SPEC = {"fingerprint": "ff", "target": {}}
 RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
@@ -83,7 +84,7 @@ def requeued(stage: StagePaths) -> list[str]:
 
 
 def wait_for_step(stage: StagePaths) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not (stage.folder / "steps.jsonl").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -91,7 +92,7 @@ def wait_for_step(stage: StagePaths) -> None:
 
 def test_a_stage_is_run_with_its_log_and_noted(stage: StagePaths, slurm: dict[str, str]) -> None:
     job = start(stage, fake(stage), slurm, FAKE_STEPS="3", FAKE_HOLD="/none")
-    out, errors = job.communicate(timeout=30)
+    out, errors = job.communicate(timeout=PATIENCE_S)
     assert (job.returncode, out) == (0, "done\n"), errors
     assert "done in" in stage.log(1).read_text()
     assert {"job_id": "12_3", "attempt": 1, "outcome": "done", "step": 3}.items() <= note(
@@ -104,7 +105,7 @@ def test_where_the_marker_stands_nothing_is_started(
 ) -> None:
     write_json(stage.done, SPEC)
     job = start(stage, ["/no/such/program"], slurm)
-    assert job.communicate(timeout=30)[0] == "already done\n"
+    assert job.communicate(timeout=PATIENCE_S)[0] == "already done\n"
     assert job.returncode == 0
     assert attempts(stage) == []
 
@@ -116,7 +117,7 @@ def test_either_signal_saves_and_only_the_warning_requeues(
     job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
     wait_for_step(stage)
     job.send_signal(signum)
-    job.communicate(timeout=30)
+    job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 75
     assert note(stage)["outcome"] == "stopped"
     assert (stage.folder / "saved.json").exists()
@@ -131,7 +132,7 @@ def test_a_job_that_saves_in_the_time_of_grace_before_its_preemption_is_requeued
     job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
     wait_for_step(stage)
     job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=30)
+    job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 75
     assert requeued(stage) == ["requeue 12_3"]
 
@@ -143,7 +144,7 @@ def test_the_warning_goes_to_every_process_of_a_job_and_ends_none(
     wait_for_step(stage)
     os.kill(read_json(stage.owner)["pid"], signal.SIGUSR2)
     job.send_signal(signal.SIGUSR2)
-    job.communicate(timeout=30)
+    job.communicate(timeout=PATIENCE_S)
     assert note(stage)["outcome"] == "stopped"
 
 
@@ -154,7 +155,7 @@ def test_both_signals_requeue_nothing_because_slurm_is_at_it(
     wait_for_step(stage)
     job.send_signal(signal.SIGUSR2)
     job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=30)
+    job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 75
     assert requeued(stage) == []
 
@@ -164,7 +165,7 @@ def test_a_stage_that_stops_itself_at_one_step_for_ever_is_not_requeued_for_ever
 ) -> None:
     for turn in range(1, 4):
         job = start(stage, [sys.executable, "-c", "import sys; sys.exit(75)"], slurm)
-        _, errors = job.communicate(timeout=30)
+        _, errors = job.communicate(timeout=PATIENCE_S)
         assert job.returncode == (1 if turn == 3 else 75)
     assert "got no further in 3 attempts of this job" in errors
     assert requeued(stage) == ["requeue 12_3"] * 2
@@ -176,13 +177,13 @@ def test_a_stage_whose_node_fails_at_one_step_for_ever_is_not_run_for_ever(
     """SLURM requeues such a job without end, and no attempt lives to note how it ended."""
     for turn in range(1, 5):
         job = start(stage, ["sleep", "30"], slurm)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while turn < 4 and len(attempts(stage)) < turn:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         if turn < 4:
             job.kill()
-        _, errors = job.communicate(timeout=30)
+        _, errors = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 1
     assert "got no further in 3 attempts of this job" in errors
     assert len(attempts(stage)) == 3
@@ -211,7 +212,7 @@ def test_every_other_end_is_a_failure(
     stage: StagePaths, slurm: dict[str, str], code: str, words: str
 ) -> None:
     job = start(stage, [sys.executable, "-c", code], slurm)
-    _, errors = job.communicate(timeout=30)
+    _, errors = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 1
     assert words in errors
     assert note(stage)["outcome"] == "failed"
@@ -224,7 +225,7 @@ def test_a_stage_whose_input_is_incomplete_is_not_started(
     need = StagePaths(stage.folder.parent / "need")
     write_json(need.spec, SPEC)
     job = start(stage, fake(stage), slurm, str(need.folder))
-    _, errors = job.communicate(timeout=30)
+    _, errors = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 1
     assert "need is not complete" in errors
     assert note(stage)["outcome"] == "unready"
@@ -236,11 +237,11 @@ def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it
 ) -> None:
     code = "import os; os.kill(os.getppid(), 12); os.kill(os.getpid(), 15); print('ran')"
     job = start(stage, [sys.executable, "-c", code], slurm | {"SLURM_PROCID": "1"})
-    out, errors = job.communicate(timeout=30)
+    out, errors = job.communicate(timeout=PATIENCE_S)
     assert (job.returncode, out) == (0, "ran\ndone\n"), errors
     assert attempts(stage) == []
     job = start(stage, [sys.executable, "-c", "exit(1)"], slurm | {"SLURM_PROCID": "1"})
-    assert "ended with exit code 1 on " in job.communicate(timeout=30)[1]
+    assert "ended with exit code 1 on " in job.communicate(timeout=PATIENCE_S)[1]
     assert job.returncode == 1
     assert requeued(stage) == []
 

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 
 def check_undisturbed(paths: RunPaths, cluster: Cluster, results: dict[str, str]) -> None:
     """Also the report, which the last job writes."""
-    wait_until(lambda: not cluster.squeue(), what="the last job's end", within_s=60)
+    wait_until(lambda: not cluster.squeue(), what="the last job's end")
     check_complete(paths)
     assert contents(paths, *RESULTS) == results
 
@@ -85,7 +85,7 @@ def test_training_that_hangs_until_its_time_limit_goes_on_from_its_save(
     stage = paths.point(POINT)
     job, saved = job_with_a_save(paths), saved_step(stage)
     with still(stage):
-        cluster.wait_for_state(job, "TIMEOUT", within_s=150)
+        cluster.wait_for_state(job, "TIMEOUT")
     until(paths, all_done)
     check_undisturbed(paths, cluster, results)
     resumed, *more = resumed_steps(stage)  # more than one where a minute was too short again

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES, user_name
-from tests.slurm.processes import wait_until
+from tests.slurm.processes import PATIENCE_S, wait_until
 from tests.slurm.running import SLURM, check_begun_once, start, until
 from tests.support.stages import TINY
 from tests.support.ticking import all_done
@@ -34,7 +33,7 @@ def test_a_sweep_of_four_points_runs_to_its_report_with_no_driver(
     tmp_path: Path, cluster: Cluster
 ) -> None:
     paths = start(tmp_path, *TINY, "sweep.grid.focal_gamma=[0.0,0.5,1.0,2.0]")
-    wait_until(lambda: not cluster.squeue(), what="the last job's end", within_s=120)
+    wait_until(lambda: not cluster.squeue(), what="the last job's end")
     with (paths.report / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["focal_gamma"] for row in rows} == {"", "0.0", "0.5", "1.0", "2.0"}
@@ -122,10 +121,8 @@ def test_a_node_that_does_not_see_the_run_root_is_named(
         cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
     with cluster.hidden_from(NODES[0], tmp_path):
         paths = start(tmp_path, *TINY)
-        deadline = time.monotonic() + 60
-        while cluster.squeue("--states=PENDING,RUNNING,COMPLETING"):
-            assert time.monotonic() < deadline
-            time.sleep(0.3)
+        live = "--states=PENDING,RUNNING,COMPLETING"
+        wait_until(lambda: not cluster.squeue(live), what="the last job's end")
     words = f"never started: can {NODES[0]} see the run root and the interpreter"
     assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
     assert words in capsys.readouterr().out
@@ -159,7 +156,7 @@ def test_two_drivers_never_submit_twice(tmp_path: Path) -> None:
     declaration = [f"run_root='{tmp_path}'", *TINY, *SLURM]
     command = [sys.executable, "-m", "sweeps", "run", "smoke", *declaration]
     drivers = [subprocess.Popen(command, cwd=REPOSITORY) for _ in range(2)]
-    codes = [driver.wait(timeout=60) for driver in drivers]
+    codes = [driver.wait(timeout=PATIENCE_S) for driver in drivers]
     assert 0 in codes
     paths = run_paths(config.load("smoke", declaration))
     until(paths, all_done)
@@ -172,7 +169,7 @@ def test_cancel_stops_all_and_retry_goes_on(
 ) -> None:
     paths = start(tmp_path, *TINY)
     drive.cancel(paths)
-    wait_until(lambda: not cluster.squeue(), what="an empty queue", within_s=60)
+    wait_until(lambda: not cluster.squeue(), what="an empty queue")
     assert tick.tick(paths, say=print).submit == ()
     drive.retry(paths, None)
     until(paths, all_done)

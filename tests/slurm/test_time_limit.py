@@ -23,7 +23,7 @@ def test_a_stage_that_is_warned_of_its_time_limit_saves_and_goes_on_in_the_same_
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch, *LIMIT)
     job, stage = job_at_hold(paths), paths.point(POINT)
-    wait_until(lambda: "outcome" in attempts(stage)[0], what="the warning", within_s=70)
+    wait_until(lambda: "outcome" in attempts(stage)[0], what="the warning")
     hold(tmp_path).unlink()
     fake_until(paths, all_done)
     check_fake(paths)

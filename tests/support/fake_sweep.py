@@ -46,7 +46,7 @@ class FakeSweep:
 
     def run(self) -> int:
         """Its driver to the end; the exit code."""
-        return self.start().wait(timeout=60)
+        return self.start().wait(timeout=150)
 
     def log(self) -> str:
         """What all drivers said so far."""

@@ -237,7 +237,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
     base, stage = paths.warmup(11), paths.point(plan.points[1].point_id)
     for kind, target, work in (("warmup", base, warm_up), ("train", stage, reinforce)):
         process = start(kind, target.folder, "--save-seconds", "0.3")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not target.state(0).exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         process.kill()

@@ -54,7 +54,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     stat = Path(f"/proc/{int(parent.stdout.readline())}/stat")
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.01)
