@@ -146,10 +146,11 @@ class Drawing:
 
     def compute(self, shown: Mapping[str, Sequence[Estimate]], k: int, cost: str) -> Chart:
         """A point a cell and checkpoint; checkpoints of a cell are joined."""
+        found = curves.by_checkpoint(self.results, self.benchmark, k, cost)
         rows = [
             (name, at.step, cost, at.cost, k, at.made.mean, at.made.low, at.made.high)
             for name in shown
-            for at in curves.by_checkpoint(self.results, self.benchmark, k, cost).get(name, ())
+            for at in found.get(name, ())
         ]
         data = pl.DataFrame(rows, schema=COMPUTE, orient="row")
         traces = []
