@@ -46,7 +46,7 @@ from types import TracebackType
 from tests.slurm import bringup
 from tests.slurm.client import Client
 from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings, user_name
-from tests.slurm.install import SEARCH_PATH, require_programs
+from tests.slurm.install import SEARCH_PATH, SLURM
 from tests.slurm.processes import Daemon, job_processes, kill, wait_until
 
 
@@ -106,7 +106,7 @@ class Cluster(Client):
             raise
 
     def _start_everything(self) -> None:
-        require_programs()
+        SLURM.require()
         bringup.write_files(self.settings)
         self._start("munged")
         wait_until(self.settings.munge_socket.exists, what="munged's socket")
