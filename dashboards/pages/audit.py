@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dashboards.page import Address, Grid, Links, Page, Params, Row, Shade, control, parameters
 from dashboards.pages.draws import SHOWN
-from dashboards.pages.forgetting import draws_link
+from dashboards.pages.draws_links import draws_link
 from dashboards.queries.audit import Example, audits, disagreements, engines
 from dashboards.queries.store import points_of
 from dashboards.text import shortened
