@@ -37,6 +37,7 @@ def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
     page = client.get("/")
     assert page.status_code == 200
     assert f"{BASE}/sweep" in Reader(page.text).hrefs()
+    assert "Does a focal weight" in Reader(page.text).text
     for view, title in VIEWS.items():
         answer = client.get(f"{BASE}/{view}")
         assert answer.status_code == 200, answer.text
