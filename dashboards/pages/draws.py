@@ -148,7 +148,7 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
         address=address,
         title=f"{benchmark}: draws of problem {shortened(problem, 60)}",
         lead="What the model answered, which answer was taken from it, and why it was judged so.",
-        controls=tuple(controls),
+        controls=tuple(one for one in controls if len(one.options) > 1),
         context={
             "sides": sides,
             "prompt": WITHHELD if gated else text.prompt,
