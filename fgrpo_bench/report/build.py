@@ -11,7 +11,7 @@ import polars as pl
 
 from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.report import by_task, documents, page, provenance, tables, verdict
-from fgrpo_bench.report.against_paper import against_paper
+from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
 from fgrpo_bench.report.comparisons import Comparison, compare
 from fgrpo_bench.report.content import Figure, content
 from fgrpo_bench.report.equal_budget import equal_budget_table
@@ -94,6 +94,7 @@ class _Read:
     """The same numbers (by_task.CSV)."""
     beside: list[Table]
     """Tables that only some sweeps have."""
+    compare_paper: bool
 
     @property
     def further(self) -> list[Table]:
@@ -116,6 +117,7 @@ def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
         tasks=by_task.task_tables(summary, rows),
         task_rows=rows,
         beside=_beside(summary, compare_paper=compare_paper),
+        compare_paper=compare_paper,
     )
 
 
@@ -130,7 +132,7 @@ def _beside(summary: Summary, *, compare_paper: bool) -> list[Table]:
 def _text(read: _Read, kind: str, svgs: Mapping[str, str]) -> str:
     """svgs: drawings by name, for html."""
     if kind == "csv":
-        return tables.csv(read.summary)
+        return (csv_beside_paper if read.compare_paper else tables.csv)(read.summary)
     if kind == "by-task":
         return tables.csv_text(read.task_rows)
     if kind == "latex":

@@ -62,6 +62,11 @@ BENCHMARKS = {
     "gpqa": "GPQA",
 }
 """Published name by ours, in the paper's order; the first six are in domain."""
+AVERAGES = {
+    "Avg. Math": frozenset(list(BENCHMARKS)[:6]),
+    "Avg. OOD": frozenset(list(BENCHMARKS)[6:]),
+}
+"""Our names of the benchmarks by the published name of their average."""
 CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "GRPO-KL"}
 """Published name of algorithms that it does not call by our name in capitals."""
 
@@ -90,7 +95,8 @@ def lookup(
 ) -> float | None:
     """The published pass@k of a cell as a fraction; None where there is none.
 
-    Names are this project's (`qwen2.5-7b`, `grpo`, `math500`). Base models were not published.
+    Names are this project's (`qwen2.5-7b`, `grpo`, `math500`), but for averages, which have those
+    of AVERAGES. Base models were not published.
     """
     if algorithm is None or focal_gamma is None or group_size is None:
         return None
@@ -101,7 +107,7 @@ def lookup(
             f"F-{name}" if focal_gamma else name,
             focal_gamma,
             group_size,
-            BENCHMARKS.get(benchmark, ""),
+            benchmark if benchmark in AVERAGES else BENCHMARKS.get(benchmark, ""),
             k,
         )
     )

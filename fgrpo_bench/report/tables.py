@@ -26,14 +26,14 @@ CSV = pl.Schema(
         "group_size": pl.Int64,
         "focal_gamma": pl.Float64,
         "step": pl.Int64,
-        "benchmark": pl.String,
+        "benchmark": pl.String,  # or the name of an average of several
         "k": pl.Int64,
         "pass_at_k": pl.Float64,  # fraction; empty where nothing is done
         "ci_low": pl.Float64,  # of the 95% interval; empty likewise, and with one problem
         "ci_high": pl.Float64,
         "n_seeds": pl.Int64,
         "n_problems": pl.Int64,  # with a value for every seed
-        "n_samples": pl.Int64,  # draws a problem
+        "n_samples": pl.Int64,  # draws a problem; of an average the fewest
     }
 )
 
@@ -144,8 +144,13 @@ def compute_table(summary: Summary) -> Table:
 
 
 def csv(summary: Summary) -> str:
-    """One row a cell and k (the schema CSV)."""
-    return csv_text(pl.DataFrame(list(_csv_rows(summary)), schema=CSV, orient="row"))
+    """One row a cell and k of every benchmark and average (the schema CSV)."""
+    return csv_text(csv_rows(summary))
+
+
+def csv_rows(summary: Summary) -> pl.DataFrame:
+    """The same as a frame, unrounded."""
+    return pl.DataFrame(list(_csv_rows(summary)), schema=CSV, orient="row")
 
 
 def csv_text(rows: pl.DataFrame) -> str:
@@ -155,15 +160,17 @@ def csv_text(rows: pl.DataFrame) -> str:
 
 def _csv_rows(summary: Summary) -> Iterator[tuple[object, ...]]:
     results = summary.results
-    for benchmark in results.benchmarks:
+    for column in summary.columns:
+        benchmarks = summary.averages.get(column, (column,))
         for cell in summary.cells:
-            scores = summary.scores[benchmark, cell]
-            for k, made in zip(summary.ks, scores.estimates, strict=True):
+            drawn = [summary.scores[benchmark, cell].n_samples for benchmark in benchmarks]
+            n_samples = min((n for n in drawn if n is not None), default=None)
+            for k, made in zip(summary.ks, summary.estimates(column, cell), strict=True):
                 yield (
                     *(results.paths.sweep, results.paths.experiment, results.model, cell.method),
-                    *(cell.algorithm, cell.group_size, cell.focal_gamma, cell.step, benchmark, k),
+                    *(cell.algorithm, cell.group_size, cell.focal_gamma, cell.step, column, k),
                     *(made.mean, made.low, made.high),
-                    *(made.n_seeds, made.n_problems, scores.n_samples),
+                    *(made.n_seeds, made.n_problems, n_samples),
                 )
 
 
