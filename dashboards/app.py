@@ -152,4 +152,4 @@ def serve(root: Path, *, host: str, port: int) -> None:
 def _load() -> None:
     """Import what the first click would otherwise wait for."""
     import latex2mathml.converter  # noqa: F401
-    import scipy.stats  # noqa: F401
+    import scipy.special  # noqa: F401

@@ -16,7 +16,7 @@ results = load_results(run)
 SUMMARY = (
     OPEN
     + """\
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 
 summary = summarise(results)
 """

@@ -54,10 +54,10 @@ def reach(*, n_samples: ArrayLike, n_correct: ArrayLike, k: int) -> NDArray[np.f
 @lru_cache(maxsize=64)
 def _reach_table(n_samples: int, k: int) -> NDArray[np.float64]:
     """For every number of correct draws, [n_samples + 1]: thousands of problems share these."""
-    from scipy.stats import beta
+    from scipy.special import betaincc  # as scipy.stats.beta.sf, whose import takes a second
 
     c = np.arange(n_samples + 1)
-    return np.asarray(beta.sf(least_rate(k), c + PRIOR, n_samples - c + PRIOR))
+    return np.asarray(betaincc(c + PRIOR, n_samples - c + PRIOR, least_rate(k)))
 
 
 def least_rate(k: int) -> float:

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fgrpo_bench.intervals import bootstrap_means, estimate
+from fgrpo_bench.intervals import (
+    BLOCK,
+    bootstrap_means,
+    estimate,
+    resample,
+    resample_together,
+)
 
 UNIT = st.floats(0, 1)
 DATA = st.tuples(st.integers(1, 3), st.integers(2, 5), st.integers(1, 2)).flatmap(
@@ -136,3 +142,24 @@ def test_the_same_shape_gives_the_same_resamples():
         bootstrap_means(2 * values + 1), 2 * bootstrap_means(values) + 1, rtol=1e-12
     )
     assert (bootstrap_means(values, seed=1) != bootstrap_means(values)).any()
+
+
+def test_cells_resampled_together_have_the_ends_that_they_have_alone():
+    rng = np.random.default_rng(3)
+    cells = [rng.random(shape) for shape in [(3, 20, 2), (2, 20, 2), (3, 20, 2), (0, 20, 2)]]
+    cells[2][0, 4, 1] = np.nan
+    together = resample_together(cells, stream=1)
+    for own, values in zip(together, cells, strict=True):
+        alone = resample(values, stream=1)
+        np.testing.assert_allclose(own.means, alone.means, rtol=1e-13)
+        np.testing.assert_array_equal(own.by_seed, alone.by_seed)
+        np.testing.assert_array_equal(own.n_problems, alone.n_problems)
+    assert resample_together([]) == []
+
+
+def test_more_columns_than_are_resampled_at_once_are_all_resampled():
+    values = np.random.default_rng(4).random((2, 6, BLOCK))
+    drawn = bootstrap_means(values, replicates=50)
+    for column in (0, BLOCK // 2 - 1, BLOCK // 2, BLOCK - 1):
+        one = bootstrap_means(values[:, :, [column]], replicates=50)[:, 0]
+        np.testing.assert_allclose(drawn[:, column], one, rtol=1e-13)

@@ -17,7 +17,8 @@ from fgrpo_bench.report.content import Figure, content
 from fgrpo_bench.report.equal_budget import equal_budget_table
 from fgrpo_bench.report.selected import selection_table
 from fgrpo_bench.report.shape import Table
-from fgrpo_bench.report.summary import Summary, summarise
+from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import SweepResults
 
 if TYPE_CHECKING:  # matplotlib is slow to import

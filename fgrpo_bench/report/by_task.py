@@ -172,8 +172,8 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
     parts = [pl.DataFrame(schema=_FOUND)]
     known: dict[Path, pl.DataFrame] = {}
     for point in summary.results.points:
-        table = point.passk(benchmark)
-        folder = _dataset(point, benchmark) if len(table) else None
+        has_results = point.is_evaluated and point.evaluate.benchmark(benchmark).passk.exists()
+        folder = _dataset(point, benchmark) if has_results else None
         if folder is None:
             continue
         if folder not in known:
@@ -183,23 +183,17 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
                 list(tasks.items()), schema=["problem_id", "task"], orient="row"
             )
         drawn = int(read_json(point.evaluate.done)["target"]["n_samples"])
-        numbered = table.filter(pl.col("k").is_in(summary.ks)).with_columns(
-            cell=pl.lit(_place(summary, point), pl.Int64),
-            seed=pl.lit(point.seed, pl.Int64),
-            n_samples=pl.lit(drawn, pl.Int64),
+        numbered = (
+            point.passk(benchmark)
+            .filter(pl.col("k").is_in(summary.ks))
+            .with_columns(
+                cell=pl.lit(summary.cells.index(Cell.of(point)), pl.Int64),
+                seed=pl.lit(point.seed, pl.Int64),
+                n_samples=pl.lit(drawn, pl.Int64),
+            )
         )
         parts.append(numbered.join(known[folder], on="problem_id").select(list(_FOUND)))
     return pl.concat(parts)
-
-
-def _place(summary: Summary, point: PointResult) -> int:
-    """Which of the summary's cells a point belongs to."""
-    return next(
-        i
-        for i, cell in enumerate(summary.cells)
-        if (cell.algorithm, cell.group_size, cell.focal_gamma) == point.cell
-        and cell.step == point.step
-    )
 
 
 def _dataset(point: PointResult, benchmark: str) -> Path | None:

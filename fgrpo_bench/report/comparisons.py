@@ -1,38 +1,19 @@
-"""Which cells are compared with which, and what the difference is.
+"""How the cells of each pair (report.pairs) differ.
 
-Five families, from the cells that exist: the focal weight against gamma = 0 at each N; control
-algorithms against what they control; group sizes at gamma = 0; focal weighting at its N against the
-base algorithm at the largest N; and every trained cell against the base models. Each pair is
-compared on every benchmark and on the averages, at the smallest and the largest k, and the p-values
-of all of them are corrected together.
+Each pair is compared on every benchmark and on the averages, at the smallest and the largest k, and
+the p-values of all of them are corrected together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
-from typing import Any
 
-from fgrpo_bench.intervals import LEVEL, Estimate, Resampled, average, conclude, resample
+from fgrpo_bench.intervals import LEVEL, Estimate, Resampled, average, conclude, resample_together
 from fgrpo_bench.multiplicity import benjamini_hochberg, holm
-from fgrpo_bench.report.summary import Cell, Scores, Summary
+from fgrpo_bench.report.pairs import Pair, pairs_of
+from fgrpo_bench.report.summary import Scores, Summary
 from fgrpo_bench.significance import draws_test
-
-UNCONTROLLED = {"low_lr_gamma": None, "entropy_coef": 0.0, "kl_coef": 0.0}
-"""Fields of an algorithm without a control."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two cells worth comparing; the difference is new minus old."""
-
-    group: str
-    """What the comparison belongs to, e.g. `GRPO N=8, focal weight against none`."""
-    name: str
-    """Which one of the group, e.g. `gamma=0.5`."""
-    new: Cell
-    old: Cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,17 +58,20 @@ def compare(summary: Summary) -> list[Comparison]:
     found: dict[str, list[tuple[Pair, tuple[int, ...], Resampled]]] = {}
     draws: dict[tuple[str, Pair, int], float | None] = {}
     for stream, benchmark in enumerate(summary.results.benchmarks):
-        found[benchmark] = []
-        for pair in _pairs(summary, benchmark):
+        compared: list[tuple[Pair, tuple[int, ...]]] = []
+        differences = []
+        for pair in pairs_of(summary, benchmark):
             new, old = summary.scores[benchmark, pair.new], summary.scores[benchmark, pair.old]
             seeds = tuple(seed for seed in new.seeds if seed in old.seeds)
             if not seeds:
                 continue
             new, old = new.of_seeds(seeds), old.of_seeds(seeds)
-            differences = (new.values - old.values)[:, :, ends]
-            found[benchmark].append((pair, seeds, resample(differences, stream=stream)))
+            compared.append((pair, seeds))
+            differences.append((new.values - old.values)[:, :, ends])
             for end in ends:
                 draws[benchmark, pair, end] = _of_the_draws(new, old, summary.ks[end])
+        together = resample_together(differences, stream=stream)
+        found[benchmark] = [(*key, own) for key, own in zip(compared, together, strict=True)]
     of_all = {title: _average(names, found) for title, names in summary.averages.items()}
     out = [
         Comparison(
@@ -104,21 +88,6 @@ def compare(summary: Summary) -> list[Comparison]:
         if difference.mean is not None
     ]
     return corrected(out)
-
-
-def _pairs(summary: Summary, benchmark: str) -> list[Pair]:
-    """Pairs of cells with results on a benchmark. Where there are averages, nothing is picked after
-    a look at single benchmarks, so that the pairs of all are the same."""
-    done = [cell for cell in summary.cells if summary.scores[benchmark, cell].seeds]
-    last = {
-        cell: summary.scores[benchmark, cell].estimates[-1].mean
-        for cell in done
-        if not cell.is_base
-    }
-    known = {cell: mean for cell, mean in last.items() if mean is not None}
-    sizes = group_sizes(known, summary.ks[-1], pick=not summary.averages)
-    declared = summary.results.declaration["declaration"].get("algorithms", {})
-    return [*focal(done), *controls(done, declared), *sizes, *largest(done), *base(done)]
 
 
 def _average(
@@ -153,125 +122,6 @@ def _of_the_draws(new: Scores, old: Scores, k: int) -> float | None:
         n_samples=(n_old, n_new),
         k=k,
     ).p_value
-
-
-def focal(cells: Sequence[Cell]) -> Iterator[Pair]:
-    """gamma > 0 against gamma = 0, at each algorithm and N that have both."""
-    plain = {(cell.algorithm, cell.group_size): cell for cell in cells if cell.focal_gamma == 0}
-    for cell in cells:
-        old = plain.get((cell.algorithm, cell.group_size))
-        if cell.focal_gamma and old:
-            yield Pair(
-                group=f"{old.label}, focal weight against none",
-                name=f"gamma={cell.focal_gamma:g}",
-                new=cell,
-                old=old,
-            )
-
-
-def base_method(
-    cell: Cell, cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]]
-) -> Cell | None:
-    """What a cell's method adds to: for a focal weight the same cell without, for a control (lower
-    learning rate, entropy bonus, KL penalty) the algorithm that differs in nothing else. None for
-    the others and where it was not run.
-
-    algorithms: declared ones by name (fgrpo_bench.specs.AlgorithmSpec as JSON).
-    """
-    if cell.algorithm is None:
-        return None
-    names = {cell.algorithm}
-    if not cell.focal_gamma:
-        own = algorithms.get(cell.algorithm, {})
-        plain = {**own, **UNCONTROLLED}
-        if own == plain:
-            return None
-        names = {name for name, other in algorithms.items() if other == plain | {"name": name}}
-    return next(
-        (
-            other
-            for other in cells
-            if other.algorithm in names
-            and (other.group_size, other.focal_gamma) == (cell.group_size, 0)
-        ),
-        None,
-    )
-
-
-def controls(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
-    """Each control against the algorithm that it controls, at the same N."""
-    for cell in cells:
-        old = None if cell.focal_gamma else base_method(cell, cells, algorithms)
-        if old is not None:
-            yield Pair(group=f"{old.label}, controls against none", name=cell.method, new=cell,
-                       old=old)  # fmt: skip
-
-
-def group_sizes(means: dict[Cell, float], k: int, *, pick: bool = True) -> Iterator[Pair]:
-    """Group sizes at gamma = 0, for each algorithm with several.
-
-    Neighbours; the smallest and the largest N; both of these against the N at which there are
-    focal cells, and against the trough: the N with the lowest mean, picked after the fact, which
-    flatters its differences, so its name says so.
-
-    means: pass@k of the trained cells at the largest k, which finds the trough. pick: whether the
-    trough is wanted.
-    """
-    for algorithm in dict.fromkeys(cell.algorithm for cell in means):
-        line = {
-            cell.group_size: cell
-            for cell in sorted(means, key=lambda cell: cell.group_size or 0)
-            if cell.algorithm == algorithm and cell.focal_gamma == 0
-        }
-        if len(line) < 2:
-            continue
-        sizes = list(line)
-        focal_sizes = {
-            cell.group_size
-            for cell in means
-            if cell.algorithm == algorithm and cell.focal_gamma and cell.group_size in line
-        }
-        trough = min(line, key=lambda size: means[line[size]])
-        declared = set(pairwise(sizes)) | {(sizes[0], sizes[-1])}
-        declared |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
-        declared |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
-        picked = {(sizes[0], trough), (trough, sizes[-1])} - declared if pick else set()
-        for low, high in product(sizes, sizes):
-            if (low, high) in declared | picked and low != high:
-                after = f" ({trough}: lowest pass@{k}, picked afterwards)"
-                yield Pair(
-                    group=f"{line[low].method} without focal weight, group size",
-                    name=f"N={low} to {high}" + (after if (low, high) in picked else ""),
-                    new=line[high],
-                    old=line[low],
-                )
-
-
-def largest(cells: Sequence[Cell]) -> Iterator[Pair]:
-    """Focal cells against the base algorithm at its largest N, where that is another N."""
-    tops: dict[str | None, Cell] = {}
-    for cell in cells:
-        top = tops.get(cell.algorithm)
-        if cell.focal_gamma == 0 and (
-            top is None or (cell.group_size or 0) > (top.group_size or 0)
-        ):
-            tops[cell.algorithm] = cell
-    for cell in cells:
-        old = tops.get(cell.algorithm)
-        if cell.focal_gamma and old and old.group_size != cell.group_size:
-            yield Pair(
-                group=f"{cell.method} against {old.label}",
-                name=f"N={cell.group_size} gamma={cell.focal_gamma:g}",
-                new=cell,
-                old=old,
-            )
-
-
-def base(cells: Sequence[Cell]) -> Iterator[Pair]:
-    """Every trained cell against the base models of its seeds."""
-    for old in [cell for cell in cells if cell.is_base]:
-        for new in [cell for cell in cells if not cell.is_base]:
-            yield Pair(group="Training against the base model", name=new.label, new=new, old=old)
 
 
 def _excludes_zero(difference: Estimate) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from fgrpo_bench.intervals import Estimate, estimate
 from fgrpo_bench.report.selected import candidates
-from fgrpo_bench.report.summary import Cell, Summary, summarise
+from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, with_interval
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.selection import Candidate, within_budget

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from fgrpo_bench.intervals import LEVEL
 from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report import rare
-from fgrpo_bench.report.comparisons import Comparison, base_method
+from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
+from fgrpo_bench.report.pairs import base_method
 from fgrpo_bench.report.shape import NONE, Rows, Table, Value, grid, percent, with_best
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NAMES, names

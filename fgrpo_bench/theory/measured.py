@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.report.covered import fates
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import SweepResults
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.tracking.cells import report_run, with_cells

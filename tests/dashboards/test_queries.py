@@ -16,7 +16,7 @@ from dashboards.queries.memo import remembered
 from dashboards.queries.store import Store, cell_id, cells_of, ks_of, points_of
 from fgrpo_bench.files import append_line, read_json, write_json, write_text
 from fgrpo_bench.report import covered
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tables import GRADES, read_table, write_table

@@ -14,7 +14,7 @@ from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.documents import PREAMBLE, escape_latex, latex, latex_table
 from fgrpo_bench.report.published import main as paper_tables
 from fgrpo_bench.report.shape import Table
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from tests.latex.install import require_programs
 from tests.support.report import forget, nine_benchmarks, small_sweep
 

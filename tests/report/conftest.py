@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fgrpo_bench.report.comparisons import Comparison, compare
-from fgrpo_bench.report.summary import Summary, summarise
+from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import SweepResults
 from tests.support.report import small_sweep
 

@@ -7,8 +7,10 @@ import pytest
 
 from fgrpo_bench.intervals import REPLICATES
 from fgrpo_bench.multiplicity import benjamini_hochberg, holm
-from fgrpo_bench.report.comparisons import compare, group_sizes
-from fgrpo_bench.report.summary import Cell, summarise
+from fgrpo_bench.report.comparisons import compare
+from fgrpo_bench.report.pairs import group_sizes
+from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.significance import draws_test
 from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
 

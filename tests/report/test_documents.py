@@ -19,7 +19,7 @@ from fgrpo_bench.report.documents import (
     markdown_table,
     plain,
 )
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import CSV, Table
 from tests.support.report import constant, copy, forget, small_sweep
 

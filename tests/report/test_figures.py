@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.report.figures import _smooth, by_axis, curves, training, varied_axis
 from fgrpo_bench.report.style import RC, _apart, looks
-from fgrpo_bench.report.summary import Cell, summarise
+from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.summary import Cell
 from tests.support.report import ONE_SEED, small_sweep
 
 

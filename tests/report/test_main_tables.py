@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.report.comparisons import base_method, compare
+from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.main_tables import main_tables
+from fgrpo_bench.report.pairs import base_method
 from fgrpo_bench.report.shape import Value, grid, text_of, with_best
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.results import load_results
 from tests.support.report import (

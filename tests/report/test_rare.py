@@ -8,7 +8,7 @@ from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.report import rare
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import SweepResults, load_results
 from tests.support.report import copy
 

@@ -12,7 +12,7 @@ from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.equal_budget import difference, equal_budget_table, matches
 from fgrpo_bench.report.selected import candidates, choose, rollouts, rule_in_words, select
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.selection import is_for_selection

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.report.documents import latex_table, markdown_table, plain_table
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import interval_table
 from tests.support.report import copy, forget, rewrite_passk
 

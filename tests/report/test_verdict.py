@@ -8,7 +8,7 @@ from fgrpo_bench.files import write_json
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
 
 
