@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fgrpo_bench.coverage import Coverage, coverage, least_rate
+from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, names
 
@@ -71,11 +72,14 @@ def coverage_table(summary: Summary, column: str) -> Table:
             *("surely lost", "surely gained", "seeds"),
         ),
         rows=tuple(rows),
+        notes=(
+            _meaning(k),
+            *footnotes(summary, summary.cells, summary.averages.get(column, (column,))),
+        ),
     )
 
 
-def coverage_note(k: int) -> str:
-    """What the table's words mean."""
+def _meaning(k: int) -> str:
     return (
         f"A problem is within reach at k = {k} where one of {k} draws is more likely correct than "
         f"none (a success rate of {least_rate(k):.2g} and more). Numbers are expected counts under "

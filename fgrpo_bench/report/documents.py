@@ -32,6 +32,8 @@ COLUMNS = 100
 """Width of the terminal text."""
 _GLUE = "\u2800"
 """Printable, no space to the wrapping, and in no name: stands for a space within an effect."""
+_MINUS = re.compile(r"(?<![\w.)-])-(?=\.?\d)")
+"""A hyphen that is the sign of a number."""
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -110,15 +112,10 @@ def latex(
 ) -> str:
     r"""The tables for a paper, to be read with \input."""
     budget = escape_latex(verdict.heading(summary))
-    made = [
-        *(
-            (table, f"{escape_latex(table.title)}. {budget}.")
-            for table in latex_tables(summary, comparisons)
-        ),
-        *((table, escape_latex(table.title)) for table in further),
-    ]
     parts = [f"{PREAMBLE} Made from stored results; do not edit."]
-    return "\n".join(parts + [latex_table(table, caption=words) for table, words in made])
+    for table in latex_tables(summary, comparisons, further):
+        parts.append(latex_table(table, caption=f"{escape_latex(table.title)}. {budget}."))
+    return "\n".join(parts)
 
 
 def markdown_table(table: Table) -> str:
@@ -157,7 +154,10 @@ def latex_table(table: Table, *, caption: str) -> str:
             r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             *(parts if len(parts) == 1 else _stacked(parts)),
             "}",
-            *(rf"\par\smallskip\footnotesize {note}" for note in _below(table, escaped, _latex)),
+            *(
+                rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
+                for note in _below(table, escaped, _latex)
+            ),
             r"\end{table}",
             "",
         ]
@@ -246,8 +246,9 @@ def escape_markdown(text: str) -> str:
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX sets as it stands, also at the start of a table row, where a bracket or a
-    star would belong to the row end before it. Characters that its usual fonts lack are named."""
-    text = "".join(map(_set_by_latex, plain(text)))
+    star would belong to the row end before it. Characters that its usual fonts lack are named, and
+    the hyphen before a number is set as a minus."""
+    text = _MINUS.sub("$-$", "".join(map(_set_by_latex, plain(text))))
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fgrpo_bench.intervals import Estimate, estimate
+from fgrpo_bench.report.footnotes import RULE
 from fgrpo_bench.report.selected import candidates
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Cell, Summary
@@ -106,7 +107,7 @@ def equal_budget_table(summary: Summary, benchmark: str) -> Table:
         ),
         rows=tuple(rows),
         notes=(
-            "Each run stands at the latest of its evaluated checkpoints within the rollouts of the "
-            "cheaper of the two; `experiment.checkpoints=every` gives more to choose from.",
+            f"{RULE}of each run the latest evaluated one within the rollouts of the cheaper of the "
+            "two; `experiment.checkpoints=every` gives more to choose from.",
         ),
     )

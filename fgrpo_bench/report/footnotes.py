@@ -10,6 +10,8 @@ from fgrpo_bench.report.shape import percent
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.verdict import engines
 
+RULE = "Checkpoints: "
+"""How the note begins that names the rule."""
 SHOWN = 8
 """Most cells that a footnote names."""
 
@@ -22,7 +24,7 @@ def footnotes(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]
     graders = ", ".join(dict.fromkeys(known)) or "none yet"
     draws = " or ".join(map(str, sizes)) or "no"
     rule = rule_in_words(summary.results)
-    facts = f"Checkpoints: {rule}. {draws} draws a problem. Grader: {graders}."
+    facts = f"{RULE}{rule}. {draws} draws a problem. Grader: {graders}."
     return [
         facts,
         *_guessed(summary, benchmarks),

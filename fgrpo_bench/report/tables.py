@@ -89,8 +89,9 @@ def _notes(summary: Summary, column: str) -> tuple[str, ...]:
     return tuple(footnotes(summary, summary.cells, benchmarks))
 
 
-def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table:
-    """Every difference with its interval, the single seeds and the verdict."""
+def comparison_table(summary: Summary, comparisons: Sequence[Comparison], benchmark: str) -> Table:
+    """Every difference on a benchmark or average with its interval, the single seeds and the
+    verdict."""
     rows = []
     for one in comparisons:
         if one.benchmark == benchmark:
@@ -116,6 +117,7 @@ def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table
         ),
         rows=tuple(rows),
         n_words=2,
+        notes=_notes(summary, benchmark),
     )
 
 

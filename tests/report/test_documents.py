@@ -11,7 +11,7 @@ import pytest
 from fgrpo_bench.report import documents, tables
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.content import content
+from fgrpo_bench.report.content import content, latex_tables
 from fgrpo_bench.report.documents import (
     escape_latex,
     escape_markdown,
@@ -50,6 +50,17 @@ def test_the_report_of_a_sweep_in_progress_is_the_golden_one(finished, tmp_path,
         forget(results, *(p.point_id for p in results.points if p.point_id not in done))
     )
     golden("report/in-progress.txt", documents.terminal(summary, compare(summary)))
+
+
+def test_every_table_says_which_checkpoints_it_is_about(summary, comparisons):
+    further = [Table(title="by task", header=("task",), rows=(("sums",),))]
+    blocks = content(summary, comparisons, [], further)
+    shown = [block for block in blocks if isinstance(block, Table)]
+    in_latex = latex_tables(summary, comparisons, further)
+    assert {table.title for table in in_latex} < {table.title for table in shown}
+    for table in [*shown, *in_latex]:
+        rules = [note for note in table.notes if note.startswith("Checkpoints: ")]
+        assert len(rules) == 1 and "the last one of every run" in rules[0]
 
 
 def test_the_csv_has_one_row_a_cell_and_k_with_twelve_digits(finished, summary):
@@ -120,6 +131,8 @@ def test_markdown_markup_in_a_name_stays_text(text, escaped):
         ("~^<>|", r"\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}\textbar{}"),
         ("[1] after a row end", "{[}1] after a row end"),
         ("21.3 [1, 2]", "21.3 [1, 2]"),
+        ("-4.2 [-5.0, +1.0], F-GRPO", "$-$4.2 [$-$5.0, +1.0], F-GRPO"),
+        ("countdown-1, 2-3 of 4 - 5", "countdown-1, 2-3 of 4 - 5"),
     ],
 )
 def test_latex_markup_in_a_name_stays_text(text, escaped):

@@ -21,7 +21,7 @@ from fgrpo_bench.report.published import (
     published,
 )
 from fgrpo_bench.report.shape import text_of
-from fgrpo_bench.report.summary import summarise
+from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import csv_rows
 from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep
 
