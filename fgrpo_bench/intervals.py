@@ -33,6 +33,9 @@ BLOCK = 256
 """Columns of all seeds that are resampled at once: enough for the product of matrices to be fast,
 and few enough that what it makes (REPLICATES x BLOCK floats) stays small."""
 
+ROWS = 256
+"""Resamples that are counted at once."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
@@ -190,10 +193,12 @@ def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.floa
 
     Whole numbers, divided only at the end, so that a column of ones has the mean 1 exactly.
     """
-    drawn = np.random.default_rng([seed, axis]).integers(0, size, (replicates, size))
-    drawn += size * np.arange(replicates)[:, None]
-    flat = np.bincount(drawn.ravel(), minlength=replicates * size).astype(np.float64)
-    counts = flat.reshape(replicates, size)
+    rng, counts = np.random.default_rng([seed, axis]), np.empty((replicates, size))
+    for start in range(0, replicates, ROWS):  # what fits into the processor's cache
+        rows = counts[start : start + ROWS]
+        drawn = rng.integers(0, size, rows.shape)
+        drawn += size * np.arange(len(rows))[:, None]
+        rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
     counts.setflags(write=False)
     return counts
 

@@ -29,7 +29,7 @@ def test_a_rate_is_answered_with_a_table_a_peak_and_a_figure(tmp_path, capsys):
         f"tail of 0.1 of the correct answers: missed most often at N = {2 + values.argmax()}"
         in said
     )
-    assert (tmp_path / "tail-miss-0.3.png").exists() and (tmp_path / "tail-miss-0.3.svg").exists()
+    assert (tmp_path / "tail-miss-0.3.pdf").exists() and (tmp_path / "tail-miss-0.3.svg").exists()
 
 
 def test_the_mean_over_problems_is_that_of_each_problem():
@@ -48,7 +48,7 @@ def test_a_sweeps_own_rates_and_losses_stand_beside_the_prediction(sweep, tmp_pa
     assert measured.lost[32] > measured.lost[2]
     assert f"{measured.lost[32]:.1%}" in said and "measured: lost" in said
     assert f"mean over {len(measured.success_rates)} problems of countdown" in said
-    assert (tmp_path / "tail-miss-groupsize-countdown.png").exists()
+    assert (tmp_path / "tail-miss-groupsize-countdown.svg").exists()
 
 
 def test_a_sweep_without_its_base_models_is_refused(tmp_path):

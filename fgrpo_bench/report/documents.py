@@ -102,7 +102,7 @@ def _markdown(block: Block) -> str:
             return "\n".join(f"- {escape_markdown(note)}" for note in notes)
         case Figure(name=name, caption=caption):
             words = escape_markdown(caption)
-            return f"![{words}]({name}.png)\n\n{words}"
+            return f"![{words}]({name}.svg)\n\n{words}"
         case Table():
             return f"## {escape_markdown(block.title)}\n\n{markdown_table(block)}"
 

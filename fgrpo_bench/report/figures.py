@@ -36,6 +36,8 @@ TRAINING = {
 AXES = {"group_size": "group size N", "focal_gamma": "focal exponent gamma"}
 SMOOTHED = 30
 """Training curves are averaged over 1 / SMOOTHED of their steps."""
+DRAWN = 240
+"""Points of a training curve at most: more are no finer on paper and make large files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +208,8 @@ def training(summary: Summary, algorithm: str) -> Figure:
                 ]
             )
             style = look[cell]
+            shown = np.linspace(0, len(steps) - 1, min(len(steps), DRAWN)).round().astype(int)
+            steps, values = steps[shown], values[:, shown]
             axes.fill_between(
                 steps, values.min(axis=0), values.max(axis=0), color=style.color, alpha=0.11, lw=0
             )

@@ -51,11 +51,9 @@ RC: Any = {
 }
 WIDTH = 8.0
 """Inches; the width of a README at 100 pixels an inch."""
-PNG_DPI = 160
 METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
-    "png": {"Software": None},
 }
 """What is left out of each kind of file, so that the same data give the same bytes."""
 KINDS = tuple(METADATA)
@@ -112,13 +110,13 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
             figure.set_layout_engine(None)  # "none" would have every kind drawn twice
         for kind in kinds:
             buffer = BytesIO()
-            figure.savefig(buffer, format=kind, metadata=METADATA[kind], dpi=PNG_DPI)
+            figure.savefig(buffer, format=kind, metadata=METADATA[kind])
             made[kind] = buffer.getvalue()
     return made
 
 
 def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
-    """Draw in this style and write SVG, PDF and PNG; path is without a suffix."""
+    """Draw in this style and write SVG and PDF; path is without a suffix."""
     return write(drawings(draw), path)
 
 

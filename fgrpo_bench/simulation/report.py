@@ -57,7 +57,7 @@ def render(simulation: Simulation, kind: str) -> str:
         return "\n".join([CSV, *rows]) + "\n"
     parts = ["# Categorical simulation", "\n\n".join(words(simulation))]
     if simulation.cells:
-        parts.append(f"![Masses by step and at the end against N]({FIGURE}.png)")
+        parts.append(f"![Masses by step and at the end against N]({FIGURE}.svg)")
     parts += [part for table in made for part in (f"## {table.title}", markdown_table(table))]
     return "\n\n".join(parts) + "\n"
 

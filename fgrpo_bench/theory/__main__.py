@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rates, name = measured.success_rates, measured.name
         print(words(rates, shares, measured))
         folder = options.to or options.root / "theory"
-        print(_draw(rates, shares, measured, folder / f"tail-miss-{name}.png"))
+        print(_draw(rates, shares, measured, folder / f"tail-miss-{name}"))
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -162,7 +162,7 @@ def _draw(
         axes.legend()
         return made
 
-    return save(figure, path.with_suffix(""))[-1]
+    return save(figure, path)[0]
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ def test_a_table_that_was_copied_with_its_provenance_is_verified_against_the_roo
 
 
 def test_what_cannot_be_verified_is_refused(results, capsys):
-    picture = next(results.paths.report.glob("*.png"))
+    picture = next(results.paths.report.glob("*.svg"))
     assert main(["--verify", str(picture)]) == 1
     assert "is none of report.md, table.tex, results.csv, report.html" in capsys.readouterr().err
     with pytest.raises(SystemExit):

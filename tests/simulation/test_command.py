@@ -123,7 +123,6 @@ def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
         "results.csv",
         "simulation.svg",
         "simulation.pdf",
-        "simulation.png",
     }
     text = (paths.report / "report.md").read_text()
     assert "gamma = 1 retains more at" in text
@@ -133,10 +132,10 @@ def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
     cell = load(paths).of("adam", 1.0)[0]
     (row,) = [line for line in csv if line.startswith("adam,2,1,2,")]
     assert float(row.split(",")[4]) == pytest.approx(cell.total[:, -1].mean())
-    before = text, (paths.report / "simulation.png").read_bytes()
+    before = text, (paths.report / "simulation.svg").read_bytes()
     write_report(paths)
     assert before == ((paths.report / "report.md").read_text(),
-                      (paths.report / "simulation.png").read_bytes())  # fmt: skip
+                      (paths.report / "simulation.svg").read_bytes())  # fmt: skip
 
 
 def test_a_report_in_between_says_how_many_runs_are_missing(tmp_path: Path) -> None:
