@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
 
 NAME = "provenance.json"
@@ -24,14 +25,16 @@ def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
 
 
 def inputs(results: SweepResults) -> dict[str, str]:
-    """sha256 of the grades and of the pass@k behind a report, by path from the run's folder."""
-    found = {}
-    for point, benchmark, version in graded(results):
-        paths = point.evaluate.benchmark(benchmark)
-        for path in (paths.grades(version), paths.passk):
-            if path.exists():
-                found[_named(path, results)] = sha256_file(path)
-    return found
+    """sha256 of the grades, the pass@k and the likelihoods behind a report, by path from the run's
+    folder."""
+    paths = [
+        path
+        for point, benchmark, version in graded(results)
+        for of in [point.evaluate.benchmark(benchmark)]
+        for path in (of.grades(version), of.passk)
+    ]
+    paths += [stage.likelihoods for _, _, stage in stages(results)]
+    return {_named(path, results): sha256_file(path) for path in paths if path.exists()}
 
 
 def record(
