@@ -14,6 +14,7 @@ from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.published import (
     BENCHMARKS,
+    SCHEMA,
     TITLES,
     lookup,
     main,
@@ -231,10 +232,18 @@ def test_what_the_paper_does_not_have_is_refused(summary, finished, capsys):
     assert "leave out --compare-paper" in capsys.readouterr().err
 
 
-def test_the_command_prints_tables_in_both_formats(capsys):
+def test_the_command_prints_tables_in_every_format_of_a_report(capsys):
     assert main(["--table", "10"]) == 0
     assert "| GRPO | 8 | 0 | 37.3 / 64.1 |" in capsys.readouterr().out
     assert main(["--format", "latex"]) == 0
     assert capsys.readouterr().out.count(r"\begin{table}") == len(paper_tables())
+    assert main(["--format", "html"]) == 0
+    page = capsys.readouterr().out
+    assert page.count("<table>") == len(paper_tables()) and "<td>37.3 / 64.1</td>" in page
+    assert main(["--table", "10", "--format", "csv"]) == 0
+    rows = pl.read_csv(capsys.readouterr().out.encode(), schema=SCHEMA)
+    assert rows.equals(published().filter(pl.col("table").is_in([2, 10])))
+    assert main(["--format", "csv"]) == 0
+    assert pl.read_csv(capsys.readouterr().out.encode(), schema=SCHEMA).equals(published())
     assert main(["--table", "3"]) == 1
     assert "table 3: there are 1, 4, 6" in capsys.readouterr().err
