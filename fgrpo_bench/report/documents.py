@@ -26,6 +26,13 @@ from fgrpo_bench.report.summary import Summary
 
 PREAMBLE = r"% Needs \usepackage{booktabs,graphicx}."
 """First words of every LaTeX file."""
+FITTED = (
+    r"\ifdim\wd0>\linewidth\sbox0{\resizebox{\linewidth}{!}{\usebox0}}\fi",
+    r"\ifdim\dimexpr\ht0+\dp0\relax>.8\textheight"
+    r"\sbox0{\resizebox*{!}{.8\textheight}{\usebox0}}\fi",
+    r"\usebox0",
+)
+"""Sets LaTeX's box 0 no wider than the text and no higher than most of a page."""
 LATEX_WIDTH = 100
 """Characters of a row, above which a table is broken where it may be."""
 COLUMNS = 100
@@ -135,7 +142,8 @@ def _bold(value: Value) -> str:
 
 
 def latex_table(table: Table, *, caption: str) -> str:
-    """A floating table with booktabs rules, made smaller where it is wider than the text.
+    """A floating table with booktabs rules, made smaller where it is wider than the text or, with
+    caption and notes, higher than a page.
 
     caption: LaTeX, already escaped.
     """
@@ -151,9 +159,10 @@ def latex_table(table: Table, *, caption: str) -> str:
             r"\begin{table}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
             rf"\caption{{{caption}}}\medskip",
-            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+            r"\sbox0{%",
             *(parts if len(parts) == 1 else _stacked(parts)),
             "}",
+            *FITTED,
             *(
                 rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
                 for note in _below(table, escaped, _latex)

@@ -209,7 +209,8 @@ def render(kind: str, number: int | None = None) -> str:
     if kind == "latex":
         parts = [f"{documents.PREAMBLE} Figures of {PAPER}."]
         for table in made:
-            caption = documents.escape_latex(table.title)
+            title = documents.escape_latex(table.title)
+            caption = f"The paper's t{title.removeprefix('T')}"
             parts.append(documents.latex_table(table, caption=caption))
         return "\n".join(parts)
     return documents.markdown(HEADING, made)
