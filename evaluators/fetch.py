@@ -9,8 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from fgrpo_bench.files import is_locked, read_json, write_json
+from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import dataset_stage
+from fgrpo_bench.locks import is_locked
 from fgrpo_bench.paths import DataPaths, StagePaths, default_root, shared_data
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 

@@ -10,7 +10,8 @@ from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of, versions
-from fgrpo_bench.files import locked, read_json, write_json
+from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.locks import locked
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 

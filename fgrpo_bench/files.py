@@ -1,21 +1,18 @@
-"""Files that are whole or absent: write aside, fsync, rename; and locks that die with a process."""
+"""Files that are whole or absent: write aside, fsync, rename; and lines appended to a file."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import socket
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -189,63 +186,6 @@ def sha256_file(path: Path) -> str:
     """Hex digest of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def locked(path: Path, *, wait: bool, what: str) -> Iterator[None]:
-    """Hold an exclusive lock on `path`, which then names the holder; freed when the process dies.
-
-    wait: False refuses at once where somebody holds it, with BlockingIOError that names the holder.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8") as file:
-        try:
-            _take(file)
-        except BlockingIOError:
-            holder = lock_holder(path)
-            if not wait:
-                raise BlockingIOError(
-                    f"{what} is already being run by process {holder.get('pid')} on "
-                    f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
-                    "with `cancel`"
-                ) from None
-            print(f"waiting for process {holder.get('pid')}, which has {what} in hand", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now()}))
-        file.flush()
-        yield
-
-
-def _take(file: TextIO) -> None:
-    """Lock at once or raise BlockingIOError; outlast `is_locked`, which holds it an instant."""
-    for pause in (0.01, 0.05, 0.2):
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(pause)
-    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def lock_holder(path: Path) -> dict[str, Any]:
-    """What the lock file says of its holder; empty where it says nothing."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock."""
-    if not path.exists():
-        return False
-    with path.open("r", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def now() -> str:

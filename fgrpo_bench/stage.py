@@ -23,7 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import locked, now, read_json, write_json
+from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import StagePaths
 
 EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75

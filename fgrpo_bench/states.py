@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fgrpo_bench.files import is_locked, lock_holder, read_json, read_lines
+from fgrpo_bench.files import read_json, read_lines
+from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.stage import is_done
 

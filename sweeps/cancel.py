@@ -6,7 +6,8 @@ import socket
 import time
 from collections.abc import Iterator
 
-from fgrpo_bench.files import is_locked, lock_holder, read_json
+from fgrpo_bench.files import read_json
+from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.paths import RunPaths, StagePaths
 from sweeps.stopping import holder_here, terminate
 

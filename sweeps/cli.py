@@ -5,35 +5,25 @@ Each command imports what it needs when it is called, so that `status` starts in
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from sweeps.arguments import parse
 
 if TYPE_CHECKING:
     from fgrpo_bench.specs import Declaration
 
 EXIT_REFUSED = 2
 
-OVERRIDES = """\
-Overrides are key=value, as many as wanted, after the sweep's name:
-  experiment=countdown            another file of conf/experiment
-  profile.max_parallel=2          any key; `plan <sweep> --config` lists them all
-  sweep.grid.seed=[1,2]           lists (quote them where the shell minds brackets)
-  version=v2 run_root=/data/runs  where the results stand
-"""
-ADDRESS = """\
-The run is found by its files. Where a sweep has several, name one:
-  experiment=countdown  version=v1  run_root=/data/runs
-"""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; refusals are one message on standard error and exit code 2."""
-    arguments = _parse(argv)
+    arguments = parse(argv)
     try:
         return int(COMMANDS[arguments.command](arguments))
     except BrokenPipeError:  # whoever read the output, e.g. `head`, has seen enough
@@ -49,138 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _parser()
-    arguments, others = parser.parse_known_args(argv)
-    for other in others:  # argparse gives up on overrides that stand after an option
-        if other.startswith("-") or "=" not in other:
-            parser.error(f"unknown argument {other!r}: see `python -m sweeps --help`")
-    arguments.overrides += others
-    return arguments
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeps",
-        description="Plan a sweep, run it, and follow it.",
-        epilog="""\
-examples:
-  python -m sweeps plan groupsize        what would run, and what it would cost
-  python -m sweeps run groupsize         run it, or go on with it
-  python -m sweeps status groupsize      where it stands
-  python -m sweeps logs groupsize grpo-n8-g0.5-s11
-  python -m sweeps cancel groupsize      stop it where it can be continued
-""",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-
-    def add(name: str, summary: str, epilog: str, *further: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_argument("sweep", help="name of a sweep: a file of conf/sweep")
-        for argument in further:
-            command.add_argument(argument, help="as `status` lists it, e.g. grpo-n8-g0.5-s11")
-        command.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
-        return command
-
-    plan = add(
-        "plan",
-        "show points, what of them exists, and what the rest would cost; starts and writes nothing",
-        f"{OVERRIDES}\nexamples:\n"
-        "  python -m sweeps plan groupsize\n"
-        "  python -m sweeps plan groupsize experiment=countdown-prompts version=v2\n"
-        "  python -m sweeps plan gamma 'sweep.grid.seed=[21,22]' --json\n"
-        "  python -m sweeps plan groupsize --config\n",
-    )
-    plan.add_argument("--json", action="store_true", help="print JSON")
-    plan.add_argument(
-        "--config", action="store_true", help="print every key with its value, as overrides"
-    )
-    run = add(
-        "run",
-        "run a sweep, or go on with one, until all of it is done; with profile=slurm submit it",
-        f"{OVERRIDES}\n"
-        "Ctrl-C lets the workers save and leaves everything to be continued by the same command.\n"
-        "Exit codes: 0 all done, 1 a stage failed, 2 refused, 130 stopped by Ctrl-C.\n\n"
-        "examples:\n"
-        "  python -m sweeps run smoke\n"
-        "  python -m sweeps run groupsize profile.max_parallel=2\n"
-        "  python -m sweeps run groupsize 'sweep.grid.seed=[11,12,13,14]'\n"
-        "  python -m sweeps run groupsize --dry-run\n"
-        "  python -m sweeps run groupsize profile=slurm profile.partition=gpu\n",
-    )
-    run.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="the same as `plan`, and with profile=slurm every sbatch file that would be sent",
-    )
-    status = add(
-        "status",
-        "show where a sweep stands, from its files alone",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps status groupsize\n"
-        "  python -m sweeps status groupsize experiment=countdown version=v1 --json\n"
-        "  watch python -m sweeps status groupsize\n",
-    )
-    status.add_argument("--json", action="store_true", help="print JSON")
-    add(
-        "cancel",
-        "ask a running sweep to save and stop",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps cancel groupsize\n"
-        "  python -m sweeps cancel groupsize experiment=countdown\n",
-    )
-    add(
-        "tick",
-        "bring a sweep on SLURM up to date once: submit again what was lost, sync MLflow",
-        f"{ADDRESS}\nIt keeps nothing in mind: run it by hand, from cron, or not at all.\n\n"
-        "examples:\n"
-        "  python -m sweeps tick groupsize\n",
-    )
-    follow = add(
-        "follow",
-        "watch a sweep on SLURM and bring it up to date until it is done",
-        f"{ADDRESS}\nCtrl-C stops the watching and no job.\n"
-        "Exit codes: 0 all done, 1 something was given up.\n\n"
-        "examples:\n"
-        "  python -m sweeps follow groupsize\n"
-        "  python -m sweeps follow groupsize --every 300\n",
-    )
-    follow.add_argument("--every", type=float, default=30.0, help="seconds (default 30)")
-    retry = add(
-        "retry",
-        "try again what was given up on SLURM",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps retry groupsize\n"
-        "  python -m sweeps retry groupsize --point grpo-n8-g0.5-s11\n",
-    )
-    retry.add_argument("--point", help="only this one, as `status` lists it")
-    logs = add(
-        "logs",
-        "print the log of the latest attempt at a point",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps logs groupsize grpo-n8-g0.5-s11\n"
-        "  python -m sweeps logs groupsize grpo-n8-g0.5-s11 --stage evaluate -n 100\n"
-        "  python -m sweeps logs groupsize base-s11 --follow\n",
-        "point_id",
-    )
-    logs.add_argument(
-        "--stage",
-        choices=("fetch", "warmup", "train", "evaluate", "rare", "likelihood"),
-        help="which stage; without it the one that was started last",
-    )
-    logs.add_argument("-n", dest="lines", type=int, default=40, help="last lines (default 40)")
-    logs.add_argument("--follow", action="store_true", help="go on while the stage is at work")
-    return parser
-
-
-def _plan(arguments: argparse.Namespace) -> int:
+def _plan(arguments: Namespace) -> int:
     from fgrpo_bench import config
     from sweeps import show
     from sweeps.freeze import check_conflicts, run_paths
@@ -201,7 +60,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: Namespace) -> int:
     from fgrpo_bench import config
 
     declaration = config.load(arguments.sweep, arguments.overrides)
@@ -228,7 +87,7 @@ def _sbatch_files(declaration: Declaration) -> int:
     return 0
 
 
-def _status(arguments: argparse.Namespace) -> int:
+def _status(arguments: Namespace) -> int:
     from sweeps import address, failures, status
 
     paths = address.find(arguments.sweep, arguments.overrides)
@@ -249,7 +108,7 @@ def _status(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _cancel(arguments: argparse.Namespace) -> int:
+def _cancel(arguments: Namespace) -> int:
     from sweeps import address, cancel, status
 
     paths = address.find(arguments.sweep, arguments.overrides)
@@ -262,7 +121,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _tick(arguments: argparse.Namespace) -> int:
+def _tick(arguments: Namespace) -> int:
     from sweeps import address
     from sweeps.slurm import drive
 
@@ -270,7 +129,7 @@ def _tick(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _follow(arguments: argparse.Namespace) -> int:
+def _follow(arguments: Namespace) -> int:
     from sweeps import address
     from sweeps.slurm import drive
 
@@ -278,7 +137,7 @@ def _follow(arguments: argparse.Namespace) -> int:
     return drive.follow(paths, seconds=arguments.every)
 
 
-def _retry(arguments: argparse.Namespace) -> int:
+def _retry(arguments: Namespace) -> int:
     from sweeps import address
     from sweeps.slurm import drive
 
@@ -286,7 +145,7 @@ def _retry(arguments: argparse.Namespace) -> int:
     return drive.retry(paths, arguments.point)
 
 
-def _logs(arguments: argparse.Namespace) -> int:
+def _logs(arguments: Namespace) -> int:
     from sweeps import address, logs
 
     paths = address.find(arguments.sweep, arguments.overrides)

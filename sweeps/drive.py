@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from textwrap import indent
 
-from fgrpo_bench.files import lock_holder, locked
+from fgrpo_bench.locks import lock_holder, locked
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import Declaration
 from sweeps import cost

@@ -6,13 +6,23 @@ needs. What each stage computes is frozen in its `spec`, which the stage reads f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fgrpo_bench.specs import Declaration, SweepPoint
+from fgrpo_bench.specs import DatasetSpec, Declaration, OpenRLHFTrain, SweepPoint
 from sweeps.points import check, expand
 from sweeps.rare import rare_stages
-from sweeps.stages import Stage, base_stage, make_stages
+from sweeps.stages import (
+    Checkpoints,
+    Stage,
+    base_stage,
+    checkpoint_steps,
+    dataset_stage_name,
+    evaluation_stage,
+    fetch_stage,
+    train_stage,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +41,7 @@ def make_plan(declaration: Declaration) -> Plan:
     points = expand(declaration)
     warnings = check(declaration, points)
     experiment = declaration.experiment
-    stages = tuple(make_stages(points, experiment.checkpoints))
+    stages = tuple(_stages(points, experiment.checkpoints))
     trained = {stage.point_id: stage for stage in stages if stage.kind == "train"}
     further = rare_stages(points, trained, experiment.rare, experiment.checkpoints)
     return Plan(
@@ -40,6 +50,55 @@ def make_plan(declaration: Declaration) -> Plan:
         stages=(*stages, *further),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _stages(points: tuple[SweepPoint, ...], checkpoints: Checkpoints) -> Iterator[Stage]:
+    """Every stage of some points, each after what it needs; last checkpoints are judged first.
+
+    checkpoints: ExperimentSpec.checkpoints.
+    """
+    datasets = _datasets(points[0])
+    yield from datasets.values()
+    first_of_seed = {point.seed: point for point in sorted(points, key=_seed)[::-1]}
+    bases = {seed: base_stage(point) for seed, point in sorted(first_of_seed.items())}
+    yield from {stage.name: stage for stage in bases.values()}.values()
+    trained = []
+    for point in points:
+        stage = train_stage(point, bases[point.seed], datasets)
+        trained.append((point, stage))
+        yield stage
+    evaluated = {
+        base.name: evaluation_stage(first_of_seed[seed], base, datasets, step=0)
+        for seed, base in bases.items()
+    }
+    yield from evaluated.values()
+    for step in checkpoint_steps(points[0].train, checkpoints)[::-1]:
+        for point, stage in trained:
+            yield evaluation_stage(point, stage, datasets, step=step)
+
+
+def _seed(point: SweepPoint) -> int:
+    return point.seed
+
+
+def _datasets(point: SweepPoint) -> dict[str, Stage]:
+    """The stages that fetch the datasets of training and evaluation, by the dataset's name."""
+    wanted: list[DatasetSpec] = [
+        benchmark.dataset
+        for benchmark in point.evaluation.benchmarks.values()
+        if benchmark.dataset is not None
+    ]
+    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
+        wanted.insert(0, point.train.dataset)
+    stages: dict[str, Stage] = {}
+    for dataset in wanted:
+        stage = fetch_stage(dataset_stage_name(dataset), dataset=dataset)
+        former = stages.setdefault(dataset.name, stage)
+        if former.fingerprint != stage.fingerprint:
+            raise ValueError(
+                f"two datasets are named {dataset.name!r} and differ: give each a name of its own"
+            )
+    return stages
 
 
 def _step(stage: Stage) -> int:

@@ -1,4 +1,4 @@
-"""The stages of a plan: what each one computes, from which inputs, under which fingerprint.
+"""Each kind of stage: what it computes, from which inputs, under which fingerprint.
 
 Pure functions. What a stage computes is frozen in its `spec`, which it reads from its own folder.
 """
@@ -6,7 +6,6 @@ Pure functions. What a stage computes is frozen in its `spec`, which it reads fr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,31 +52,6 @@ class Stage:
     """Which installation runs it."""
 
 
-def make_stages(points: tuple[SweepPoint, ...], checkpoints: Checkpoints) -> Iterator[Stage]:
-    """Every stage of some points, each after what it needs; last checkpoints are judged first.
-
-    checkpoints: ExperimentSpec.checkpoints.
-    """
-    datasets = _datasets(points[0])
-    yield from datasets.values()
-    first_of_seed = {point.seed: point for point in sorted(points, key=_seed)[::-1]}
-    bases = {seed: base_stage(point) for seed, point in sorted(first_of_seed.items())}
-    yield from {stage.name: stage for stage in bases.values()}.values()
-    trained = []
-    for point in points:
-        stage = train_stage(point, bases[point.seed], datasets)
-        trained.append((point, stage))
-        yield stage
-    evaluated = {
-        base.name: evaluation_stage(first_of_seed[seed], base, datasets, step=0)
-        for seed, base in bases.items()
-    }
-    yield from evaluated.values()
-    for step in checkpoint_steps(points[0].train, checkpoints)[::-1]:
-        for point, stage in trained:
-            yield evaluation_stage(point, stage, datasets, step=step)
-
-
 def checkpoint_steps(train: TrainSpec, checkpoints: Checkpoints) -> list[int]:
     """The steps whose checkpoints are evaluated, rising.
 
@@ -96,30 +70,6 @@ def checkpoint_steps(train: TrainSpec, checkpoints: Checkpoints) -> list[int]:
                 f"{', '.join(map(str, saved))}"
             )
     return sorted(set(checkpoints))
-
-
-def _seed(point: SweepPoint) -> int:
-    return point.seed
-
-
-def _datasets(point: SweepPoint) -> dict[str, Stage]:
-    """The stages that fetch the datasets of training and evaluation, by the dataset's name."""
-    wanted: list[DatasetSpec] = [
-        benchmark.dataset
-        for benchmark in point.evaluation.benchmarks.values()
-        if benchmark.dataset is not None
-    ]
-    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
-        wanted.insert(0, point.train.dataset)
-    stages: dict[str, Stage] = {}
-    for dataset in wanted:
-        stage = fetch_stage(dataset_stage_name(dataset), dataset=dataset)
-        former = stages.setdefault(dataset.name, stage)
-        if former.fingerprint != stage.fingerprint:
-            raise ValueError(
-                f"two datasets are named {dataset.name!r} and differ: give each a name of its own"
-            )
-    return stages
 
 
 def dataset_stage_name(dataset: DatasetSpec) -> str:
@@ -195,7 +145,7 @@ def fetch_stage(
 
 
 def train_stage(point: SweepPoint, base: Stage, datasets: dict[str, Stage]) -> Stage:
-    """The training of a point on its base model; datasets: what `make_stages` found, by name."""
+    """The training of a point on its base model; datasets: what the plan fetches, by name."""
     identity = train_identity(point)
     mark = fingerprint(identity)
     spec: dict[str, Any] = {

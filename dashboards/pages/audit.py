@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dashboards.page import Address, Grid, Links, Page, Params, Row, Shade, control, parameters
-from dashboards.pages.forgetting import draws_link
+from dashboards.pages.draws_links import draws_link
 from dashboards.queries.audit import Example, audits, disagreements, engines
 from dashboards.queries.store import points_of
 from dashboards.text import shortened

@@ -20,8 +20,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from fgrpo_bench.graders.judge import Worker
 from fgrpo_bench.graders.math import after_thoughts
+from fgrpo_bench.graders.worker import Worker
 from fgrpo_bench.records import Grade, Problem
 
 SECONDS = 5.0
@@ -101,7 +101,7 @@ class _Checker:
                 try:
                     reply = worker.ask(request, WALL_SECONDS)
                 except OSError as error:
-                    reason, final = worker.cause(error, SECONDS)
+                    reason, final = worker.cause(error, WALL_SECONDS)
                     self._end()
                     if final:
                         break

@@ -10,23 +10,17 @@ is asked once, and where the judge has a store of verdicts (`verdicts`), once fo
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import queue
-import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from fgrpo_bench.graders.judge_worker import TESTED
 from fgrpo_bench.graders.verdicts import Question, VerdictStore
+from fgrpo_bench.graders.worker import Worker
 from fgrpo_bench.records import Outcome
 
 VERSION = 1
@@ -39,8 +33,6 @@ MEGABYTES = 1024
 """Address space of a worker."""
 WORKERS = 4
 """Most workers of the judge of a process; a further one starts when all others are busy."""
-START_SECONDS = 300.0
-"""For a worker to import what it needs, from a slow network disk too."""
 LIFETIME = 20_000
 """Judgements after which a worker is replaced: SymPy's caches grow."""
 REMEMBERED, LONGEST_REMEMBERED = 100_000, 2_000
@@ -147,6 +139,7 @@ class Judge:
 
     def _ask(self, gold: str, answer: str, boxed: bool) -> Verdict:
         request = {"gold": gold, "answer": answer, "boxed": boxed}
+        wall_seconds = self._seconds * WALL_FACTOR
         with self._lock:
             self.judgements += 1
         worker = self._idle.get()
@@ -154,9 +147,9 @@ class Judge:
             for _ in range(2):  # once more where a worker died of something else than the question
                 worker = worker or self._start()
                 try:
-                    reply = worker.ask(request, self._seconds * WALL_FACTOR)
+                    reply = worker.ask(request, wall_seconds)
                 except OSError as error:
-                    reason, final = worker.cause(error, self._seconds)
+                    reason, final = worker.cause(error, wall_seconds)
                     self._bury(worker)
                     worker = None
                     if final:
@@ -174,7 +167,7 @@ class Judge:
         with self._lock:
             if self._closed:
                 raise RuntimeError("this judge is closed: make another one")
-        worker = Worker(self._seconds, self._megabytes)
+        worker = Worker(self._seconds, self._megabytes, module="fgrpo_bench.graders.judge_worker")
         with self._lock:
             self._living.add(worker)
         worker.wait_ready()
@@ -184,88 +177,6 @@ class Judge:
         with self._lock:
             self._living.discard(worker)
         worker.end()
-
-
-class Worker:
-    """One process and the socket to it. Any OSError ends its use.
-
-    module: the program, which takes seconds and megabytes and answers a line with a line.
-    """
-
-    def __init__(
-        self,
-        seconds: float,
-        megabytes: int,
-        *,
-        module: str = "fgrpo_bench.graders.judge_worker",
-    ) -> None:
-        self._module = module
-        self._socket, theirs = socket.socketpair()
-        search = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(seconds), str(megabytes)],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                # equal hashes: SymPy's order of arguments, and with it a verdict, may follow them
-                env=os.environ | {"PYTHONPATH": search, "PYTHONHASHSEED": "0"},
-                start_new_session=True,  # Ctrl-C is this process's to handle
-            )
-        self._buffer = b""
-        self.asked = 0
-
-    def wait_ready(self) -> None:
-        """Until it can judge; RuntimeError that says why where it cannot."""
-        try:
-            ready = self._receive(time.monotonic() + START_SECONDS)
-        except OSError as error:
-            self.end()
-            raise RuntimeError(
-                f"a process that judges ended while it started ({error}): run "
-                f"`{sys.executable} -P -m {self._module} 5 {MEGABYTES}` to see why; it needs its "
-                "packages and about 500 MB of address space"
-            ) from error
-        if "error" in ready:
-            self.end()
-            raise RuntimeError(ready["error"])
-
-    def ask(self, request: dict[str, Any], wall_seconds: float) -> dict[str, Any]:
-        """The reply; OSError where the worker died or the time is up."""
-        self.asked += 1
-        deadline = time.monotonic() + wall_seconds
-        self._socket.settimeout(wall_seconds)
-        self._socket.sendall(json.dumps(request).encode() + b"\n")
-        return self._receive(deadline)
-
-    def _receive(self, deadline: float) -> dict[str, Any]:
-        while b"\n" not in self._buffer:
-            self._socket.settimeout(max(deadline - time.monotonic(), 1e-3))
-            part = self._socket.recv(65_536)
-            if not part:
-                raise ConnectionResetError("the process ended")
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def cause(self, error: OSError, seconds: float) -> tuple[str, bool]:
-        """Why there was no reply, and whether asking again is pointless."""
-        if isinstance(error, TimeoutError):
-            return f"took more than {seconds * WALL_FACTOR:g} s of wall time", True
-        try:
-            code = self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            return "the judge's process fell silent", False
-        if code == -signal.SIGPROF:
-            return f"took more than {seconds:g} s of processor time", True
-        return f"the judge's process ended with exit code {code} twice", False
-
-    def end(self) -> None:
-        """Kill and reap it."""
-        self.process.kill()
-        self.process.wait()
-        self._socket.close()
 
 
 _default: Judge | None = None

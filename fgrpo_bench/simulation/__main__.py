@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import locked
+from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths, default_root
 from fgrpo_bench.simulation import plan
 from fgrpo_bench.simulation.settings import RULES, Run, Settings

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgrpo_bench.files import locked
+from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.tracking.describe import SHARED
 from fgrpo_bench.tracking.desired import desired_experiment

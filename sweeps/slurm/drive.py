@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from fgrpo_bench.files import locked, read_json
+from fgrpo_bench.files import read_json
+from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile
 from fgrpo_bench.stage import is_done

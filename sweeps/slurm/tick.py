@@ -16,7 +16,8 @@ from typing import Any
 
 from submitit.core.utils import JobPaths
 
-from fgrpo_bench.files import locked, read_json
+from fgrpo_bench.files import read_json
+from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
 from fgrpo_bench.stage import is_done

@@ -19,7 +19,7 @@ from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.stage import StageRun
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.training.embedded.reinforce import Learner
+from fgrpo_bench.training.embedded.learner import Learner
 from fgrpo_bench.training.embedded.session import Session
 from tests.bench.model import warmed_up
 

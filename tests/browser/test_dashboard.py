@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dashboards.page import VIEWS
-from fgrpo_bench.files import locked
+from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot

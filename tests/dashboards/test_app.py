@@ -171,7 +171,7 @@ def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):
     assert "waiting" in text
     assert "No results yet: F-GRPO N=8 gamma=1." in Reader(client.get(f"{BASE}/compare").text).text
     assert 'data-refresh="5"' not in client.get(f"{BASE}/sweep").text
-    from fgrpo_bench.files import locked
+    from fgrpo_bench.locks import locked
 
     with locked(results.paths.driver_lock, wait=False, what="the sweep"):
         assert 'data-refresh="5"' in client.get(f"{BASE}/sweep").text

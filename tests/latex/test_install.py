@@ -16,6 +16,6 @@ def test_without_root_the_error_names_every_package(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(RuntimeError) as error:
-        install.install()
+        install.LATEX.install()
     assert all(package in str(error.value) for package in install.PACKAGES.values())
     assert "as root on Debian or Ubuntu" in str(error.value)

@@ -15,7 +15,7 @@ from fgrpo_bench.report.documents import PREAMBLE, escape_latex, latex, latex_ta
 from fgrpo_bench.report.published import main as paper_tables
 from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summarise import summarise
-from tests.latex.install import require_programs
+from tests.latex.install import LATEX
 from tests.support.report import forget, nine_benchmarks, small_sweep
 
 pytestmark = pytest.mark.latex
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.latex
 
 def set_by_latex(folder: Path, tables: str) -> str:
     """The words of the PDF; raises where LaTeX complains or a table is larger than the page."""
-    require_programs()
+    LATEX.require()
     needed = re.findall(r"\\usepackage\{[^}]*\}", tables.splitlines()[0])
     document = [r"\documentclass{article}", *needed, r"\begin{document}", tables, r"\end{document}"]
     (folder / "paper.tex").write_text("\n".join(document), encoding="utf-8")

@@ -10,7 +10,7 @@ import torch
 from deepspeed.ops.adam import FusedAdam
 from torch.utils.file_baton import FileBaton
 
-from fgrpo_bench.training.openrlhf import cpu
+from fgrpo_bench.training.openrlhf import cpu, cpu_deepspeed
 
 pytestmark = pytest.mark.openrlhf
 
@@ -60,7 +60,7 @@ def test_gathered_parameters_have_arrived_before_anything_uses_them():
         def all_gather_into_tensor(self, output, given, async_op=False):
             return Work() if async_op else None
 
-    cpu._patch_gathers(SimpleNamespace(TorchBackend=TorchBackend))
+    cpu_deepspeed._patch_gathers(SimpleNamespace(TorchBackend=TorchBackend))
     assert TorchBackend().all_gather_into_tensor("out", "in", async_op=True).arrived
     assert TorchBackend().all_gather_into_tensor("out", "in") is None
 

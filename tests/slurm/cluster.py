@@ -30,11 +30,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import random
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -45,26 +43,9 @@ from types import TracebackType
 
 from tests.slurm import bringup
 from tests.slurm.client import Client
-from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings, user_name
-from tests.slurm.install import SEARCH_PATH, require_programs
+from tests.slurm.config import CLUSTER_NAME, NODES, Settings, user_name
+from tests.slurm.install import SEARCH_PATH, SLURM
 from tests.slurm.processes import Daemon, job_processes, kill, wait_until
-
-
-def free_port_block() -> int:
-    """The first of N_PORTS free ports, below those that outgoing connections are given."""
-    for _ in range(100):
-        first = random.randrange(10_000, 30_000)
-        sockets = [socket.socket() for _ in range(N_PORTS)]
-        try:
-            for port, each in enumerate(sockets, start=first):
-                each.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        finally:
-            for each in sockets:
-                each.close()
-        return first
-    raise RuntimeError(f"no {N_PORTS} free ports in a row between 10000 and 30000: free some")
 
 
 class Cluster(Client):
@@ -76,7 +57,7 @@ class Cluster(Client):
         dies_with_parent: whether the daemons end if this process is killed.
         """
         folder = folder or Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
-        self.settings = Settings(folder=folder, first_port=free_port_block())
+        self.settings = Settings(folder=folder, first_port=bringup.free_port_block())
         self.dies_with_parent = dies_with_parent
 
     @property
@@ -106,7 +87,7 @@ class Cluster(Client):
             raise
 
     def _start_everything(self) -> None:
-        require_programs()
+        SLURM.require()
         bringup.write_files(self.settings)
         self._start("munged")
         wait_until(self.settings.munge_socket.exists, what="munged's socket")

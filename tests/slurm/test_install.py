@@ -1,9 +1,8 @@
-"""Without SLURM: an error that names the packages, or an installation that starts nothing."""
+"""What of SLURM is missed, and that an error names all of its packages."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_root_the_error_names_every_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(RuntimeError) as error:
-        install.install()
+        install.SLURM.install()
     assert all(package in str(error.value) for package in install.PACKAGES.values())
     assert "as root on Debian or Ubuntu" in str(error.value)
 
@@ -31,22 +30,3 @@ def test_a_program_that_is_there_is_not_missed(tmp_path: Path, bare_machine: Non
     program.chmod(0o755)
     assert "slurm-client" not in install.missing_packages()
     assert "slurmctld" in install.missing_packages()
-
-
-def test_an_installation_may_start_no_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = tmp_path / "policy-rc.d"
-    monkeypatch.setattr(install, "SERVICE_POLICY", policy)
-    with install.services_stay_stopped():
-        assert subprocess.call([policy]) == 101
-    assert not policy.exists()
-
-
-def test_a_policy_that_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = tmp_path / "policy-rc.d"
-    policy.write_text("mine")
-    monkeypatch.setattr(install, "SERVICE_POLICY", policy)
-    with install.services_stay_stopped():
-        assert policy.read_text() == "mine"
-    assert policy.read_text() == "mine"

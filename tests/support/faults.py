@@ -17,7 +17,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from fgrpo_bench.files import is_locked, read_json, sha256_file
+from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.locks import is_locked
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.stage import is_done
 from sweeps import ledger

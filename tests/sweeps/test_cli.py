@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -16,34 +15,14 @@ from fgrpo_bench import config
 from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.power import smallest_effect
-from sweeps import ledger
 from sweeps.cli import main
-from sweeps.commands import REPOSITORY, stage_command, stage_environment
-from sweeps.freeze import freeze, run_paths
+from sweeps.commands import REPOSITORY
 from sweeps.plan import make_plan
 from tests.support.fake_sweep import fake_sweep
 from tests.support.faults import worker_pids
 
 Sweeps = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Sweeps:
-    """sweeps(command, sweep, ...) -> exit code, output, errors; the run root is tmp_path."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, f"run_root={tmp_path}"])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
-
-
-def frozen(root: Path, *overrides: str) -> RunPaths:
-    plan = make_plan(config.load("smoke", [f"run_root='{root}'", *overrides]))
-    paths = run_paths(plan.declaration)
-    freeze(paths, plan, nothing_to_run=False)
-    return paths
+Frozen = Callable[..., RunPaths]
 
 
 def finish(paths: RunPaths, name: str, **measured: float) -> None:
@@ -92,9 +71,9 @@ def test_a_dry_run_is_a_plan(sweeps: Sweeps, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, tmp_path: Path) -> None:
+def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, frozen: Frozen) -> None:
     before = json.loads(sweeps("plan", "smoke", "--json")[1])
-    paths = frozen(tmp_path)
+    paths = frozen()
     finish(paths, "_warmup/s11", cpu_seconds=1000.0)
     after = json.loads(sweeps("plan", "smoke", "--json")[1])
     assert before["points"][0]["warmup"] == "waiting"
@@ -107,8 +86,8 @@ def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, tmp_p
     assert "scaled by 1 stage measured here" in sweeps("plan", "smoke")[1]
 
 
-def test_plan_of_other_settings_says_what_run_would_refuse(sweeps: Sweeps, tmp_path: Path) -> None:
-    frozen(tmp_path)
+def test_plan_of_other_settings_says_what_run_would_refuse(sweeps: Sweeps, frozen: Frozen) -> None:
+    frozen()
     code, said, errors = sweeps("plan", "smoke", "experiment.train.learning_rate=0.5")
     assert code == 2
     assert "F-GRPO" in said
@@ -219,10 +198,10 @@ def test_a_disk_that_fills_up_under_a_driver_leaves_no_worker_behind(tmp_path: P
 
 
 def test_status_lists_the_runs_where_several_fit_and_those_there_where_none_does(
-    sweeps: Sweeps, tmp_path: Path
+    sweeps: Sweeps, frozen: Frozen
 ) -> None:
-    frozen(tmp_path)
-    frozen(tmp_path, "version=v2")
+    frozen()
+    frozen("version=v2")
     code, _, errors = sweeps("status", "smoke")
     assert code == 2
     assert "  experiment=countdown-tiny version=v1\n" in errors
@@ -238,63 +217,6 @@ def test_status_lists_the_runs_where_several_fit_and_those_there_where_none_does
     assert "'profile=local' says nothing here" in errors
 
 
-def test_logs_print_the_latest_attempt_of_the_stage_started_last(
-    sweeps: Sweeps, tmp_path: Path
-) -> None:
-    paths = frozen(tmp_path)
-    point = paths.point("grpo-n4-g0-s11")
-    for attempt in (1, 2):
-        write_text(point.log(attempt), "".join(f"{attempt}: line {n}\n" for n in range(100)))
-        event = ledger.Event(
-            event="start", stage="grpo-n4-g0-s11", attempt=attempt, pid=1, driver="d", time="t"
-        )
-        ledger.append(paths.ledger, event)
-    write_text(paths.warmup(11).log(1), "warming up\n")
-    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
-    assert code == 0
-    assert said == f"==> {point.log(2)}\n2: line 98\n2: line 99\n"
-    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "warmup")
-    assert said.endswith("warming up\n")
-    code, _, errors = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "evaluate")
-    assert code == 2
-    assert "was never started" in errors
-
-
-def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, tmp_path: Path) -> None:
-    frozen(tmp_path)
-    code, _, errors = sweeps("logs", "smoke", "grpo-n4-g2-s11")
-    assert code == 2
-    assert "unknown point 'grpo-n4-g2-s11'" in errors
-    assert "grpo-n4-g1-s11" in errors
-    code, _, errors = sweeps("logs", "smoke", "base-s11", "--stage", "train")
-    assert code == 2
-    assert "base-s11 has no stage 'train': it has warmup, evaluate" in errors
-
-
-def test_logs_follow_until_the_stage_is_no_longer_at_work(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path)
-    sweep.hold.touch()
-    driver = sweep.start()
-    while not (sweep.paths.ledger.exists() and ledger.read(sweep.paths.ledger)):
-        assert driver.poll() is None
-    with subprocess.Popen(
-        [sys.executable, "-m", "sweeps", "logs", "smoke", "base-s11", "--follow"],
-        cwd=REPOSITORY,
-        env=os.environ | {"FGRPO_RUN_ROOT": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as follower:
-        assert follower.stdout is not None
-        assert follower.stdout.readline() == f"==> {sweep.paths.warmup(11).log(1)}\n"
-        sweep.hold.unlink()
-        followed = follower.stdout.read()
-        assert follower.wait(timeout=120) == 0
-    assert "step 8/8" in followed
-    assert "done in" in followed
-    driver.terminate()
-    assert driver.wait(timeout=120) in (0, 143)
-
-
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m sweeps plan groupsize --config | head -n 1"
     done = subprocess.run(
@@ -302,26 +224,3 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     )
     assert done.stdout == "version=v1\n"
     assert done.stderr == ""
-
-
-def test_a_stage_is_a_command_that_anybody_may_run() -> None:
-    profile = config.load("smoke", ["profile.threads_per_worker=2"]).profile
-    folder = Path("/runs/s/e/v1/p")
-    options = ["/runs/s/e/v1/p", "--device", "cpu", "--threads", "2"]
-    python = [sys.executable, "-m"]
-    training = [*python, "fgrpo_bench.training", *options]
-    assert stage_command("warmup", folder, profile, "base") == training
-    assert stage_command("train", folder, profile, "base") == training
-    evaluation = [*python, "evaluators", "run", *options]
-    assert stage_command("evaluate", folder, profile, "base") == evaluation
-
-
-def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
-    profile = config.load("smoke").profile
-    paths = RunPaths(root=Path("/runs"), sweep="smoke", experiment="x", version="v1")
-    environment = stage_environment(profile, paths, {"PYTHONPATH": "/else", "HOME": "/root"})
-    assert environment["PYTHONPATH"] == f"{REPOSITORY}{os.pathsep}/else"
-    assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
-    assert environment["HOME"] == "/root"
-    assert environment["FGRPO_VERDICTS"] == "/runs/verdicts"
-    assert stage_environment(profile, paths, {})["PYTHONPATH"] == str(REPOSITORY)

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fgrpo_bench.files import is_locked, lock_holder, read_lines
+from fgrpo_bench.files import read_lines
+from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.paths import RunPaths, StagePaths
 from sweeps import ledger
 from sweeps.commands import REPOSITORY

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fgrpo_bench import config
-from fgrpo_bench.files import locked, write_json
+from fgrpo_bench.files import write_json
+from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths, StagePaths
 from sweeps import ledger, status
 from sweeps.commands import REPOSITORY

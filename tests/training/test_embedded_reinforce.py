@@ -15,7 +15,8 @@ from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import METRICS, read_table
 from fgrpo_bench.training.advantages import is_active
 from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.training.embedded.reinforce import Learner, reinforce
+from fgrpo_bench.training.embedded.learner import Learner
+from fgrpo_bench.training.embedded.reinforce import reinforce
 from fgrpo_bench.training.embedded.session import Session
 from fgrpo_bench.training.embedded.tokenizer import PAD
 from fgrpo_bench.training.embedded.warmup import warm_up

@@ -1,8 +1,8 @@
 """Stand-ins that let OpenRLHF run where there is no CUDA, for tests and rehearsals.
 
 Off unless FGRPO_OPENRLHF_DEVICE=cpu. Real Ray, DeepSpeed and vLLM run, slowly, with what OpenRLHF
-takes for granted of CUDA replaced: the device, flash-attn's imports, NCCL's broadcast, and the
-update of vLLM's weights in place. No computation of the algorithm is touched. `set_up` runs in
+takes for granted of CUDA replaced: here the device and flash-attn's imports, in `cpu_deepspeed`
+and `cpu_vllm` what concerns those. No computation of the algorithm is touched. `set_up` runs in
 every process (startup/sitecustomize.py) and only waits for the modules to be imported, so that
 idle workers stay light.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fgrpo_bench.training.openrlhf import cpu_deepspeed, cpu_vllm
 from fgrpo_bench.training.openrlhf.hooks import after_import
 
 SWITCH = "FGRPO_OPENRLHF_DEVICE"
@@ -66,13 +67,9 @@ def set_up() -> None:
     if importlib.util.find_spec("flash_attn") is None:
         _put_flash_attn()
     after_import("torch.cuda", _patch_torch_cuda)
-    after_import("openrlhf.utils.deepspeed.deepspeed", _patch_device_mesh)
-    after_import("openrlhf.utils.distributed_util", _patch_weight_group)
-    after_import("openrlhf.trainer.ray.vllm_worker_wrap", _patch_weight_update)
-    after_import("vllm.v1.worker.gpu_model_runner", _patch_generators)
-    after_import("deepspeed.comm.torch", _patch_gathers)
-    after_import("deepspeed.ops.adam.fused_adam", _patch_adam)
     after_import("torch.utils.file_baton", _patch_baton)
+    cpu_deepspeed.set_up()
+    cpu_vllm.set_up()
 
 
 class CpuDevice(str):
@@ -94,117 +91,6 @@ def _patch_torch_cuda(cuda: Any) -> None:
     cuda.current_device = CpuDevice
     for name in ("set_device", "synchronize", "empty_cache", "current_stream"):
         setattr(cuda, name, lambda *_: None)
-
-
-def _patch_device_mesh(module: Any) -> None:
-    init = module.init_device_mesh
-    module.init_device_mesh = lambda _device, *args, **kwargs: init("cpu", *args, **kwargs)
-
-
-class StoreGroup:
-    """Broadcasts weights through vLLM's own TCP store, in place of NCCL."""
-
-    def __init__(self, group: Any) -> None:
-        self.group = group
-
-    def broadcast(self, tensor: Any, src: int, stream: Any = None) -> None:
-        """Fill `tensor` with that of rank `src`."""
-        mine = self.group.rank == src
-        sent = self.group.broadcast_obj(tensor.detach().cpu() if mine else None, src)
-        if not mine:
-            tensor.copy_(sent)
-
-
-def _patch_weight_group(module: Any) -> None:
-    def create(address: str, port: int, rank: int, world_size: int, device: Any) -> StoreGroup:
-        from vllm.distributed.utils import StatelessProcessGroup
-
-        return StoreGroup(
-            StatelessProcessGroup.create(host=address, port=port, rank=rank, world_size=world_size)
-        )
-
-    module.stateless_init_process_group = create
-
-
-def _patch_weight_update(module: Any) -> None:
-    """vLLM on CPU repacks its linear layers as it loads them, so one parameter cannot be loaded by
-    itself: collect them all, then load the model anew as vLLM does. Its reload leaves an output
-    layer that shares the embedding's weights packed as it was: pack it anew."""
-
-    def update_weight(
-        self: Any, name: str, dtype: Any, shape: Any, empty_cache: bool = False
-    ) -> None:
-        import torch
-
-        weight = torch.empty(shape, dtype=dtype, device=self.device)
-        self._model_update_group.broadcast(weight, src=0)
-        self.__dict__.setdefault("_received", []).append((name, weight))
-        if empty_cache:  # said with the last parameter
-            weights = self.__dict__.pop("_received")
-            self.model_runner.reload_weights(weights_iterator=iter(weights))
-            model = self.model_runner.get_model()
-            head = getattr(model, "lm_head", None)
-            if self.model_config.hf_config.tie_word_embeddings and head is not None:
-                head.quant_method.process_weights_after_loading(head)
-
-    module.WorkerWrap.update_weight = update_weight
-
-
-def _patch_generators(module: Any) -> None:
-    """vLLM rewinds the generator of a seeded request whose prompt is read in two steps; on CPU a
-    generator cannot be rewound. Where this step drew from it, its state is put back instead."""
-    import torch
-
-    class Rewindable(torch.Generator):
-        def get_offset(self) -> int:
-            return 4
-
-        def set_offset(self, offset: int) -> None:  # type: ignore[override]
-            self.manual_seed(self.initial_seed())  # no token of the response is drawn yet
-
-    class Torch(ModuleType):
-        def __getattr__(self, name: str) -> Any:
-            return Rewindable if name == "Generator" else getattr(torch, name)
-
-    module.torch = Torch("torch")
-
-
-def _patch_gathers(module: Any) -> None:
-    """DeepSpeed gathers parameters of ZeRO 3 together and waits for the last. On NCCL's stream the
-    others have arrived by then; gloo's threads keep no order, and now and then one was used before
-    it was whole. Wait for each."""
-    gather = module.TorchBackend.all_gather_into_tensor
-
-    def gather_and_wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-        work = gather(self, *args, **kwargs)
-        if work is not None:
-            work.wait()
-        return work
-
-    module.TorchBackend.all_gather_into_tensor = gather_and_wait
-
-
-def _patch_adam(module: Any) -> None:
-    """DeepSpeed's Adam for processors multiplies the betas up step by step, but takes their power
-    in a process that resumes, which may differ in the last bit. Where the betas have changed it
-    takes the power too: make it believe so before each step."""
-    import torch
-
-    init = module.FusedAdam.__init__
-
-    def init_exact(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        step, flag = self.multi_tensor_adam, self._dummy_overflow_buf
-        mode = self.adam_w_mode
-
-        def step_with_powers(*values: Any) -> None:
-            nothing = [[torch.zeros(1)] for _ in range(4)]
-            step(0, flag, nothing, 0.0, 0.0, 0.0, 1.0, 0, mode, 0, 0.0)
-            step(*values)
-
-        self.multi_tensor_adam = step_with_powers
-
-    module.FusedAdam.__init__ = init_exact
 
 
 def _patch_baton(module: Any) -> None:

@@ -1,0 +1,97 @@
+"""A process that judges and can be killed: how it is started, asked and ended.
+
+What runs in it is a program such as `judge_worker`, which keeps to its limits of processor time and
+address space by itself; a limit of wall time comes with each question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+START_SECONDS = 300.0
+"""For a worker to import what it needs, from a slow network disk too."""
+
+
+class Worker:
+    """One process and the socket to it. Any OSError ends its use.
+
+    module: the program, which takes seconds and megabytes and answers a line with a line. seconds:
+    processor time of an answer. megabytes: its address space.
+    """
+
+    def __init__(self, seconds: float, megabytes: int, *, module: str) -> None:
+        self._seconds, self._megabytes, self._module = seconds, megabytes, module
+        self._socket, theirs = socket.socketpair()
+        search = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, str(seconds), str(megabytes)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # equal hashes: SymPy's order of arguments, and with it a verdict, may follow them
+                env=os.environ | {"PYTHONPATH": search, "PYTHONHASHSEED": "0"},
+                start_new_session=True,  # Ctrl-C is this process's to handle
+            )
+        self._buffer = b""
+        self.asked = 0
+
+    def wait_ready(self) -> None:
+        """Until it can judge; RuntimeError that says why where it cannot."""
+        try:
+            ready = self._receive(time.monotonic() + START_SECONDS)
+        except OSError as error:
+            self.end()
+            raise RuntimeError(
+                f"a process that judges ended while it started ({error}): run "
+                f"`{sys.executable} -P -m {self._module} {self._seconds:g} {self._megabytes}` to "
+                "see why; it needs its packages and about 500 MB of address space"
+            ) from error
+        if "error" in ready:
+            self.end()
+            raise RuntimeError(ready["error"])
+
+    def ask(self, request: dict[str, Any], wall_seconds: float) -> dict[str, Any]:
+        """The reply; OSError where the worker died or the time is up."""
+        self.asked += 1
+        deadline = time.monotonic() + wall_seconds
+        self._socket.settimeout(wall_seconds)
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
+        return self._receive(deadline)
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        while b"\n" not in self._buffer:
+            self._socket.settimeout(max(deadline - time.monotonic(), 1e-3))
+            part = self._socket.recv(65_536)
+            if not part:
+                raise ConnectionResetError("the process ended")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def cause(self, error: OSError, wall_seconds: float) -> tuple[str, bool]:
+        """Why there was no reply, and whether asking again is pointless."""
+        if isinstance(error, TimeoutError):
+            return f"took more than {wall_seconds:g} s of wall time", True
+        try:
+            code = self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            return "the judge's process fell silent", False
+        if code == -signal.SIGPROF:
+            return f"took more than {self._seconds:g} s of processor time", True
+        return f"the judge's process ended with exit code {code} twice", False
+
+    def end(self) -> None:
+        """Kill and reap it."""
+        self.process.kill()
+        self.process.wait()
+        self._socket.close()

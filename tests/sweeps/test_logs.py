@@ -1,0 +1,75 @@
+"""`python -m sweeps logs`: which log it prints, how far, and for how long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fgrpo_bench.files import write_text
+from fgrpo_bench.paths import RunPaths
+from sweeps import ledger
+from sweeps.commands import REPOSITORY
+from tests.support.fake_sweep import fake_sweep
+
+Sweeps = Callable[..., tuple[int, str, str]]
+Frozen = Callable[..., RunPaths]
+
+
+def test_logs_print_the_latest_attempt_of_the_stage_started_last(
+    sweeps: Sweeps, frozen: Frozen
+) -> None:
+    paths = frozen()
+    point = paths.point("grpo-n4-g0-s11")
+    for attempt in (1, 2):
+        write_text(point.log(attempt), "".join(f"{attempt}: line {n}\n" for n in range(100)))
+        event = ledger.Event(
+            event="start", stage="grpo-n4-g0-s11", attempt=attempt, pid=1, driver="d", time="t"
+        )
+        ledger.append(paths.ledger, event)
+    write_text(paths.warmup(11).log(1), "warming up\n")
+    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
+    assert code == 0
+    assert said == f"==> {point.log(2)}\n2: line 98\n2: line 99\n"
+    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "warmup")
+    assert said.endswith("warming up\n")
+    code, _, errors = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "evaluate")
+    assert code == 2
+    assert "was never started" in errors
+
+
+def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, frozen: Frozen) -> None:
+    frozen()
+    code, _, errors = sweeps("logs", "smoke", "grpo-n4-g2-s11")
+    assert code == 2
+    assert "unknown point 'grpo-n4-g2-s11'" in errors
+    assert "grpo-n4-g1-s11" in errors
+    code, _, errors = sweeps("logs", "smoke", "base-s11", "--stage", "train")
+    assert code == 2
+    assert "base-s11 has no stage 'train': it has warmup, evaluate" in errors
+
+
+def test_logs_follow_until_the_stage_is_no_longer_at_work(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path)
+    sweep.hold.touch()
+    driver = sweep.start()
+    while not (sweep.paths.ledger.exists() and ledger.read(sweep.paths.ledger)):
+        assert driver.poll() is None
+    with subprocess.Popen(
+        [sys.executable, "-m", "sweeps", "logs", "smoke", "base-s11", "--follow"],
+        cwd=REPOSITORY,
+        env=os.environ | {"FGRPO_RUN_ROOT": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == f"==> {sweep.paths.warmup(11).log(1)}\n"
+        sweep.hold.unlink()
+        followed = follower.stdout.read()
+        assert follower.wait(timeout=120) == 0
+    assert "step 8/8" in followed
+    assert "done in" in followed
+    driver.terminate()
+    assert driver.wait(timeout=120) in (0, 143)
