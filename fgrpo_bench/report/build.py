@@ -14,7 +14,7 @@ from fgrpo_bench.report import by_task, documents, page, provenance, tables, ver
 from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
 from fgrpo_bench.report.comparisons import Comparison, compare
 from fgrpo_bench.report.content import Figure, content
-from fgrpo_bench.report.equal_budget import equal_budget_table
+from fgrpo_bench.report.equal_budget import equal_budget_tables
 from fgrpo_bench.report.selected import selection_table
 from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summarise import summarise
@@ -125,9 +125,8 @@ def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
 def _beside(summary: Summary, *, compare_paper: bool) -> list[Table]:
     """Tables that only some sweeps have: chosen checkpoints, equal budgets, the paper's figures."""
     chosen = selection_table(summary.results)
-    fair = [equal_budget_table(summary, name) for name in summary.results.benchmarks]
     published = against_paper(summary) if compare_paper else []
-    return [*filter(None, [chosen]), *(table for table in fair if table.rows), *published]
+    return [*filter(None, [chosen]), *equal_budget_tables(summary), *published]
 
 
 def _text(read: _Read, kind: str, svgs: Mapping[str, str]) -> str:
