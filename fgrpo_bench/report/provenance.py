@@ -16,12 +16,14 @@ NAME = "provenance.json"
 
 
 def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
-    """Every evaluated point, with each benchmark and the version of its grader."""
+    """Every evaluated checkpoint, as its point, with each benchmark and the version of its grader:
+    a report may choose among them all, and compares earlier ones at equal rollouts."""
     for point in results.points:
-        if point.is_evaluated:
-            versions = read_json(point.evaluate.done)["target"]["graders"]
-            for benchmark in results.benchmarks:
-                yield point, benchmark, versions[benchmark]
+        for at in map(point.at, point.checkpoints):
+            if at.is_evaluated:
+                versions = read_json(at.evaluate.done)["target"]["graders"]
+                for benchmark in results.benchmarks:
+                    yield at, benchmark, versions[benchmark]
 
 
 def inputs(results: SweepResults) -> dict[str, str]:

@@ -104,9 +104,15 @@ def _changed(path: Path, known: dict[str, Any], results: SweepResults) -> Iterat
             yield f"{name}: {'changed' if both else what} since the report was built"
 
 
+def _where(point: PointResult, benchmark: str) -> str:
+    """The step is named where there are several."""
+    step = f" at step {point.step}" if len(point.checkpoints) > 1 else ""
+    return f"{point.point_id}{step}, {benchmark}"
+
+
 def _scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
     paths = point.evaluate.benchmark(benchmark)
-    where = f"{point.point_id}, {benchmark}"
+    where = _where(point, benchmark)
     if not paths.grades(version).exists():
         yield f"{where}: there are no grades of {version}"
         return
@@ -121,7 +127,7 @@ def _scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
 
 
 def _verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
-    where = f"{point.point_id}, {benchmark}"
+    where = _where(point, benchmark)
     spec = read_json(point.evaluate.spec)
     of = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
     if grader_version(of.grader) != version:

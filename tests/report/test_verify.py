@@ -113,6 +113,23 @@ def test_a_verdict_that_the_grader_does_not_give_is_found_by_judging_again(resul
     assert "draw 0 of" in line and "is stored as" in line and "and judged" in line
 
 
+def test_an_earlier_checkpoint_is_verified_as_the_last_one_is(tmp_path):
+    every = ("experiment.train.save_every=10", "experiment.checkpoints=every")
+    results = small_sweep(tmp_path, "smoke", ONE_SEED, *every)
+    for point in results.points:
+        for checkpoint in point.checkpoints:
+            draw_and_grade(point.at(checkpoint))
+    file = write_report(load_results(results.paths)).files[0]
+    assert verify(file, root=tmp_path, regrade=True) == []
+    point = results.points[-1]
+    first, last = point.checkpoints
+    change_an_outcome(point.at(first).evaluate.benchmark("countdown").grades("countdown-1"))
+    changed, wrong = verify(file, root=tmp_path, regrade=False)
+    assert changed.endswith("changed since the report was built")
+    said = f"{point.point_id} at step {first.step}, countdown: pass@k is not what the stored"
+    assert wrong.startswith(said) and first.step < last.step
+
+
 def test_a_false_verdict_on_a_response_that_was_judged_before_is_found(results):
     paths = results.points[-1].evaluate.benchmark("countdown")
     draws = read_table(paths.draws, DRAWS)
