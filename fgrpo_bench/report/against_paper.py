@@ -8,7 +8,7 @@ import polars as pl
 
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
 from fgrpo_bench.report.published import AVERAGES, BENCHMARKS, MODELS, lookup
-from fgrpo_bench.report.shape import Content, Table, Value, percent
+from fgrpo_bench.report.shape import Content, Table, Value, explained, percent
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.report.tables import NAMES, csv_rows, csv_text, names
 from fgrpo_bench.report.verdict import points
@@ -128,6 +128,7 @@ def _table(
         title=f"{column}: ours beside arXiv 2602.06717, {model}{called}, in percent",
         header=(*NAMES, *(f"{what} @{k}" for k in ks for what in ("ours", "paper", "difference"))),
         rows=tuple(rows),
+        legend=explained(content for row in rows for content in row[len(NAMES) :]),
         notes=(
             *footnotes(summary, summary.cells, summary.averages.get(column, (column,))),
             *notes,

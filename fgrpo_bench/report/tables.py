@@ -9,8 +9,8 @@ import polars as pl
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
+from fgrpo_bench.report.shape import BOLD, Content, Rows, Value, explained, grid, with_best
 from fgrpo_bench.report.shape import NONE as NONE
-from fgrpo_bench.report.shape import Rows, Value, grid, with_best
 from fgrpo_bench.report.shape import Table as Table
 from fgrpo_bench.report.shape import percent as percent
 from fgrpo_bench.report.summary import Cell, Summary
@@ -44,15 +44,22 @@ NAMES = ("method", "N", "gamma")
 def interval_table(summary: Summary, column: str) -> Table:
     """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
     ends = sorted({0, len(summary.ks) - 1})
-    made = {cell: [summary.estimates(column, cell)[end] for end in ends] for cell in summary.cells}
+
+    def value(cell: Cell, end: int) -> Content:
+        made = summary.estimates(column, cell)[end]
+        lacking = made.mean is not None and is_incomplete(summary, cell, column, end)
+        return (Value(text=with_interval(made), incomplete=lacking),)
+
+    made = {cell: [value(cell, end) for end in ends] for cell in summary.cells}
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         header=(*NAMES, *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
         rows=tuple(
-            (*names(cell), *map(with_interval, estimates), str(estimates[0].n_seeds))
-            for cell, estimates in made.items()
+            (*names(cell), *values, str(summary.estimates(column, cell)[0].n_seeds))
+            for cell, values in made.items()
         ),
         notes=_notes(summary, column),
+        legend=explained(content for values in made.values() for content in values),
     )
 
 
@@ -74,13 +81,15 @@ def all_ks(summary: Summary, column: str) -> Table:
     }
     bases = {names(cell) for cell in summary.cells if cell.is_base}
     columns = [f"k={k}" for k in summary.ks]
+    made = with_best(rows, columns=columns, among=lambda key: None if key in bases else 0)
+    contents = [content for values in made.values() for content in values.values()]
     return grid(
         title=f"{column}: pass@k in percent at every k",
         names=NAMES,
         columns=columns,
-        rows=with_best(rows, columns=columns, among=lambda key: None if key in bases else 0),
+        rows=made,
         notes=_notes(summary, column),
-        legend=((Value(text="bold", best=True), "best of the trained models in its column"),),
+        legend=(BOLD, *explained(contents)),
     )
 
 
