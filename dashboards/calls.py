@@ -104,6 +104,29 @@ from fgrpo_bench.theory import tail_miss_probability
 mu, rho = 0.3, 0.1
 result = {n: tail_miss_probability(n, mu, rho * mu) for n in (2, 4, 8, 16, 32, 64)}
 """
+MEASURED = (
+    "\n"
+    + OPEN
+    + """\
+from fgrpo_bench.theory.measured import measure
+
+found = measure(results, benchmark={benchmark!r})
+"""
+)
+TAIL_MEASURED = (
+    MEASURED
+    + """\
+rates, lost = found.success_rates, found.lost
+averaged = {{n: tail_miss_probability(n, rates, rho * rates).mean() for n in result}}
+"""
+)
+ADVANTAGE_MEASURED = (
+    MEASURED
+    + """\
+counts, _ = np.histogram(found.success_rates, bins=20, range=(0, 1))
+shares = counts / counts.sum()
+"""
+)
 ADVANTAGE = """\
 import numpy as np
 

@@ -87,7 +87,13 @@ def _faint(color: str) -> str:
     return f"rgba({red},{green},{blue},0.13)"
 
 
-def error(values: Sequence[float | None], low: Sequence[float | None], high: Any) -> dict[str, Any]:
+def error(
+    values: Sequence[float | None],
+    low: Sequence[float | None],
+    high: Sequence[float | None],
+    *,
+    color: str = "#55585d",
+) -> dict[str, Any]:
     """Ends of intervals as Plotly's asymmetric error bars."""
     pairs = list(zip(values, low, high, strict=True))
     return {
@@ -95,7 +101,7 @@ def error(values: Sequence[float | None], low: Sequence[float | None], high: Any
         "symmetric": False,
         "arrayminus": [_gap(lower, value) for value, lower, _ in pairs],
         "array": [_gap(value, upper) for value, _, upper in pairs],
-        "color": "#55585d",
+        "color": color,
         "thickness": 1.2,
         "width": 3,
     }

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboards.page import VIEWS, Address, Chart, Links, Page
 from dashboards.text import rendered, shortened, visible
+from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths
 
 HERE = Path(__file__).parent
@@ -69,8 +70,18 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
 
 def listing(links: Links, runs: Sequence[RunPaths], *, root: str) -> str:
     """The first page: every sweep under the root."""
-    named = [(_name(one), links.page(Address(run=one, view="sweep")), False) for one in runs]
+    named = [
+        (_name(one), links.page(Address(run=one, view="sweep")), _question(one)) for one in runs
+    ]
     return _document("index.html", links, runs=named, root=root)
+
+
+def _question(run: RunPaths) -> str:
+    """What a sweep asks; empty where its file cannot be read, which its own page says."""
+    try:
+        return str(read_json(run.sweep_json)["declaration"]["sweep"]["question"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def message(links: Links, title: str, text: str) -> str:

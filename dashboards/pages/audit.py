@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dashboards.page import Address, Grid, Links, Page, Params, Row, Shade, control, parameters
+from dashboards.pages.draws import SHOWN
 from dashboards.pages.draws_links import draws_link
 from dashboards.queries.audit import Example, audits, disagreements, engines
 from dashboards.queries.store import points_of
@@ -74,14 +75,18 @@ def _examples(
     kind: str,
     shown: Sequence[Example],
 ) -> tuple[str | Shade]:
-    """A link to the first, with the filter that shows its kind."""
+    """A link to the first, with the filter or the page of draws that shows it."""
     if not shown:
         return ("",)
-    more = {"finish": "length"} if kind == "truncated" else {"outcome": "unscored"}
-    problem, _ = shown[0]
+    problem, draw = shown[0]
+    more = {
+        "truncated": {"finish": "length"},
+        "unscored": {"outcome": "unscored"},
+        "differing": {"page": str(1 + draw // SHOWN)} if draw >= SHOWN else {},
+    }[kind]
     href = draws_link(
         results, links, benchmark=benchmark, problem=problem, point=points_of(results)[point_id],
-        **(more if kind != "differing" else {}),
+        **more,
     )  # fmt: skip
     return (Shade(text=shortened(problem, 24), href=href),)
 
@@ -121,7 +126,7 @@ def _engines(results: SweepResults, benchmark: str) -> Grid:
             Shade(text=str(facts.get(key, "")), kind="failed" if key in differing else "")
             for key in keys
         ]
-        rows.append((f"{len(points)}", *shades, words))
+        rows.append((f"{len(points)}", *shades, Shade(text=words, kind="wrap")))
     note = (
         f"The engines differ in {', '.join(differing)}: draws of their points may differ in more "
         "than the training."

@@ -76,15 +76,16 @@ class Drawing:
             if across.mean is None or up.mean is None:
                 continue
             x, y = (charts.percent([one.mean, one.low, one.high]) for one in (across, up))
+            look = self.looks[name]
             traces.append(
                 charts.line(
                     x[:1],
                     y[:1],
                     name=self.cells[name].label,
-                    look=self.looks[name],
+                    look=look,
                     mode="markers",
-                    error_x=charts.error(x[:1], x[1:2], x[2:]),
-                    error_y=charts.error(y[:1], y[1:2], y[2:]),
+                    error_x=charts.error(x[:1], x[1:2], x[2:], color=look.color),
+                    error_y=charts.error(y[:1], y[1:2], y[2:], color=look.color),
                 )
             )
             rows += [_row(name, self.ks[end], made[end]) for end in ends]
@@ -146,10 +147,11 @@ class Drawing:
 
     def compute(self, shown: Mapping[str, Sequence[Estimate]], k: int, cost: str) -> Chart:
         """A point a cell and checkpoint; checkpoints of a cell are joined."""
+        found = curves.by_checkpoint(self.results, self.benchmark, k, cost)
         rows = [
             (name, at.step, cost, at.cost, k, at.made.mean, at.made.low, at.made.high)
             for name in shown
-            for at in curves.by_checkpoint(self.results, self.benchmark, k, cost).get(name, ())
+            for at in found.get(name, ())
         ]
         data = pl.DataFrame(rows, schema=COMPUTE, orient="row")
         traces = []
@@ -158,13 +160,14 @@ class Drawing:
                 charts.percent(own[column].to_list())
                 for column in ("pass_at_k", "ci_low", "ci_high")
             )
+            look = self.looks[str(name)]
             traces.append(
                 charts.line(
                     own["value"].to_list(),
                     y,
                     name=self.cells[str(name)].label,
-                    look=self.looks[str(name)],
-                    error_y=charts.error(y, low, high),
+                    look=look,
+                    error_y=charts.error(y, low, high, color=look.color),
                 )
             )
         field, words = COSTS[cost]

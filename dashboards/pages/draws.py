@@ -20,7 +20,14 @@ from dashboards.page import (
     control,
     parameters,
 )
-from dashboards.queries.draws import OUTCOMES, answers, draws, is_gated, problem_text
+from dashboards.queries.draws import (
+    OUTCOMES,
+    answers,
+    draws,
+    is_gated,
+    other_judgements,
+    problem_text,
+)
 from dashboards.queries.forgetting import fates
 from dashboards.queries.store import ks_of, points_of
 from dashboards.text import shortened
@@ -29,10 +36,10 @@ from fgrpo_bench.results import PointResult, SweepResults
 SHOWN = 10
 """Draws of a side on a page."""
 ANSWERS = 12
-"""Distinct answers of a side that are listed."""
+"""Distinct answers of a side that are listed unless all are asked for."""
 OPEN = 1_200
 """Characters up to which a draw is shown unfolded."""
-ALL = "all"
+ALL, FEW = "all", "few"
 FINISHES = {ALL: "all", "stop": "ended by itself", "length": "cut off"}
 NO_ANSWER = "(no answer found)"
 WITHHELD = "The publisher of this benchmark asks that its texts are not shown to others."
@@ -49,13 +56,15 @@ class Side:
     """Draws that the filter lets through."""
     answers: Grid
     draws: list[dict[str, Any]]
-    """Of this page: draw, outcome, extracted, reason, n_tokens, finish_reason, response, ..."""
+    """Of this page: draw, outcome, extracted, reason, n_tokens, finish_reason, response,
+    others (what other graders said), ..."""
     words: str
     """Why there is nothing to see; empty where there is."""
 
 
 def build(results: SweepResults, params: Params, links: Links) -> Page:
-    """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, min, max, page."""
+    """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, min, max,
+    page."""
     benchmark = params.one("benchmark", results.benchmarks, results.benchmarks[0])
     found = fates(results, benchmark, ks_of(results)[-1])
     problems, points = found.counts.problems, points_of(results)
@@ -75,6 +84,7 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
         {word(value) for table in tables.values() for value in table["extracted"].to_list()}
     )
     answer = params.one("answer", [ALL, *given], ALL)
+    listed = params.one("answers", [FEW, ALL], FEW)
     filters = [] if outcome == ALL else [pl.col("outcome") == outcome]
     filters += [] if finish == ALL else [pl.col("finish_reason") == finish]
     filters += [] if low is None else [pl.col("n_tokens") >= low]
@@ -86,11 +96,11 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
     at = int(params.one("page", map(str, range(1, n_pages + 1)), "1"))
     defaults = {
         "benchmark": results.benchmarks[0], "outcome": ALL, "finish": ALL, "answer": ALL,
-        "page": "1",
+        "answers": FEW, "page": "1",
     }  # fmt: skip
     chosen = parameters(
         defaults, benchmark=benchmark, problem=problem, a=a, b=b, outcome=outcome, finish=finish,
-        answer=answer, page=at, min=low, max=high,
+        answer=answer, answers=listed, page=at, min=low, max=high,
     )  # fmt: skip
     address = Address(run=results.paths, view="draws", parameters=chosen)
 
@@ -110,12 +120,25 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
         choose("outcome", "Outcome", outcomes, outcome, False),
         choose("finish", "Ending", FINISHES, finish, False),
     ]
+    if any(len(answers(table)) > ANSWERS for table in tables.values()) and not links.is_static:
+        lists = {FEW: f"{ANSWERS} a side", ALL: "all"}
+        controls.append(choose("answers", "Answers listed", lists, listed, False))
     if len(results.benchmarks) > 1:
         named = {name: name for name in results.benchmarks}
         controls.insert(0, _benchmark(results, links, named, benchmark))
     gated = links.is_static and any(is_gated(points[name], benchmark) for name in (a, b))
     sides = [
-        _side(points[name], tables[name], matching[name], at, address, links, gated)
+        _side(
+            points[name],
+            tables[name],
+            matching[name],
+            at,
+            address,
+            links,
+            gated,
+            others=other_judgements(points[name], benchmark, problem),
+            most=None if listed == ALL else ANSWERS,
+        )
         for name in (a, b)
     ]
     text = problem_text(points[a], benchmark, problem)
@@ -199,12 +222,16 @@ def _side(
     address: Address,
     links: Links,
     gated: bool,
+    *,
+    others: pl.DataFrame,
+    most: int | None,
 ) -> Side:
     words = "" if len(table) else "No draws of this problem are stored for this point yet."
     rows = matching.slice((at - 1) * SHOWN, SHOWN).to_dicts()
     for row in rows:
         row["outcome"] = row["outcome"] or "not graded"
         row["extracted"] = word(row["extracted"])
+        row["others"] = [] if gated else others.filter(draw=row["draw"]).to_dicts()
         if gated:
             row |= {"response": WITHHELD, "extracted": "", "reason": ""}
     return Side(
@@ -212,18 +239,24 @@ def _side(
         total=len(table),
         correct=int((table["outcome"] == "correct").sum()),
         matching=len(matching),
-        answers=_answers(table, address, links, gated),
+        answers=_answers(table, address, links, gated, most=most),
         draws=rows,
         words=words,
     )
 
 
-def _answers(table: pl.DataFrame, address: Address, links: Links, gated: bool) -> Grid:
+def _answers(
+    table: pl.DataFrame, address: Address, links: Links, gated: bool, *, most: int | None
+) -> Grid:
+    """most: answers that are listed, half of them right where there are so many; None is all."""
     found = answers(table)
     rows: list[Row] = []
-    right = found.filter(pl.col("outcome") == "correct").head(ANSWERS // 2)
-    others = found.filter(pl.col("outcome").ne_missing("correct")).head(ANSWERS - len(right))
-    for row in pl.concat([right, others]).iter_rows(named=True):
+    shown = found
+    if most is not None:
+        right = found.filter(pl.col("outcome") == "correct").head(most // 2)
+        others = found.filter(pl.col("outcome").ne_missing("correct")).head(most - len(right))
+        shown = pl.concat([right, others])
+    for row in shown.iter_rows(named=True):
         given = word(row["extracted"])
         href = _with(address, links, {"answer": ALL}, answer=given)
         rows.append(

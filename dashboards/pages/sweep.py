@@ -196,7 +196,7 @@ def _points(results: SweepResults, found: Progress) -> Grid:
                 f"{active.step}/{active.of}" if active.of else NONE,
                 NONE if train.reward is None else f"{train.reward:.3f}",
                 NONE if active.eta_seconds is None else seconds(active.eta_seconds),
-                str(train.attempts + judge.attempts),
+                f"{train.attempts} + {judge.attempts}",
                 seconds(found.costs[point.point_id].cpu),
             )
         )
@@ -217,6 +217,7 @@ def _points(results: SweepResults, found: Progress) -> Grid:
         ),
         rows=tuple(rows),
         n_words=3,
+        notes=("attempts: of training + of evaluation; left: time until the running stage ends.",),
     )
 
 

@@ -54,12 +54,12 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
             "probability away from it. Small groups are seldom active, large ones cover the tail."
         ),
         controls=tuple(controls),
-        charts=(_tail(found, k), _advantage(found)),
+        charts=(_tail(found, k, results, benchmark), _advantage(found, results, benchmark)),
         context={"measured": found, "benchmark": benchmark},
     )
 
 
-def _tail(found: MeasuredTail, k: int) -> Chart:
+def _tail(found: MeasuredTail, k: int, results: SweepResults, benchmark: str) -> Chart:
     made, sizes = explorer(), list(GROUP_SIZES)
     frames: dict[str, Any] = {}
     for i, rate in enumerate(SUCCESS_RATES):
@@ -72,8 +72,7 @@ def _tail(found: MeasuredTail, k: int) -> Chart:
             )
             if len(found.curves):
                 y.append(found.curves[j].tolist())
-                worst = sizes[int(np.argmax(found.curves[j]))]
-                say += f" Averaged over this sweep's own success rates: N = {worst}."
+                say += f" Averaged over this sweep's own success rates: N = {found.peaks[j]}."
             frames[f"{i},{j}"] = {"y": [[round(v, 5) for v in one] for one in y], "say": say}
     start = SUCCESS_RATES.index(START_RATE), TAIL_SHARES.index(START_SHARE)
     first = frames[f"{start[0]},{start[1]}"]
@@ -101,14 +100,6 @@ def _tail(found: MeasuredTail, k: int) -> Chart:
             }
         )
     ticks = [2**i for i in range(1, 11)]
-    data = pl.DataFrame(
-        {
-            "success_rate": np.repeat(SUCCESS_RATES, len(TAIL_SHARES) * len(sizes)),
-            "tail_share": np.tile(np.repeat(TAIL_SHARES, len(sizes)), len(SUCCESS_RATES)),
-            "group_size": np.tile(sizes, len(SUCCESS_RATES) * len(TAIL_SHARES)),
-            "tail_miss_probability": made.curves.ravel(),
-        }
-    )
     return Chart(
         name="tail",
         title="Probability that an active group misses the tail",
@@ -121,8 +112,8 @@ def _tail(found: MeasuredTail, k: int) -> Chart:
                 yaxis={"rangemode": "tozero"},
             ),
         ),
-        data=data,
-        call=calls.TAIL,
+        data=_tail_data(found),
+        call=_call(calls.TAIL, calls.TAIL_MEASURED, found, results, benchmark),
         note="Points: problems within the base model's reach that training at gamma = 0 lost. They "
         "are another quantity than the curves; compare where each is highest.",
         sliders=(
@@ -143,7 +134,45 @@ def _tail(found: MeasuredTail, k: int) -> Chart:
     )
 
 
-def _advantage(found: MeasuredTail) -> Chart:
+def _tail_data(found: MeasuredTail) -> pl.DataFrame:
+    """Every curve; without a success rate the average over the sweep's own, and below them by N the
+    share of problems that were lost."""
+    made, sizes = explorer(), GROUP_SIZES
+    own = len(found.curves)
+    frames = [
+        pl.DataFrame(
+            {
+                "success_rate": np.repeat(SUCCESS_RATES, len(TAIL_SHARES) * len(sizes)),
+                "tail_share": np.tile(np.repeat(TAIL_SHARES, len(sizes)), len(SUCCESS_RATES)),
+                "group_size": np.tile(sizes, len(SUCCESS_RATES) * len(TAIL_SHARES)),
+                "tail_miss_probability": made.curves.ravel(),
+            }
+        ),
+        pl.DataFrame(
+            {
+                "tail_share": np.repeat(TAIL_SHARES[:own], len(sizes)),
+                "group_size": np.tile(sizes, own),
+                "tail_miss_probability": found.curves.ravel(),
+            }
+        ),
+        pl.DataFrame(
+            {"group_size": list(found.lost), "share_lost": list(found.lost.values())},
+            schema={"group_size": pl.Int64, "share_lost": pl.Float64},
+        ),
+    ]
+    return pl.concat(frames, how="diagonal")
+
+
+def _call(
+    plain: str, measured: str, found: MeasuredTail, results: SweepResults, benchmark: str
+) -> str:
+    """The theory, and what the sweep measured where it did."""
+    if not len(found.curves):
+        return plain
+    return plain + calls.call(measured, results.paths, benchmark=benchmark)
+
+
+def _advantage(found: MeasuredTail, results: SweepResults, benchmark: str) -> Chart:
     curves = advantages()
     frames = {
         str(i): {
@@ -191,6 +220,9 @@ def _advantage(found: MeasuredTail) -> Chart:
             "mean_advantage": curves.ravel(),
         }
     )
+    if len(found.success_rates):
+        bars = pl.DataFrame({"success_rate": centres, "share_of_problems": found.histogram})
+        data = pl.concat([data, bars], how="diagonal")
     return Chart(
         name="advantage",
         title="How hard a group pushes, by the success rate of its problem",
@@ -199,7 +231,7 @@ def _advantage(found: MeasuredTail) -> Chart:
             charts.layout(x="success rate", y="mean |advantage|; share", xaxis={"range": [0, 1]}),
         ),
         data=data,
-        call=calls.ADVANTAGE,
+        call=_call(calls.ADVANTAGE, calls.ADVANTAGE_MEASURED, found, results, benchmark),
         note="Bars: success rates of this sweep's base models by problem, without 0 and 1.",
         sliders=(
             Slider(

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from dashboards.queries.counts import Counts, counts
 from dashboards.queries.memo import remembered
 from dashboards.queries.store import cell_id, cell_of, cells_of
 from fgrpo_bench.files import read_json
-from fgrpo_bench.intervals import Estimate, estimate
+from fgrpo_bench.intervals import Estimate, conclude, resample_together
 from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
@@ -59,17 +58,10 @@ def estimates(
 ) -> dict[str, tuple[Estimate, ...]]:
     """Mean pass@k with its interval for every k, by name of the cells that have results."""
     found = counts(results, benchmark)
-    by_seeds: dict[tuple[int, ...], list[str]] = {}
     rows = {name: rows_of(found, cell) for name, cell in cells_of(results).items()}
-    for name, own in rows.items():
-        if own:
-            by_seeds.setdefault(tuple(own), []).append(name)
-    made: dict[str, tuple[Estimate, ...]] = {}
-    for names in by_seeds.values():
-        values = [found.passk(list(rows[name].values()), ks) for name in names]
-        flat = estimate(np.concatenate(values, axis=2))
-        made |= {name: tuple(flat[i * len(ks) :][: len(ks)]) for i, name in enumerate(names)}
-    return {name: made[name] for name in rows if name in made}
+    values = {name: found.passk(list(own.values()), ks) for name, own in rows.items() if own}
+    resampled = resample_together(list(values.values()))
+    return {name: tuple(conclude(one)) for name, one in zip(values, resampled, strict=True)}
 
 
 @remembered(_files)
@@ -80,16 +72,25 @@ def differences(
     in common are left out."""
     found, cells = counts(results, benchmark), cells_of(results)
     old = rows_of(found, cells[reference])
-    made: list[Difference] = []
+    pairs: dict[str, tuple[list[int], list[int]]] = {}
     for name in names:
         new = rows_of(found, cells[name])
         seeds = [seed for seed in new if seed in old]
-        if name == reference or not seeds:
-            continue
-        after, before = [new[seed] for seed in seeds], [old[seed] for seed in seeds]
-        (one,) = estimate(found.passk(after, [k]) - found.passk(before, [k]))
-        p = _of_the_draws(found, before, after, k)
-        made.append(Difference(cell=cells[name], difference=one, p_draws=p))
+        if name != reference and seeds:
+            pairs[name] = [old[seed] for seed in seeds], [new[seed] for seed in seeds]
+    values = [
+        found.passk(after, [k]) - found.passk(before, [k]) for before, after in pairs.values()
+    ]
+    made = [
+        Difference(
+            cell=cells[name],
+            difference=conclude(one)[0],
+            p_draws=_of_the_draws(found, before, after, k),
+        )
+        for (name, (before, after)), one in zip(
+            pairs.items(), resample_together(values), strict=True
+        )
+    ]
     known = [i for i, one in enumerate(made) if one.difference.p_value is not None]
     raised = holm([made[i].difference.p_value or 0.0 for i in known])
     for i, p in zip(known, raised, strict=True):

@@ -58,6 +58,19 @@ def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
     return made.join(grades, on="draw", how="left").sort("draw").collect()
 
 
+def other_judgements(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
+    """What graders beside that of `draws` said of a problem's draws: draw, outcome, reason and
+    grader_version."""
+    own, columns = grades_version(point, benchmark), ("draw", "outcome", "reason", "grader_version")
+    paths = point.evaluate.benchmark(benchmark)
+    frames = [
+        pl.scan_parquet(paths.grades(version), schema=GRADES).filter(problem_id=problem)
+        for version in layers(point, benchmark)
+        if version != own
+    ]
+    return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
+
+
 def answers(frame: pl.DataFrame) -> pl.DataFrame:
     """Distinct extracted answers with their outcome and count, the right ones first, each
     group by frequency."""

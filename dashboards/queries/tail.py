@@ -55,6 +55,8 @@ class MeasuredTail:
     """Share of these in each of BINS equal parts of [0, 1]."""
     curves: Floats = field(repr=False)
     """[tail shares, group sizes], the prediction averaged over success_rates; no rows without."""
+    peaks: tuple[int, ...]
+    """By tail share: the N, of all whole numbers, where that average is highest; likewise."""
     lost: dict[int, float]
     """By group size at gamma = 0 of the first algorithm: share of the problems within the base
     model's reach that were lost, mean over seeds."""
@@ -100,13 +102,24 @@ def measured(results: SweepResults, benchmark: str, k: int) -> MeasuredTail:
     curves = np.zeros((0, len(GROUP_SIZES)))
     if len(rates):
         curves = np.asarray(tail_miss_probability(n, rates, rates * rho).mean(axis=2))
+    peaks = [_peak(rates, *pair) for pair in zip(TAIL_SHARES, curves, strict=False)]
     counted = np.histogram(rates, bins=BINS, range=(0, 1))[0]
     return MeasuredTail(
         success_rates=rates,
         histogram=counted / max(len(rates), 1),
         curves=curves,
+        peaks=tuple(peaks),
         lost=_lost(results, benchmark, k),
     )
+
+
+def _peak(rates: Floats, share: float, curve: Floats) -> int:
+    """The highest whole N around the highest of GROUP_SIZES."""
+    at = int(np.argmax(curve))
+    low, high = GROUP_SIZES[max(at - 1, 0)], GROUP_SIZES[min(at + 1, len(GROUP_SIZES) - 1)]
+    sizes = np.arange(low, high + 1)
+    made = tail_miss_probability(sizes[:, None], rates, rates * share).mean(axis=1)
+    return int(sizes[np.argmax(made)])
 
 
 def _lost(results: SweepResults, benchmark: str, k: int) -> dict[int, float]:

@@ -20,8 +20,10 @@ const CONFIG = {
 function draw(div) {
   const chart = JSON.parse(document.getElementById("data-" + div.dataset.chart).textContent);
   const layout = { ...LAYOUT, ...chart.layout, legend: LEGEND_BELOW };
-  layout.xaxis = { ...AXIS, ...chart.layout.xaxis };
-  layout.yaxis = { ...AXIS, ...chart.layout.yaxis };
+  for (const name of ["xaxis", "yaxis"]) {
+    layout[name] = { ...AXIS, ...chart.layout[name] };
+    if (layout[name].title) layout[name].title = { ...layout[name].title, standoff: 8 };
+  }
   const shown = chart.data.filter((trace) => trace.showlegend !== false && trace.name).length;
   const narrow = div.clientWidth < 500;
   const rows = Math.ceil(shown / (narrow ? 1 : 3));

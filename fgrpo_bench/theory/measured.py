@@ -27,10 +27,13 @@ class Measured:
     the trained model lost, mean over seeds; of the first algorithm."""
 
 
-def measure(results: SweepResults) -> Measured:
-    """Read a sweep; ValueError where its base models have no results yet."""
+def measure(results: SweepResults, *, benchmark: str | None = None) -> Measured:
+    """Read a sweep; ValueError where its base models have no results yet.
+
+    benchmark: None is the first.
+    """
     summary = summarise(results)
-    benchmark = results.benchmarks[0]
+    benchmark = benchmark or results.benchmarks[0]
     bases = [cell for cell in summary.cells if cell.is_base]
     scores = summary.scores[benchmark, bases[0]] if bases else None
     if scores is None or not scores.seeds:

@@ -51,14 +51,19 @@ def experiment_tags(results: SweepResults, answer: str) -> dict[str, str]:
 def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
     """The runs page as MLflow's own Share button would store it: filter, columns, order."""
     ks = results.evaluation["ks"]
-    wide = {"method": 90, "group_size": 105, "focal_gamma": 115}
-    columns = {f"params.`{key}`": width for key, width in wide.items()}
+    metrics = [
+        f"metrics.`{benchmark}/pass_at_{k}"
+        for benchmark in results.benchmarks
+        for k in dict.fromkeys((ks[0], ks[-1]))
+    ]
+    # The means come first, before what the name of a run says too: MLflow's panels leave little
+    # room on a narrow screen.
+    columns = {"params.`group_size`": 100, "params.`focal_gamma`": 110}
+    for suffix in suffixes:
+        columns |= {f"{metric}{suffix}`": 175 for metric in metrics}
+    columns |= {"params.`method`": 90}
     columns |= {"tags.`seeds`": 95} if kind == "cell" else {"params.`seed`": 70}
-    order = ""
-    for benchmark in results.benchmarks:
-        for k in dict.fromkeys((ks[0], ks[-1])):
-            order = f"metrics.`{benchmark}/pass_at_{k}`"
-            columns |= {f"{order[:-1]}{suffix}`": 175 for suffix in suffixes}
+    order = f"{metrics[-1]}`"
     return json.dumps(
         {
             "searchFilter": f"tags.kind = '{kind}'",

@@ -12,6 +12,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.tracking.describe import source_tags
 from fgrpo_bench.tracking.state import Dataset, MetricPoint, ModelState, Score
 
 DIGITS = 16
@@ -56,6 +57,7 @@ def checkpoint_model(
             "mlflow.note.content": f"The checkpoint of {escape_markdown(point.point_id)} after "
             f"{point.step} steps. The weights stay where they are: "
             f"{escape_markdown(str(folder))}",
+            **source_tags(results),
         },
         scores=tuple(sorted(_scores(point, judged, finished))),
     )

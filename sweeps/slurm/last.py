@@ -1,7 +1,8 @@
 """`python -m sweeps.slurm.last <folder>`: what the last job of a sweep does, with no driver alive.
 
-It writes the report on what is done. MLflow is synced only where it is a server: nodes must not
-share an SQLite file over a network file system, so the embedded store is left to `tick`.
+It writes the report on what is done and then syncs MLflow, which shows the report's files, as a
+driver does (`finish`). MLflow is synced only where it is a server: nodes must not share an SQLite
+file over a network file system, so the embedded store is left to `tick`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def run_paths(folder: Path) -> RunPaths:
 def main(folder: Path) -> int:
     """Exit code 0; whatever goes wrong is raised."""
     paths = run_paths(folder)
+    written = write_report(load_results(paths))
     if os.environ.get(URI_VARIABLE, "").startswith(("http://", "https://")):
         sync(paths, print)
-    print(write_report(load_results(paths)).text)
+    print(written.text)
     return 0
 
 

@@ -33,10 +33,10 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def run_page(address: str) -> str:
-    """The page of the focal run, whose id MLflow is asked for."""
+def run_page(address: str, point_id: str = POINT) -> str:
+    """The page of a run, whose id MLflow is asked for."""
     base, experiment = address.split("/#/")[0], address.split("/")[5]
-    asked = {"experiment_ids": [experiment], "filter": f"attributes.run_name = '{POINT}'"}
+    asked = {"experiment_ids": [experiment], "filter": f"attributes.run_name = '{point_id}'"}
     request = urllib.request.Request(
         f"{base}/ajax-api/2.0/mlflow/runs/search",
         json.dumps(asked).encode(),
@@ -62,3 +62,10 @@ def test_the_table_of_pass_at_k_opens_in_the_artifact_viewer(page: Page, address
     page.goto(f"{run_page(address)}/artifacts/countdown/pass_at_k.csv")
     page.get_by_text("Previewing the first").first.wait_for()
     page.get_by_role("cell", name="16", exact=True).first.wait_for()
+
+
+def test_a_figure_of_the_report_opens_in_the_artifact_viewer(page: Page, address: str):
+    page.goto(f"{run_page(address, 'report')}/artifacts/curves-countdown.svg")
+    figure = page.locator("img[alt='curves-countdown.svg']")
+    figure.first.wait_for()
+    assert figure.first.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100

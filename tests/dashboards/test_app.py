@@ -17,8 +17,9 @@ import pytest
 from dashboards.__main__ import main
 from dashboards.app import HEADERS
 from dashboards.page import VIEWS
+from fgrpo_bench.tables import GRADES, read_table, write_table
 from tests.dashboards.conftest import client_of
-from tests.support.dashboard import Reader, assert_inert, snapshot, sweep_with_draws
+from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.mlflow_store import free_port, stop, wait_for
 from tests.support.report import forget
 
@@ -36,6 +37,7 @@ def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
     page = client.get("/")
     assert page.status_code == 200
     assert f"{BASE}/sweep" in Reader(page.text).hrefs()
+    assert "Does a focal weight" in Reader(page.text).text
     for view, title in VIEWS.items():
         answer = client.get(f"{BASE}/{view}")
         assert answer.status_code == 200, answer.text
@@ -160,6 +162,41 @@ def test_points_and_lengths_can_be_chosen(client):
     short = Reader(client.get(f"{BASE}/draws", params={"max": "5"}).text).text
     assert "5 tokens" in short
     assert "7 tokens" not in short
+
+
+def test_all_distinct_answers_can_be_listed(tmp_path):
+    sweep_with_draws(tmp_path, texts=tuple(f"answer {i}" for i in range(30)))
+    client = client_of(tmp_path)
+
+    def listed(url: str) -> tuple[Reader, set[str]]:
+        page = Reader(client.get(url).text)
+        return page, {h.partition("answer=")[2].partition("&")[0] for h in page.hrefs()} - {""}
+
+    page, few = listed(f"{BASE}/draws")
+    (href,) = {h for h in page.hrefs() if "answers=all" in h and "answer=" not in h}
+    _, every = listed(href)
+    assert few < every
+    assert len(every) == 25, "24 of the 30 are found in a response, and none in the others"
+
+
+def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_differ_on(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    paths = results.points[0].evaluate.benchmark("countdown")
+    table = read_table(paths.grades(GRADER), GRADES)
+    own = (pl.col("problem_id") == "p003") & (pl.col("draw") == 25)
+    other = table.with_columns(
+        outcome=pl.when(own).then(pl.lit("unscored")).otherwise("outcome"),
+        reason=pl.when(own).then(pl.lit("<b>too late</b>")).otherwise("reason"),
+        grader_version=pl.lit("other-2"),
+    )
+    write_table(paths.grades("other-2"), other, GRADES)
+    client = client_of(tmp_path)
+    audit = Reader(client.get(f"{BASE}/audit").text)
+    (href,) = (h for h in audit.hrefs() if "problem=p003" in h and "page=" in h)
+    page = client.get(href).text
+    assert "other-2 disagrees:" in page
+    assert "&lt;b&gt;too late&lt;/b&gt;" in page
+    assert "draw 25," in page
 
 
 def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as graph
+import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
@@ -21,11 +22,16 @@ def build(results: Any, view: str, **given: str) -> Page:
     return BUILDERS[view](results, parameters, ServerLinks())
 
 
-def run(call: str, results: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def names_of(call: str, results: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a call defines."""
     monkeypatch.setenv("FGRPO_RUN_ROOT", str(results.paths.root))
     names: dict[str, Any] = {}
     exec(call, names)  # noqa: S102 - the project's own text, which is what is tested
-    return names["result"]
+    return names
+
+
+def run(call: str, results: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return names_of(call, results, monkeypatch)["result"]
 
 
 def charts(results: Any) -> dict[str, Any]:
@@ -78,3 +84,20 @@ def test_a_call_follows_the_controls(finished, monkeypatch):
     for row in chart.data.iter_rows(named=True):
         assert said[labels[row["cell"]]].mean == row["difference"]
     assert "base" in chart.data["cell"]
+
+
+def test_what_the_sweep_measured_of_the_theory_is_in_the_data_and_in_the_call(
+    finished, monkeypatch
+):
+    found = {chart.name: chart for chart in build(finished, "theory").charts}
+    tail, advantage = (names_of(c.call, finished, monkeypatch) for c in found.values())
+    data = found["tail"].data
+    own = data.filter(pl.col("success_rate").is_null(), tail_share=0.1)
+    averaged = dict(own.select("group_size", "tail_miss_probability").iter_rows())
+    assert {n: averaged[n] for n in tail["averaged"]} == pytest.approx(tail["averaged"])
+    lost = data.drop_nulls("share_lost").select("group_size", "share_lost")
+    assert dict(lost.iter_rows()) == pytest.approx(tail["lost"])
+    assert set(tail["lost"]) == {2, 8}
+    shares = found["advantage"].data["share_of_problems"].drop_nulls()
+    assert np.allclose(shares, advantage["shares"])
+    assert shares.sum() == pytest.approx(1)

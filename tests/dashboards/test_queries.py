@@ -21,6 +21,7 @@ from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tables import GRADES, read_table, write_table
 from fgrpo_bench.tasks import make_task
+from fgrpo_bench.theory.__main__ import peak
 from fgrpo_bench.theory.measured import measure
 from tests.support.dashboard import GRADER, sweep_with_draws
 from tests.support.report import forget
@@ -76,6 +77,8 @@ def test_fates_and_losses_are_those_of_the_report_and_the_theory_command(finishe
     assert np.allclose(np.sort(found.success_rates), np.sort(theirs.success_rates))
     assert found.lost == pytest.approx(theirs.lost)
     assert found.histogram.sum() == pytest.approx(1)
+    rates = theirs.success_rates
+    assert found.peaks == tuple(peak(rates, share) for share in tail.TAIL_SHARES)
 
 
 def test_problems_are_ordered_by_what_training_lost(finished):

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.tracking import sync
 from sweeps.finish import finish
+from sweeps.slurm import last
 from tests.support.synthetic import write_sweep
 
 
@@ -42,3 +44,33 @@ def test_a_server_that_is_down_costs_a_warning_and_nothing_else(
     assert "`make mlflow-ui` syncs again" in said[-1]
     assert (paths.report / "report.md").exists()
     assert "F-GRPO" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("by", ["a driver", "the last job"])
+def test_the_report_is_written_before_mlflow_is_synced_which_shows_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    paths = write_sweep(tmp_path, "smoke").paths
+    there: list[bool] = []
+
+    def seen(asked: RunPaths) -> str:
+        there.append((asked.report / "report.md").exists())
+        return "synced"
+
+    monkeypatch.setattr(sync, "sync_run", seen)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example:5000")
+    if by == "a driver":
+        finish(paths, print)
+    else:
+        assert last.main(paths.folder) == 0
+    assert there == [True]
+
+
+def test_the_last_job_leaves_the_embedded_store_to_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = write_sweep(tmp_path, "smoke").paths
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert last.main(paths.folder) == 0
+    assert (paths.report / "report.md").exists()
+    assert not paths.mlflow_db.exists()
