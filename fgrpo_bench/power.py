@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -37,15 +38,23 @@ def worst_variance(n_samples: int, k: int) -> float:
 
 
 def smallest_effect(
-    *, n_samples: int, k: int, n_problems: int, level: float = LEVEL, power: float = POWER
+    *,
+    n_samples: int,
+    k: int,
+    n_problems: int | Sequence[int],
+    level: float = LEVEL,
+    power: float = POWER,
 ) -> float:
     """The difference in pass@k between two models that a two-sided test shows with this power, at
     most; a fraction.
 
     (z_(1 - alpha/2) + z_power) sqrt(2 v / problems), v the worst variance of a problem.
+    n_problems: several are those of the benchmarks of a plain average.
     """
+    sizes = [n_problems] if isinstance(n_problems, int) else n_problems
     z = _quantile((1 + level) / 2) + _quantile(power)
-    return z * math.sqrt(2 * worst_variance(n_samples, k) / n_problems)
+    variance = worst_variance(n_samples, k) * sum(1 / size for size in sizes) / len(sizes) ** 2
+    return z * math.sqrt(2 * variance)
 
 
 def half_width(*, n_samples: int, k: int, n_problems: int, level: float = LEVEL) -> float:
@@ -69,12 +78,13 @@ def draws_needed(
     return low
 
 
-def advice(*, n_samples: int, k: int, n_problems: int) -> str:
-    """One line for a person, e.g. of `sweeps plan`."""
+def advice(*, n_samples: int, k: int, n_problems: int | Sequence[int]) -> str:
+    """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`."""
     effect = smallest_effect(n_samples=n_samples, k=k, n_problems=n_problems)
     flip = "; n = k makes each problem a coin flip, draw 2k" if n_samples == k else ""
+    of = n_problems if isinstance(n_problems, int) else " + ".join(map(str, n_problems))
     return (
-        f"pass@{k} of {n_problems} problems from {n_samples} draws each: differences of "
+        f"pass@{k} of {of} problems from {n_samples} draws each: differences of "
         f"{100 * effect:.1f} points and more are shown (95% level, 80% power, the draws' noise at "
         f"its largest; seeds add theirs){flip}"
     )

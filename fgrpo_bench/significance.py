@@ -9,8 +9,8 @@ and training seeds too.
   and the difference is looked at over many such choices. In closed form (default), by seeded
   Monte Carlo (the reference), or exactly where k = m. It is conservative: its spread is that of m
   draws with a finite-population factor, sqrt((n - m) / m) times that of the n draws that were
-  made, 1.73 times for n = 1,024 and m = 256. `rescaled=True` divides by that factor, which is
-  right for k far below m and an approximation near it.
+  made, 1.73 times for n = 1,024, m = 256 and k far below m. `rescaled=True` scales each problem's
+  variance to that of its n draws, so that the size is right at every k.
 - `draws_test`: the same question with the variance of the n draws estimated without bias, so that
   its size is right at every k with 2k <= n.
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgrpo_bench.passk import pass_at_k, pass_at_k_table
-from fgrpo_bench.variance import draw_variance, subsample_moments
+from fgrpo_bench.variance import draw_variance, rescaling, subsample_moments
 
 SUBSAMPLE = 256
 """m of the published test."""
@@ -76,7 +76,8 @@ def subsampling_test(
     old, new: correct draws of a problem, integers [problems], in one order. n_samples: draws of a
     problem, an integer, or [problems], or a pair of those for old and new. subsample: m, at most
     every n. method: moments (closed-form mean and variance, normal tails, a continuity correction
-    on the lattice 1 / problems where k = m), monte_carlo (the definition, `iterations` times by
+    where the difference is on a lattice: of 1 / problems for k = m, of 1 / (m problems) for k = 1;
+    an approximation for few problems), monte_carlo (the definition, `iterations` times by
     hypergeometric counts, p-values (b + 1) / (B + 1)), exact (k = m only: a difference of
     Poisson-binomial variables). rescaled: see the top of the module; moments only.
     Raises ValueError for k > m, m > n, counts outside 0 .. n, no problems, or a method that does
@@ -106,10 +107,18 @@ def subsampling_test(
     mean_a, var_a = _looked_up(a, n_a, subsample, k)
     mean_b, var_b = _looked_up(b, n_b, subsample, k)
     if rescaled:
-        var_a, var_b = (v * subsample / (n - subsample) for v, n in ((var_a, n_a), (var_b, n_b)))
+        var_a = var_a * _factors(a, n_a, subsample, k)
+        var_b = var_b * _factors(b, n_b, subsample, k)
     difference = float((mean_b - mean_a).mean())
     sd = math.sqrt(var_a.sum() + var_b.sum()) / len(a)
-    return _normal(difference, sd, len(a), half_step=0.5 / len(a) if k == subsample else 0.0)
+    step = _lattice(k, subsample) / len(a)
+    return _normal(difference, sd, len(a), half_step=0.0 if rescaled else step / 2)
+
+
+def _lattice(k: int, subsample: int) -> float:
+    """The step of which a subsample's pass@k is a multiple: its correct draws are counted at k = 1,
+    and it holds one or none at k = m; 0 between, where the steps differ."""
+    return 1.0 if k == subsample else 1 / subsample if k == 1 else 0.0
 
 
 def draws_test(*, old: ArrayLike, new: ArrayLike, n_samples: ArrayLike, k: int) -> TestResult:
@@ -160,6 +169,14 @@ def _looked_up(
         tables = subsample_moments(total, subsample, k)
         mean[rows], variance[rows] = tables[0][c[rows]], tables[1][c[rows]]
     return mean, variance
+
+
+def _factors(c: Counts, n: Counts, subsample: int, k: int) -> NDArray[np.float64]:
+    factors = np.empty(len(c))
+    for total in np.unique(n).tolist():
+        rows = n == total
+        factors[rows] = rescaling(total, subsample, k)[c[rows]]
+    return factors
 
 
 def _normal(difference: float, sd: float, n_problems: int, *, half_step: float) -> TestResult:

@@ -60,6 +60,26 @@ def subsample_moments(
     return mean, variance
 
 
+@lru_cache(maxsize=64)
+def rescaling(n_samples: int, subsample: int, k: int) -> NDArray[np.float64]:
+    """What the variance of a subsample's pass@k is multiplied by to be that of all n draws, for
+    every number of correct draws; [n + 1].
+
+    With V_n the variance of n draws at a success rate, that of a subsample of given draws is
+    V_m - V_n on average, so the factor is V_n / (V_m - V_n) at the rate c / n. For k far below m it
+    is the finite-population m / (n - m) (Politis and Romano 1994); near m it is less.
+    """
+    factor = np.full(n_samples + 1, subsample / (n_samples - subsample))
+    rate = np.arange(1, n_samples) / n_samples
+    of_all, of_some = (
+        draw_moments(n_samples=n, k=k, success_rate=rate)[1] for n in (n_samples, subsample)
+    )
+    varied = of_some > of_all  # both are 0 to the last digit where success is all but certain
+    inner = factor[1:-1]
+    inner[varied] = of_all[varied] / (of_some - of_all)[varied]
+    return factor
+
+
 def draw_moments(
     *, n_samples: int, k: int, success_rate: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -69,15 +69,20 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
 
 
 def can_show(plan: Plan) -> list[str]:
-    """What the planned draws can tell apart, a line a benchmark at the largest k."""
+    """What the planned draws can tell apart at the largest k, a line a benchmark and an average of
+    a domain; none for benchmarks whose size only the fetch tells."""
     evaluation = plan.points[0].evaluation
+    known = {one.name: one.n_problems for one in evaluation.benchmarks.values()}
+    asked: dict[str, int | list[int] | None] = dict(known)
+    for domain in dict.fromkeys(one.domain for one in evaluation.benchmarks.values()):
+        sizes = [known[one.name] for one in evaluation.benchmarks.values() if one.domain == domain]
+        whole = [size for size in sizes if size is not None]
+        if len(sizes) > 1 and whole == sizes:
+            asked[f"average {domain}"] = whole
     return [
-        f"{benchmark.name}: "
-        + advice(
-            n_samples=evaluation.n_samples, k=evaluation.ks[-1], n_problems=benchmark.n_problems
-        )
-        for benchmark in evaluation.benchmarks.values()
-        if benchmark.n_problems is not None
+        f"{name}: {advice(n_samples=evaluation.n_samples, k=evaluation.ks[-1], n_problems=of)}"
+        for name, of in asked.items()
+        if of is not None
     ]
 
 

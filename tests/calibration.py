@@ -11,8 +11,9 @@ by problem. The truth of an interval is the difference over all problems and all
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from fgrpo_bench.hierarchical import hierarchical_differences
 from fgrpo_bench.intervals import estimate
 from fgrpo_bench.passk import pass_at_k
 from fgrpo_bench.power import smallest_effect
-from fgrpo_bench.significance import draws_test, subsampling_test
+from fgrpo_bench.significance import TestResult, draws_test, subsampling_test
 from fgrpo_bench.variance import draw_moments
 
 N, PROBLEMS = 256, 100
@@ -54,42 +55,46 @@ def runs(rng: np.random.Generator, base: np.ndarray, *, n_seeds: int, shift: flo
     return 1 / (1 + np.exp(-log_odds))
 
 
+TESTS: dict[str, Callable[..., TestResult]] = {
+    "paper's subsampling test": partial(subsampling_test, subsample=N // 4),
+    "the same, rescaled": partial(subsampling_test, subsample=N // 4, rescaled=True),
+    "test of the draws": draws_test,
+}
+
+
 def size_of_tests(k: int, times: int) -> list[Finding]:
     """How often each test rejects at 5% where both models are equal on every problem."""
     rng = np.random.default_rng([k, 1])
     base = rates(rng, PROBLEMS)
-    tests: dict[str, Callable[..., float]] = {
-        "paper's subsampling test": lambda **d: subsampling_test(**d, subsample=N // 4).p_value,
-        "the same, rescaled": lambda **d: (
-            subsampling_test(**d, subsample=N // 4, rescaled=True).p_value
-        ),
-        "test of the draws": lambda **d: draws_test(**d).p_value,
-    }
-    rejected = dict.fromkeys(tests, 0)
-    for _ in range(times):
-        old, new = rng.binomial(N, base), rng.binomial(N, base)
-        for name, test in tests.items():
-            rejected[name] += test(old=old, new=new, n_samples=N, k=k) < 0.05
-    return [
-        Finding(what=f"size, {name}, k={k}", promised=0.05, found=count / times, times=times)
-        for name, count in rejected.items()
-    ]
+    pairs = ((rng.binomial(N, base), rng.binomial(N, base)) for _ in range(times))
+    return _rejected("size", 0.05, k, times, pairs)
 
 
-def power_of_the_draws_test(k: int, times: int) -> Finding:
-    """How often the draws test finds the smallest effect, where every problem is the worst."""
+def power_of_tests(k: int, times: int) -> list[Finding]:
+    """How often each test finds the smallest effect, where every problem is the worst."""
     rng = np.random.default_rng([k, 2])
     grid = np.linspace(1e-4, 0.9, 4_000)
     worst = grid[draw_moments(n_samples=N, k=k, success_rate=grid)[1].argmax()]
     effect = smallest_effect(n_samples=N, k=k, n_problems=PROBLEMS)
     at = 1 - (1 - worst) ** k
     better = 1 - (1 - min(1.0, at + effect)) ** (1 / k)
-    found = 0
-    for _ in range(times):
-        old, new = (rng.binomial(N, rate, PROBLEMS) for rate in (worst, better))
-        found += draws_test(old=old, new=new, n_samples=N, k=k).p_value < 0.05
-    what = f"power at the smallest effect, k={k}"
-    return Finding(what=what, promised=0.8, found=found / times, times=times)
+    pairs = (
+        (rng.binomial(N, worst, PROBLEMS), rng.binomial(N, better, PROBLEMS)) for _ in range(times)
+    )
+    return _rejected("power at the smallest effect", 0.8, k, times, pairs)
+
+
+def _rejected(
+    what: str, promised: float, k: int, times: int, pairs: Iterable[tuple[np.ndarray, np.ndarray]]
+) -> list[Finding]:
+    rejected = dict.fromkeys(TESTS, 0)
+    for old, new in pairs:
+        for name, test in TESTS.items():
+            rejected[name] += test(old=old, new=new, n_samples=N, k=k).p_value < 0.05
+    return [
+        Finding(what=f"{what}, {name}, k={k}", promised=promised, found=count / times, times=times)
+        for name, count in rejected.items()
+    ]
 
 
 def coverage_of_intervals(k: int, n_seeds: int, times: int) -> list[Finding]:
@@ -158,7 +163,7 @@ def _truth(k: int) -> float:
 def study(times: int) -> list[Finding]:
     """Every finding; `times` simulations each."""
     found = [one for k in (1, 16, 64) for one in size_of_tests(k, times)]
-    found += [power_of_the_draws_test(k, times) for k in (1, 16, 64)]
+    found += [one for k in (1, 16, 64) for one in power_of_tests(k, times)]
     found += [coverage_over_problems(k, times) for k in (1, 64)]
     for n_seeds in (3, 10):
         found += [one for k in (1, 64) for one in coverage_of_intervals(k, n_seeds, times // 4)]

@@ -57,3 +57,15 @@ def test_the_command_says_what_draws_show_and_refuses_what_makes_no_sense(capsys
     for wrong in (["--n-samples", "4"], ["--half-width", "2"], ["--problems", "0"]):
         with pytest.raises(SystemExit):
             main(["--k", "8", "--problems", "9", *wrong])
+
+
+def test_the_average_of_benchmarks_is_as_sure_as_its_parts_together():
+    shared = {"n_samples": 256, "k": 64}
+    one = smallest_effect(**shared, n_problems=100)
+    assert smallest_effect(**shared, n_problems=[100]) == one
+    assert smallest_effect(**shared, n_problems=[100] * 4) == pytest.approx(one / 2)
+    small = smallest_effect(**shared, n_problems=30)
+    both = smallest_effect(**shared, n_problems=[30, 100])
+    assert both == pytest.approx((one**2 + small**2) ** 0.5 / 2)
+    said = advice(**shared, n_problems=[30, 100])
+    assert said.startswith("pass@64 of 30 + 100 problems from 256 draws each")

@@ -24,16 +24,28 @@ def models():
     return counts(rates, 1024, 1), counts(np.minimum(1, rates * 1.15 + 2e-4), 1024, 2)
 
 
-@pytest.mark.parametrize("k", [1, 16, 256])
+@pytest.mark.parametrize("k", [1, 2, 16, 64, 256])
 def test_closed_form_and_monte_carlo_agree_within_its_error(models, k):
     old, new = models
     shared = {"old": old, "new": new, "n_samples": 1024, "k": k}
     closed = subsampling_test(**shared)
-    drawn = subsampling_test(**shared, method="monte_carlo", iterations=20_000)
-    assert drawn.difference == pytest.approx(closed.difference, abs=5 * closed.sd / 20_000**0.5)
-    assert drawn.sd == pytest.approx(closed.sd, rel=5 / (2 * 20_000) ** 0.5)
-    error = 2 * (closed.p_value / 2 * (1 - closed.p_value / 2) / 20_000) ** 0.5
-    assert drawn.p_value == pytest.approx(closed.p_value, abs=5 * error + 0.01)
+    drawn = subsampling_test(**shared, method="monte_carlo")
+    assert drawn.difference == pytest.approx(closed.difference, abs=4 * closed.sd / 50_000**0.5)
+    assert drawn.sd == pytest.approx(closed.sd, rel=4 / (2 * 50_000) ** 0.5)
+    error = 2 * (closed.p_value / 2 * (1 - closed.p_value / 2) / 50_000) ** 0.5
+    least = 2 / 50_001  # the smallest p-value that so many iterations can give
+    assert drawn.p_value == pytest.approx(closed.p_value, abs=4 * error + least)
+
+
+def test_at_k_1_the_closed_form_counts_ties_as_the_definition_does():
+    rates = np.random.default_rng(2).beta(0.15, 1.5, 30)
+    old, new = counts(rates, 1024, 1), counts(rates * 1.02, 1024, 2)
+    shared = {"old": old, "new": new, "n_samples": 1024, "k": 1}
+    closed = subsampling_test(**shared)
+    drawn = subsampling_test(**shared, method="monte_carlo")
+    assert drawn.p_tie > 0.002 and 0.05 < closed.p_value < 0.95
+    error = 2 * (closed.p_value / 2 * (1 - closed.p_value / 2) / 50_000) ** 0.5
+    assert drawn.p_value == pytest.approx(closed.p_value, abs=3 * error)
 
 
 def test_where_k_is_m_the_exact_distribution_agrees_with_both(models):
@@ -91,11 +103,12 @@ def test_of_equal_models_the_draws_test_rejects_as_often_as_it_says(k):
     assert 0.02 <= size <= 0.085  # 5% and three standard errors of 400 tries
 
 
-def test_the_published_test_is_conservative_and_its_rescaled_form_less_so():
+@pytest.mark.parametrize("k", [1, 4, 32, 64])
+def test_the_published_test_is_conservative_and_its_rescaled_form_rejects_as_often_as_it_says(k):
     rates = np.random.default_rng(3).beta(0.2, 3.0, 100)
-    plain = rejections(lambda **d: subsampling_test(**d, k=4, subsample=64), rates=rates, n=256)
+    plain = rejections(lambda **d: subsampling_test(**d, k=k, subsample=64), rates=rates, n=256)
     rescaled = rejections(
-        lambda **d: subsampling_test(**d, k=4, subsample=64, rescaled=True), rates=rates, n=256
+        lambda **d: subsampling_test(**d, k=k, subsample=64, rescaled=True), rates=rates, n=256
     )
     assert plain <= 0.015 < 0.02 <= rescaled <= 0.085
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.variance import draw_moments, draw_variance, subsample_moments
+from fgrpo_bench.variance import draw_moments, draw_variance, rescaling, subsample_moments
 
 RATES = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(1e-12, 1 - 1e-9))
 
@@ -64,3 +64,19 @@ def test_a_variance_that_cannot_be_estimated_is_refused():
         draw_variance(n_samples=[10, 8], n_correct=[1, 1], k=5)
     with pytest.raises(ValueError, match=r"success_rate=1\.5"):
         draw_moments(n_samples=4, k=1, success_rate=1.5)
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(24, 6, 1), (24, 6, 2), (24, 6, 6), (64, 16, 16)])
+def test_at_the_observed_rate_the_rescaled_variance_is_that_of_all_draws(n, m, k):
+    within = subsample_moments(n, m, k)[1]
+    for c in range(1, n):
+        p = c / n
+        chances = np.array([comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(n + 1)])
+        _, of_all = draw_moments(n_samples=n, k=k, success_rate=p)
+        assert rescaling(n, m, k)[c] * (chances @ within) == pytest.approx(of_all, rel=1e-6)
+
+
+def test_for_small_k_the_rescaling_is_the_finite_population_factor_and_near_m_it_is_less():
+    np.testing.assert_allclose(rescaling(64, 16, 1), 16 / 48)
+    assert rescaling(64, 16, 16)[[0, -1]].tolist() == [16 / 48] * 2
+    assert (rescaling(64, 16, 16)[1:-1] < 0.32).all()

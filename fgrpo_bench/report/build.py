@@ -11,10 +11,10 @@ import polars as pl
 
 from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.report import by_task, documents, page, provenance, tables, verdict
-from fgrpo_bench.report.against_paper import against_paper
+from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
 from fgrpo_bench.report.comparisons import Comparison, compare
 from fgrpo_bench.report.content import Figure, content
-from fgrpo_bench.report.equal_budget import equal_budget_table
+from fgrpo_bench.report.equal_budget import equal_budget_tables
 from fgrpo_bench.report.selected import selection_table
 from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summarise import summarise
@@ -95,6 +95,7 @@ class _Read:
     """The same numbers (by_task.CSV)."""
     beside: list[Table]
     """Tables that only some sweeps have."""
+    compare_paper: bool
 
     @property
     def further(self) -> list[Table]:
@@ -117,21 +118,21 @@ def _read(results: SweepResults, *, compare_paper: bool, drawn: bool) -> _Read:
         tasks=by_task.task_tables(summary, rows),
         task_rows=rows,
         beside=_beside(summary, compare_paper=compare_paper),
+        compare_paper=compare_paper,
     )
 
 
 def _beside(summary: Summary, *, compare_paper: bool) -> list[Table]:
     """Tables that only some sweeps have: chosen checkpoints, equal budgets, the paper's figures."""
     chosen = selection_table(summary.results)
-    fair = [equal_budget_table(summary, name) for name in summary.results.benchmarks]
     published = against_paper(summary) if compare_paper else []
-    return [*filter(None, [chosen]), *(table for table in fair if table.rows), *published]
+    return [*filter(None, [chosen]), *equal_budget_tables(summary), *published]
 
 
 def _text(read: _Read, kind: str, svgs: Mapping[str, str]) -> str:
     """svgs: drawings by name, for html."""
     if kind == "csv":
-        return tables.csv(read.summary)
+        return (csv_beside_paper if read.compare_paper else tables.csv)(read.summary)
     if kind == "by-task":
         return tables.csv_text(read.task_rows)
     if kind == "latex":

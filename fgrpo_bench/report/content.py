@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fgrpo_bench.report import covered, tables, verdict
 from fgrpo_bench.report.comparisons import Comparison
+from fgrpo_bench.report.footnotes import RULE
 from fgrpo_bench.report.main_tables import main_tables
+from fgrpo_bench.report.selected import rule_in_words
 from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summary import Summary
 
@@ -61,13 +63,14 @@ def content(
     figures: Sequence[Figure],
     further: Sequence[Table] = (),
 ) -> list[Block]:
-    """The whole report below its title, which is `verdict.heading`.
+    """The whole report below its title, which is `verdict.heading`. Below every table stands which
+    checkpoints it is about.
 
     further: tables that stand behind those of the benchmarks.
     """
     missing = verdict.incomplete(summary)
     sections = tuple(verdict.answer(summary, comparisons))
-    return [
+    blocks: list[Block] = [
         *([Paragraph(text=missing, strong=True)] if missing else []),
         Paragraph(text=verdict.budget(summary)),
         Heading(text="Question"),
@@ -85,27 +88,46 @@ def content(
         Heading(text="Notes"),
         Notes(lines=tuple(verdict.notes(summary, comparisons))),
     ]
+    return [_ruled(block, summary) if isinstance(block, Table) else block for block in blocks]
+
+
+def _ruled(table: Table, summary: Summary) -> Table:
+    """The table with the rule that chose the checkpoints among its notes."""
+    if any(note.startswith(RULE) for note in table.notes):
+        return table
+    rule = f"{RULE}{rule_in_words(summary.results)}."
+    return replace(table, notes=(*table.notes, rule))
 
 
 def _details(summary: Summary, comparisons: Sequence[Comparison], column: str) -> Iterator[Block]:
     yield tables.interval_table(summary, column)
     yield tables.all_ks(summary, column)
-    yield tables.comparison_table(comparisons, column)
+    yield tables.comparison_table(summary, comparisons, column)
     if covered.has_fates(summary, column):
         yield covered.coverage_table(summary, column)
-        yield Paragraph(text=covered.coverage_note(summary.ks[-1]))
 
 
-def latex_tables(summary: Summary, comparisons: Sequence[Comparison]) -> list[Table]:
-    """The tables for a paper: the main ones, then intervals and every k."""
-    return [
+def latex_tables(
+    summary: Summary, comparisons: Sequence[Comparison], further: Sequence[Table] = ()
+) -> list[Table]:
+    """The tables for a paper: the main ones, intervals and every k, what was retained, lost and
+    gained where benchmarks stand for all, further ones, and the compute."""
+    found = [
         *main_tables(summary, comparisons),
         *(
             table
             for column in summary.columns
             for table in (tables.interval_table(summary, column), tables.all_ks(summary, column))
         ),
+        *(
+            covered.coverage_table(summary, column)
+            for column in summary.headline
+            if covered.has_fates(summary, column)
+        ),
+        *further,
+        tables.compute_table(summary),
     ]
+    return [_ruled(table, summary) for table in found]
 
 
 def question(summary: Summary) -> str:

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fgrpo_bench.coverage import Coverage, coverage, least_rate
+from fgrpo_bench.coverage import Coverage, coverage, least_rate, reach
+from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, names
 
 FATES = ("retained", "lost", "gained")
 """What can become of a problem that either model reaches."""
+SURE = 0.95
+"""Probability from which a problem counts as surely lost or gained."""
 
 
 def has_fates(summary: Summary, column: str) -> bool:
@@ -71,17 +74,35 @@ def coverage_table(summary: Summary, column: str) -> Table:
             *("surely lost", "surely gained", "seeds"),
         ),
         rows=tuple(rows),
+        notes=(
+            _meaning(k),
+            *_out_of_reach(summary, column),
+            *footnotes(summary, summary.cells, summary.averages.get(column, (column,))),
+        ),
     )
 
 
-def coverage_note(k: int) -> str:
-    """What the table's words mean."""
+def _meaning(k: int) -> str:
     return (
         f"A problem is within reach at k = {k} where one of {k} draws is more likely correct than "
         f"none (a success rate of {least_rate(k):.2g} and more). Numbers are expected counts under "
         "the posterior of each problem's success rate (Jeffreys' prior), mean over seeds; surely: "
-        "with a probability of at least 95%."
+        f"with a probability of at least {SURE:.0%}."
     )
+
+
+def _out_of_reach(summary: Summary, column: str) -> list[str]:
+    """A sentence where the draws are too few for a problem ever to be surely lost or gained."""
+    benchmarks = summary.averages.get(column, (column,))
+    drawn = [summary.scores[name, cell].n_samples for name in benchmarks for cell in summary.cells]
+    n, k = max(filter(None, drawn)), summary.ks[-1]
+    surely = float(1 - reach(n_samples=n, n_correct=0, k=k))
+    if surely >= SURE:
+        return []
+    return [
+        f"From {n} draws none can be surely lost or gained: even a problem without a correct draw "
+        f"is out of reach with a probability of {surely:.2f} only."
+    ]
 
 
 def mean_count(by_seed: tuple[Coverage, ...], name: str) -> float:
@@ -90,4 +111,4 @@ def mean_count(by_seed: tuple[Coverage, ...], name: str) -> float:
 
 
 def _mean_certain(by_seed: tuple[Coverage, ...], name: str) -> float:
-    return float(np.mean([(getattr(one, name) >= 0.95).sum() for one in by_seed]))
+    return float(np.mean([(getattr(one, name) >= SURE).sum() for one in by_seed]))

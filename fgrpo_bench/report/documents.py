@@ -26,12 +26,21 @@ from fgrpo_bench.report.summary import Summary
 
 PREAMBLE = r"% Needs \usepackage{booktabs,graphicx}."
 """First words of every LaTeX file."""
+FITTED = (
+    r"\ifdim\wd0>\linewidth\sbox0{\resizebox{\linewidth}{!}{\usebox0}}\fi",
+    r"\ifdim\dimexpr\ht0+\dp0\relax>.8\textheight"
+    r"\sbox0{\resizebox*{!}{.8\textheight}{\usebox0}}\fi",
+    r"\usebox0",
+)
+"""Sets LaTeX's box 0 no wider than the text and no higher than most of a page."""
 LATEX_WIDTH = 100
 """Characters of a row, above which a table is broken where it may be."""
 COLUMNS = 100
 """Width of the terminal text."""
 _GLUE = "\u2800"
 """Printable, no space to the wrapping, and in no name: stands for a space within an effect."""
+_MINUS = re.compile(r"(?<![\w.)-])-(?=\.?\d)")
+"""A hyphen that is the sign of a number."""
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -110,15 +119,10 @@ def latex(
 ) -> str:
     r"""The tables for a paper, to be read with \input."""
     budget = escape_latex(verdict.heading(summary))
-    made = [
-        *(
-            (table, f"{escape_latex(table.title)}. {budget}.")
-            for table in latex_tables(summary, comparisons)
-        ),
-        *((table, escape_latex(table.title)) for table in further),
-    ]
     parts = [f"{PREAMBLE} Made from stored results; do not edit."]
-    return "\n".join(parts + [latex_table(table, caption=words) for table, words in made])
+    for table in latex_tables(summary, comparisons, further):
+        parts.append(latex_table(table, caption=f"{escape_latex(table.title)}. {budget}."))
+    return "\n".join(parts)
 
 
 def markdown_table(table: Table) -> str:
@@ -138,7 +142,8 @@ def _bold(value: Value) -> str:
 
 
 def latex_table(table: Table, *, caption: str) -> str:
-    """A floating table with booktabs rules, made smaller where it is wider than the text.
+    """A floating table with booktabs rules, made smaller where it is wider than the text or, with
+    caption and notes, higher than a page.
 
     caption: LaTeX, already escaped.
     """
@@ -154,10 +159,14 @@ def latex_table(table: Table, *, caption: str) -> str:
             r"\begin{table}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
             rf"\caption{{{caption}}}\medskip",
-            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+            r"\sbox0{%",
             *(parts if len(parts) == 1 else _stacked(parts)),
             "}",
-            *(rf"\par\smallskip\footnotesize {note}" for note in _below(table, escaped, _latex)),
+            *FITTED,
+            *(
+                rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
+                for note in _below(table, escaped, _latex)
+            ),
             r"\end{table}",
             "",
         ]
@@ -246,8 +255,9 @@ def escape_markdown(text: str) -> str:
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX sets as it stands, also at the start of a table row, where a bracket or a
-    star would belong to the row end before it. Characters that its usual fonts lack are named."""
-    text = "".join(map(_set_by_latex, plain(text)))
+    star would belong to the row end before it. Characters that its usual fonts lack are named, and
+    the hyphen before a number is set as a minus."""
+    text = _MINUS.sub("$-$", "".join(map(_set_by_latex, plain(text))))
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
 
 

@@ -6,14 +6,17 @@ compares budgets too. Earlier checkpoints of the dearer run make the comparison 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fgrpo_bench.intervals import Estimate, estimate
+from fgrpo_bench.intervals import Estimate, Resampled, average, conclude, resample
+from fgrpo_bench.multiplicity import holm
+from fgrpo_bench.report.footnotes import RULE
 from fgrpo_bench.report.selected import candidates
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.tables import Table, with_interval
+from fgrpo_bench.report.tables import Table, p_value
+from fgrpo_bench.report.verdict import points
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.selection import Candidate, within_budget
 
@@ -62,8 +65,9 @@ def _runs(results: SweepResults, cell: Cell) -> list[PointResult]:
     return [point for point in results.points if point.cell == key]
 
 
-def difference(summary: Summary, match: Match, benchmark: str) -> list[Estimate]:
-    """New minus old, paired over problems and seeds, for every k; empty without a common seed."""
+def differences(summary: Summary, match: Match) -> dict[str, list[Estimate]]:
+    """New minus old for every k, paired over problems and seeds, by benchmark and average; without
+    those on which the two have no seed in common."""
     at = {match.new: match.new_at.step, match.old: match.old_at.step}
     points = [
         point.at(checkpoint)
@@ -72,41 +76,70 @@ def difference(summary: Summary, match: Match, benchmark: str) -> list[Estimate]
         for checkpoint in point.checkpoints
         if checkpoint.step == step
     ]
-    new, old = (
-        found.scores[benchmark, cell]
-        for found in [summarise(replace(summary.results, points=tuple(points)))]
-        for cell in found.cells
-    )
-    seeds = [seed for seed in new.seeds if seed in old.seeds]
-    if not seeds:
-        return []
-    return estimate(new.of_seeds(seeds).values - old.of_seeds(seeds).values)
+    found = summarise(replace(summary.results, points=tuple(points)))
+    parts: dict[str, tuple[tuple[int, ...], Resampled]] = {}
+    for stream, benchmark in enumerate(summary.results.benchmarks):
+        new, old = (found.scores[benchmark, cell] for cell in found.cells)
+        seeds = tuple(seed for seed in new.seeds if seed in old.seeds)
+        if seeds:
+            paired = new.of_seeds(seeds).values - old.of_seeds(seeds).values
+            parts[benchmark] = seeds, resample(paired, stream=stream)
+    made = {name: conclude(resampled) for name, (_, resampled) in parts.items()}
+    for title, names in summary.averages.items():
+        own = [parts[name] for name in names if name in parts]
+        if len(own) == len(names) and len({seeds for seeds, _ in own}) == 1:
+            made[title] = conclude(average([resampled for _, resampled in own]))
+    return made
 
 
-def equal_budget_table(summary: Summary, benchmark: str) -> Table:
-    """A row a match; no rows where all runs cost the same or the dear ones have one checkpoint."""
+def equal_budget_tables(summary: Summary) -> list[Table]:
+    """A table an average and a benchmark with a row a match; none where all runs cost the same or
+    the dear ones have one checkpoint."""
+    found = [(match, differences(summary, match)) for match in matches(summary)]
+    made = {
+        column: [(match, by_column[column]) for match, by_column in found if column in by_column]
+        for column in summary.columns
+    }
+    return [_table(summary, column, compared) for column, compared in made.items() if compared]
+
+
+def _table(
+    summary: Summary, column: str, compared: Sequence[tuple[Match, list[Estimate]]]
+) -> Table:
     ends = sorted({0, len(summary.ks) - 1})
-    rows = []
-    for match in matches(summary):
-        found = difference(summary, match, benchmark)
-        if found:
-            rows.append(
-                (
-                    f"{match.new.label} against {match.old.label}",
-                    *(f"{at.cost:,.0f}" for at in (match.new_at, match.old_at)),
-                    *(str(at.step) for at in (match.new_at, match.old_at)),
-                    *(with_interval(found[end]) for end in ends),
-                )
-            )
+    p = {(i, end): each[end].p_value for i, (_, each) in enumerate(compared) for end in ends}
+    known = {where: value for where, value in p.items() if value is not None}
+    corrected = dict(zip(known, holm(list(known.values())), strict=True))
     return Table(
-        title=f"{benchmark}: at equal rollouts, differences in percentage points",
+        title=f"{column}: at equal rollouts, differences in percentage points",
         header=(
             *("comparison", "rollouts", "of the other", "step", "of the other"),
-            *(f"pass@{summary.ks[end]}" for end in ends),
+            *(words for end in ends for words in (f"pass@{summary.ks[end]}", "p Holm")),
         ),
-        rows=tuple(rows),
+        rows=tuple(
+            (
+                f"{match.new.label} against {match.old.label}",
+                *(f"{at.cost:,.0f}" for at in (match.new_at, match.old_at)),
+                *(str(at.step) for at in (match.new_at, match.old_at)),
+                *(
+                    words
+                    for end in ends
+                    for words in (_signed(each[end]), p_value(corrected.get((i, end))))
+                ),
+            )
+            for i, (match, each) in enumerate(compared)
+        ),
         notes=(
-            "Each run stands at the latest of its evaluated checkpoints within the rollouts of the "
-            "cheaper of the two; `experiment.checkpoints=every` gives more to choose from.",
+            f"{RULE}of each run the latest evaluated one within the rollouts of the cheaper of the "
+            "two; `experiment.checkpoints=every` gives more to choose from.",
+            f"Over problems and the seeds that both have, with 95% intervals; p Holm is corrected "
+            f"over the {len(known)} differences of this table.",
         ),
     )
+
+
+def _signed(made: Estimate) -> str:
+    """e.g. `+7.5 [+4.0, +11.3]`, in percentage points."""
+    if made.low is None:
+        return points(made.mean)
+    return f"{points(made.mean)} [{points(made.low)}, {points(made.high)}]"

@@ -67,16 +67,18 @@ def pictures(summary: Summary) -> Iterator[Picture]:
 
 def _of_column(summary: Summary, column: str) -> Iterator[Picture]:
     ks, axis, name = summary.ks, varied_axis(summary.cells), column.replace(" ", "-")
+    ends = " and ".join(f"pass@{k}" for k in dict.fromkeys((ks[0], ks[-1])))
     if any(summary.estimates(column, cell)[-1].n_seeds for cell in summary.cells):
-        yield Picture(
-            name=f"curves-{name}",
-            caption=f"pass@k on {column}: mean over seeds and problems, 95% intervals.",
-            draw=partial(curves, summary, column),
-        )
+        if len(ks) > 1:
+            yield Picture(
+                name=f"curves-{name}",
+                caption=f"pass@k on {column}: mean over seeds and problems, 95% intervals.",
+                draw=partial(curves, summary, column),
+            )
         yield Picture(
             name=f"by-{axis.replace('_', '-')}-{name}",
-            caption=f"pass@{ks[0]} and pass@{ks[-1]} on {column} against {AXES[axis]}, "
-            "95% intervals; dashed: the base models.",
+            caption=f"{ends} on {column} against {AXES[axis]}, 95% intervals; dashed: the base "
+            "models.",
             draw=partial(by_axis, summary, column, axis),
         )
         if len(ks) > 1:

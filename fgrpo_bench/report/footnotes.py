@@ -10,6 +10,8 @@ from fgrpo_bench.report.shape import percent
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.verdict import engines
 
+RULE = "Checkpoints: "
+"""How the note begins that names the rule."""
 SHOWN = 8
 """Most cells that a footnote names."""
 
@@ -22,7 +24,7 @@ def footnotes(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]
     graders = ", ".join(dict.fromkeys(known)) or "none yet"
     draws = " or ".join(map(str, sizes)) or "no"
     rule = rule_in_words(summary.results)
-    facts = f"Checkpoints: {rule}. {draws} draws a problem. Grader: {graders}."
+    facts = f"{RULE}{rule}. {draws} draws a problem. Grader: {graders}."
     return [
         facts,
         *_guessed(summary, benchmarks),
@@ -61,17 +63,19 @@ def lacks(summary: Summary, cell: Cell, benchmark: str, end: int) -> list[str]:
 
 
 def _unfinished(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
-    """Which values have a dagger, and why; empty where none has."""
-    found: dict[str, list[str]] = {}
+    """Which values have a dagger or are dashes, and why; empty where none is."""
+    ks, found = summary.ks, dict[str, list[str]]()
     for benchmark in benchmarks:
         for cell in cells:
-            for end in range(len(summary.ks)):
+            lacking: dict[str, list[int]] = {}
+            for end, k in enumerate(ks):
                 for what in lacks(summary, cell, benchmark, end):
-                    where = f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
-                    found.setdefault(what, []).append(where)
-    return [
-        f"Incomplete, {what}: {_some(list(dict.fromkeys(who)))}." for what, who in found.items()
-    ]
+                    lacking.setdefault(what, []).append(k)
+            where = f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
+            for what, of in lacking.items():
+                at = "" if len(of) == len(ks) else f" at k = {', '.join(map(str, of))}"
+                found.setdefault(what, []).append(f"{where}{at}")
+    return [f"Incomplete, {what}: {_some(who)}." for what, who in found.items()]
 
 
 def _unscored(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:

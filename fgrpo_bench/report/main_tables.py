@@ -15,7 +15,17 @@ from fgrpo_bench.report import rare
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
 from fgrpo_bench.report.pairs import base_method
-from fgrpo_bench.report.shape import NONE, Rows, Table, Value, grid, percent, with_best
+from fgrpo_bench.report.shape import (
+    BOLD,
+    NONE,
+    Rows,
+    Table,
+    Value,
+    explained,
+    grid,
+    percent,
+    with_best,
+)
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NAMES, names
 
@@ -108,15 +118,11 @@ def _table(summary: Summary, comparisons: Sequence[Comparison], asked: _Question
     ]
     averages = ", averages" if asked.columns != summary.columns else ""
     ks = " / ".join(f"pass@{summary.ks[end]}" for end in ends)
-    values = [v for row in made.values() for content in row.values() for v in content]
-    dashes = any(len(row) < len(asked.columns) for row in made.values())
-    legend = [(Value(text="bold", best=True), "best of the trained models in its column")]
+    legend = [BOLD]
     if family:
         legend.append((Value(text="underlined", significant=True), _meaning(summary, len(family))))
-    if any(v.incomplete for v in values):
-        legend.append((Value(text="", incomplete=True), "of less than was planned, see below"))
-    if dashes or any(v.text == NONE for v in values):
-        legend.append((Value(text=NONE), "not there"))
+    contents = [row.get(column, NONE) for row in made.values() for column in asked.columns]
+    legend += explained(contents)
     return grid(
         title=f"{asked.title}{averages}: {ks} in percent",
         names=NAMES,

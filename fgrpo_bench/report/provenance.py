@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
 
 NAME = "provenance.json"
@@ -15,23 +16,27 @@ NAME = "provenance.json"
 
 
 def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
-    """Every evaluated point, with each benchmark and the version of its grader."""
+    """Every evaluated checkpoint, as its point, with each benchmark and the version of its grader:
+    a report may choose among them all, and compares earlier ones at equal rollouts."""
     for point in results.points:
-        if point.is_evaluated:
-            versions = read_json(point.evaluate.done)["target"]["graders"]
-            for benchmark in results.benchmarks:
-                yield point, benchmark, versions[benchmark]
+        for at in map(point.at, point.checkpoints):
+            if at.is_evaluated:
+                versions = read_json(at.evaluate.done)["target"]["graders"]
+                for benchmark in results.benchmarks:
+                    yield at, benchmark, versions[benchmark]
 
 
 def inputs(results: SweepResults) -> dict[str, str]:
-    """sha256 of the grades and of the pass@k behind a report, by path from the run's folder."""
-    found = {}
-    for point, benchmark, version in graded(results):
-        paths = point.evaluate.benchmark(benchmark)
-        for path in (paths.grades(version), paths.passk):
-            if path.exists():
-                found[_named(path, results)] = sha256_file(path)
-    return found
+    """sha256 of the grades, the pass@k and the likelihoods behind a report, by path from the run's
+    folder."""
+    paths = [
+        path
+        for point, benchmark, version in graded(results)
+        for of in [point.evaluate.benchmark(benchmark)]
+        for path in (of.grades(version), of.passk)
+    ]
+    paths += [stage.likelihoods for _, _, stage in stages(results)]
+    return {_named(path, results): sha256_file(path) for path in paths if path.exists()}
 
 
 def record(

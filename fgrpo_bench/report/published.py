@@ -21,6 +21,8 @@ import polars as pl
 
 from fgrpo_bench.report.shape import Key, Rows, Table, Value, grid, with_best
 
+PAPER = "arXiv 2602.06717v2"
+HEADING = f"The published figures of F-GRPO, {PAPER}"
 SOURCE = Path(__file__).with_name("published.csv")
 SCHEMA = pl.Schema(
     {
@@ -62,6 +64,11 @@ BENCHMARKS = {
     "gpqa": "GPQA",
 }
 """Published name by ours, in the paper's order; the first six are in domain."""
+AVERAGES = {
+    "Avg. Math": frozenset(list(BENCHMARKS)[:6]),
+    "Avg. OOD": frozenset(list(BENCHMARKS)[6:]),
+}
+"""Our names of the benchmarks by the published name of their average."""
 CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "GRPO-KL"}
 """Published name of algorithms that it does not call by our name in capitals."""
 
@@ -90,7 +97,8 @@ def lookup(
 ) -> float | None:
     """The published pass@k of a cell as a fraction; None where there is none.
 
-    Names are this project's (`qwen2.5-7b`, `grpo`, `math500`). Base models were not published.
+    Names are this project's (`qwen2.5-7b`, `grpo`, `math500`), but for averages, which have those
+    of AVERAGES. Base models were not published.
     """
     if algorithm is None or focal_gamma is None or group_size is None:
         return None
@@ -101,7 +109,7 @@ def lookup(
             f"F-{name}" if focal_gamma else name,
             focal_gamma,
             group_size,
-            BENCHMARKS.get(benchmark, ""),
+            benchmark if benchmark in AVERAGES else BENCHMARKS.get(benchmark, ""),
             k,
         )
     )
@@ -184,30 +192,45 @@ def _by_k(title: str, rows: pl.DataFrame, names: tuple[str, ...]) -> Table:
     )
 
 
+def render(kind: str, number: int | None = None) -> str:
+    """The paper's tables, or one of them, as md, latex, html or csv (the rows of published.csv).
+
+    Raises ValueError for a number that is none of TITLES.
+    """
+    from fgrpo_bench.report import documents, page
+
+    made = paper_tables(number)
+    if kind == "csv":
+        numbers = list(TITLES) if number is None else [number]
+        wanted = [*numbers, *([2] if 10 in numbers else [])]
+        return published().filter(pl.col("table").is_in(wanted)).write_csv()
+    if kind == "html":
+        return page.html(HEADING, made, {})
+    if kind == "latex":
+        parts = [f"{documents.PREAMBLE} Figures of {PAPER}."]
+        for table in made:
+            title = documents.escape_latex(table.title)
+            caption = f"The paper's t{title.removeprefix('T')}"
+            parts.append(documents.latex_table(table, caption=caption))
+        return "\n".join(parts)
+    return documents.markdown(HEADING, made)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; exit code 0, or 1 with a line on standard error."""
-    from fgrpo_bench.report.documents import PREAMBLE, escape_latex, latex_table, markdown_table
-
     parser = argparse.ArgumentParser(
         prog="python -m fgrpo_bench.report.published",
         description=(__doc__ or "").split("\n    python", 1)[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--table", type=int, help="its number in the paper; default: every one")
-    parser.add_argument("--format", choices=("md", "latex"), default="md")
+    parser.add_argument("--format", choices=("md", "latex", "csv", "html"), default="md")
     options = parser.parse_args(arguments)
     try:
-        tables = paper_tables(options.table)
+        sys.stdout.write(render(options.format, options.table))
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if options.format == "latex":
-        print(f"{PREAMBLE} Figures of arXiv 2602.06717v2.")
-    for table in tables:
-        if options.format == "latex":
-            print(latex_table(table, caption=escape_latex(table.title)))
-        else:
-            print(f"## {table.title}\n\n{markdown_table(table)}\n")
     return 0
 
 

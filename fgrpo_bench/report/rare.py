@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,19 +30,23 @@ class Score:
     """Answers."""
 
 
+def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
+    """point_id, step and stage of every checkpoint whose likelihoods are done."""
+    for point in read_json(results.paths.plan)["points"]:
+        for checkpoint in point.get("checkpoints", []):
+            if "likelihood" in checkpoint:
+                stage = StagePaths(results.paths.folder / checkpoint["likelihood"])
+                if stage.done.exists():
+                    yield point["point_id"], checkpoint["step"], stage
+
+
 def scores(results: SweepResults) -> dict[tuple[str, int], Score]:
     """By point_id and step; those that are done and whose set has an answer."""
     found = {}
-    for point in read_json(results.paths.plan)["points"]:
-        for checkpoint in point.get("checkpoints", []):
-            if "likelihood" not in checkpoint:
-                continue
-            done = StagePaths(results.paths.folder / checkpoint["likelihood"]).done
-            marker: dict[str, Any] = read_json(done) if done.exists() else {}
-            if marker.get("delta_nll") is not None:
-                found[point["point_id"], checkpoint["step"]] = Score(
-                    delta_nll=marker["delta_nll"], n_rare=marker["n_rare"]
-                )
+    for point_id, step, stage in stages(results):
+        marker: dict[str, Any] = read_json(stage.done)
+        if marker.get("delta_nll") is not None:
+            found[point_id, step] = Score(delta_nll=marker["delta_nll"], n_rare=marker["n_rare"])
     return found
 
 

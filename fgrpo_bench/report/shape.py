@@ -5,7 +5,7 @@ Ours and the published ones are made by `grid`, so that they look alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 NONE = "-"
@@ -125,3 +125,19 @@ def with_best(
 def percent(value: float | None) -> str:
     """A fraction in percent, one decimal."""
     return NONE if value is None else f"{100 * value:.1f}"
+
+
+BOLD = (Value(text="bold", best=True), "best of the trained models in its column")
+"""What bold means, for a legend."""
+
+
+def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
+    """The legend of the dagger and the dash, where some cell has one."""
+    made = list(contents)
+    values = [value for content in made if not isinstance(content, str) for value in content]
+    dagger = any(value.incomplete for value in values)
+    dash = NONE in made or any(value.text == NONE for value in values)
+    return (
+        *([(Value(text="", incomplete=True), "of less than was planned, see below")] * dagger),
+        *([(Value(text=NONE), "not there")] * dash),
+    )

@@ -9,8 +9,8 @@ import polars as pl
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
+from fgrpo_bench.report.shape import BOLD, Content, Rows, Value, explained, grid, with_best
 from fgrpo_bench.report.shape import NONE as NONE
-from fgrpo_bench.report.shape import Rows, Value, grid, with_best
 from fgrpo_bench.report.shape import Table as Table
 from fgrpo_bench.report.shape import percent as percent
 from fgrpo_bench.report.summary import Cell, Summary
@@ -26,14 +26,14 @@ CSV = pl.Schema(
         "group_size": pl.Int64,
         "focal_gamma": pl.Float64,
         "step": pl.Int64,
-        "benchmark": pl.String,
+        "benchmark": pl.String,  # or the name of an average of several
         "k": pl.Int64,
         "pass_at_k": pl.Float64,  # fraction; empty where nothing is done
         "ci_low": pl.Float64,  # of the 95% interval; empty likewise, and with one problem
         "ci_high": pl.Float64,
         "n_seeds": pl.Int64,
         "n_problems": pl.Int64,  # with a value for every seed
-        "n_samples": pl.Int64,  # draws a problem
+        "n_samples": pl.Int64,  # draws a problem; of an average the fewest
     }
 )
 
@@ -44,15 +44,22 @@ NAMES = ("method", "N", "gamma")
 def interval_table(summary: Summary, column: str) -> Table:
     """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
     ends = sorted({0, len(summary.ks) - 1})
-    made = {cell: [summary.estimates(column, cell)[end] for end in ends] for cell in summary.cells}
+
+    def value(cell: Cell, end: int) -> Content:
+        made = summary.estimates(column, cell)[end]
+        lacking = made.mean is not None and is_incomplete(summary, cell, column, end)
+        return (Value(text=with_interval(made), incomplete=lacking),)
+
+    made = {cell: [value(cell, end) for end in ends] for cell in summary.cells}
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         header=(*NAMES, *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
         rows=tuple(
-            (*names(cell), *map(with_interval, estimates), str(estimates[0].n_seeds))
-            for cell, estimates in made.items()
+            (*names(cell), *values, str(summary.estimates(column, cell)[0].n_seeds))
+            for cell, values in made.items()
         ),
         notes=_notes(summary, column),
+        legend=explained(content for values in made.values() for content in values),
     )
 
 
@@ -74,13 +81,15 @@ def all_ks(summary: Summary, column: str) -> Table:
     }
     bases = {names(cell) for cell in summary.cells if cell.is_base}
     columns = [f"k={k}" for k in summary.ks]
+    made = with_best(rows, columns=columns, among=lambda key: None if key in bases else 0)
+    contents = [content for values in made.values() for content in values.values()]
     return grid(
         title=f"{column}: pass@k in percent at every k",
         names=NAMES,
         columns=columns,
-        rows=with_best(rows, columns=columns, among=lambda key: None if key in bases else 0),
+        rows=made,
         notes=_notes(summary, column),
-        legend=((Value(text="bold", best=True), "best of the trained models in its column"),),
+        legend=(BOLD, *explained(contents)),
     )
 
 
@@ -89,8 +98,9 @@ def _notes(summary: Summary, column: str) -> tuple[str, ...]:
     return tuple(footnotes(summary, summary.cells, benchmarks))
 
 
-def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table:
-    """Every difference with its interval, the single seeds and the verdict."""
+def comparison_table(summary: Summary, comparisons: Sequence[Comparison], benchmark: str) -> Table:
+    """Every difference on a benchmark or average with its interval, the single seeds and the
+    verdict."""
     rows = []
     for one in comparisons:
         if one.benchmark == benchmark:
@@ -116,6 +126,7 @@ def comparison_table(comparisons: Sequence[Comparison], benchmark: str) -> Table
         ),
         rows=tuple(rows),
         n_words=2,
+        notes=_notes(summary, benchmark),
     )
 
 
@@ -144,8 +155,13 @@ def compute_table(summary: Summary) -> Table:
 
 
 def csv(summary: Summary) -> str:
-    """One row a cell and k (the schema CSV)."""
-    return csv_text(pl.DataFrame(list(_csv_rows(summary)), schema=CSV, orient="row"))
+    """One row a cell and k of every benchmark and average (the schema CSV)."""
+    return csv_text(csv_rows(summary))
+
+
+def csv_rows(summary: Summary) -> pl.DataFrame:
+    """The same as a frame, unrounded."""
+    return pl.DataFrame(list(_csv_rows(summary)), schema=CSV, orient="row")
 
 
 def csv_text(rows: pl.DataFrame) -> str:
@@ -155,15 +171,17 @@ def csv_text(rows: pl.DataFrame) -> str:
 
 def _csv_rows(summary: Summary) -> Iterator[tuple[object, ...]]:
     results = summary.results
-    for benchmark in results.benchmarks:
+    for column in summary.columns:
+        benchmarks = summary.averages.get(column, (column,))
         for cell in summary.cells:
-            scores = summary.scores[benchmark, cell]
-            for k, made in zip(summary.ks, scores.estimates, strict=True):
+            drawn = [summary.scores[benchmark, cell].n_samples for benchmark in benchmarks]
+            n_samples = min((n for n in drawn if n is not None), default=None)
+            for k, made in zip(summary.ks, summary.estimates(column, cell), strict=True):
                 yield (
                     *(results.paths.sweep, results.paths.experiment, results.model, cell.method),
-                    *(cell.algorithm, cell.group_size, cell.focal_gamma, cell.step, benchmark, k),
+                    *(cell.algorithm, cell.group_size, cell.focal_gamma, cell.step, column, k),
                     *(made.mean, made.low, made.high),
-                    *(made.n_seeds, made.n_problems, scores.n_samples),
+                    *(made.n_seeds, made.n_problems, n_samples),
                 )
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from itertools import zip_longest
+from math import isclose
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fgrpo_bench.benchmarks import load_problems
@@ -18,11 +20,20 @@ from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import FILES, render
 from fgrpo_bench.report.provenance import NAME, graded, inputs
+from fgrpo_bench.report.rare import stages
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
+from fgrpo_bench.tables import (
+    BOUNDS,
+    DRAWS,
+    GRADES,
+    LIKELIHOODS,
+    PASSK,
+    read_passk,
+    read_table,
+)
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
@@ -45,7 +56,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> list[str]:
             f"{path} and {beside} are both needed: build the report with `python -m "
             "fgrpo_bench.report <sweep>`, and copy a table together with its provenance"
         )
-    known: dict[str, Any] = read_json(beside)
+    known = _provenance(beside)
     folder = path.absolute().parent.parent
     own = (folder / "plan.json").exists()
     paths = RunPaths(
@@ -60,8 +71,24 @@ def verify(path: Path, *, root: Path, regrade: bool) -> list[str]:
         found += _scores(point, benchmark, version)
         if regrade:
             found += _verdicts(point, benchmark, version)
+    found += _likelihoods(results)
     again = render(results, KINDS[path.name], compare_paper=known["compare_paper"])
     return [*found, *_lines(path, again)]
+
+
+def _provenance(path: Path) -> dict[str, Any]:
+    """As `record` makes it; ValueError for anything else."""
+    known: object = read_json(path)
+    wanted = {"sweep": str, "experiment": str, "version": str, "files": dict, "inputs": dict}
+    if not isinstance(known, dict) or not all(
+        isinstance(known.get(name), kind)
+        for name, kind in (wanted | {"compare_paper": bool}).items()
+    ):
+        raise ValueError(
+            f"{path} is no provenance of a report, which names {', '.join(wanted)} and "
+            "compare_paper: build the report again"
+        )
+    return known
 
 
 def _changed(path: Path, known: dict[str, Any], results: SweepResults) -> Iterator[str]:
@@ -77,22 +104,30 @@ def _changed(path: Path, known: dict[str, Any], results: SweepResults) -> Iterat
             yield f"{name}: {'changed' if both else what} since the report was built"
 
 
+def _where(point: PointResult, benchmark: str) -> str:
+    """The step is named where there are several."""
+    step = f" at step {point.step}" if len(point.checkpoints) > 1 else ""
+    return f"{point.point_id}{step}, {benchmark}"
+
+
 def _scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
     paths = point.evaluate.benchmark(benchmark)
-    where = f"{point.point_id}, {benchmark}"
+    where = _where(point, benchmark)
     if not paths.grades(version).exists():
         yield f"{where}: there are no grades of {version}"
         return
-    stored = read_table(paths.passk, PASSK).sort("k", "problem_id")
+    stored = read_passk(paths.passk).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     again = score(count_stored(paths.grades(version)), ks).sort("k", "problem_id")
-    columns = ["problem_id", "k", "n_scored", "n_correct", "pass_at_k"]
+    columns = [
+        name for name in PASSK if name not in BOUNDS or stored[name].null_count() < len(stored)
+    ]  # tables of before there were bounds have none
     if not stored.select(columns).equals(again.select(columns)):
         yield f"{where}: pass@k is not what the stored grades give"
 
 
 def _verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
-    where = f"{point.point_id}, {benchmark}"
+    where = _where(point, benchmark)
     spec = read_json(point.evaluate.spec)
     of = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
     if grader_version(of.grader) != version:
@@ -107,10 +142,18 @@ def _verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]
         p.problem_id: p for p in load_problems(of, spec["identity"]["sampling"]["task"], at)
     }
     paths, grade = point.evaluate.benchmark(benchmark), get_grader(of.grader)
-    draws = read_table(paths.draws, DRAWS).join(
-        read_table(paths.grades(version), GRADES), on=["problem_id", "draw"], how="left"
+    one = ["problem_id", "draw"]
+    draws = read_table(paths.draws, DRAWS)
+    grades = read_table(paths.grades(version), GRADES)
+    for what, rows in (
+        ("have a grade and no stored text", grades.join(draws, on=one, how="anti")),
+        ("have a stored text and no grade", draws.join(grades, on=one, how="anti")),
+    ):
+        for problem, draw in rows.select(one).rows()[:1]:
+            yield f"{where}: {len(rows)} draws {what}, e.g. {draw} of {problem}"
+    different = draws.join(grades, on=one).unique(
+        ["problem_id", "response", "outcome"], keep="first", maintain_order=True
     )
-    different = draws.unique(["problem_id", "response"], keep="first", maintain_order=True)
     print(f"{where}: judging {len(different)} distinct responses", file=sys.stderr, flush=True)
     wrong = 0
     for row in different.iter_rows(named=True):
@@ -124,6 +167,17 @@ def _verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]
                 )
     if wrong > SHOWN:
         yield f"{where}: {wrong - SHOWN} more distinct responses are judged otherwise"
+
+
+def _likelihoods(results: SweepResults) -> Iterator[str]:
+    """Mean rises of likelihoods that are not those of their answers."""
+    for point_id, step, stage in stages(results):
+        told = read_json(stage.done)["delta_nll"]
+        rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
+        mean = fmean(rises) if rises else None
+        same = told is mean if told is None or mean is None else isclose(told, mean, rel_tol=1e-9)
+        if not same:
+            yield f"{point_id}, step {step}: delta NLL is {told}, and {mean} over its answers"
 
 
 def _lines(path: Path, again: str) -> Iterator[str]:

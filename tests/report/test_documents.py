@@ -11,7 +11,7 @@ import pytest
 from fgrpo_bench.report import documents, tables
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.content import content
+from fgrpo_bench.report.content import content, latex_tables
 from fgrpo_bench.report.documents import (
     escape_latex,
     escape_markdown,
@@ -19,9 +19,11 @@ from fgrpo_bench.report.documents import (
     markdown_table,
     plain,
 )
+from fgrpo_bench.report.main_tables import main_tables
+from fgrpo_bench.report.shape import Value, text_of
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import CSV, Table
-from tests.support.report import constant, copy, forget, small_sweep
+from tests.support.report import constant, copy, forget, rewrite_passk, small_sweep
 
 
 def rounded(csv: str) -> str:
@@ -52,6 +54,51 @@ def test_the_report_of_a_sweep_in_progress_is_the_golden_one(finished, tmp_path,
     golden("report/in-progress.txt", documents.terminal(summary, compare(summary)))
 
 
+def test_daggers_and_dashes_are_explained_in_every_table_that_has_them(finished, tmp_path):
+    results = copy(finished, tmp_path)
+    gone = [p.point_id for p in results.points if p.group_size == 4]
+    some = next(p.point_id for p in results.points if p.group_size == 2)
+    summary = summarise(forget(results, *gone, some))
+    for table in (
+        tables.interval_table(summary, "countdown"),
+        tables.all_ks(summary, "countdown"),
+        main_tables(summary, compare(summary))[0],
+    ):
+        by_cell = {row[:2]: row[3] for row in table.rows}
+        assert by_cell["GRPO", "2"][0].incomplete and text_of(by_cell["GRPO", "4"]) == "-"
+        assert not by_cell["GRPO", "8"][0].incomplete
+        assert table.legend[-2:] == (
+            (Value(text="", incomplete=True), "of less than was planned, see below"),
+            (Value(text="-"), "not there"),
+        )
+        assert "Incomplete, 2 of 3 seeds: GRPO N=2." in table.notes
+
+
+def test_what_is_incomplete_at_some_k_alone_names_them(finished, tmp_path):
+    results = copy(finished, tmp_path)
+    point = results.points[-1]
+
+    def unjudged(table):
+        few = (pl.col("problem_id") == table["problem_id"][0]) & (pl.col("k") == 32)
+        return table.with_columns(pass_at_k=pl.when(few).then(None).otherwise("pass_at_k"))
+
+    rewrite_passk(point, unjudged)
+    summary = summarise(results)
+    (note,) = [n for n in tables.all_ks(summary, "countdown").notes if n.startswith("Incomplete")]
+    assert note == "Incomplete, 23 of 24 problems: F-GRPO N=8 gamma=1 at k = 32."
+
+
+def test_every_table_says_which_checkpoints_it_is_about(summary, comparisons):
+    further = [Table(title="by task", header=("task",), rows=(("sums",),))]
+    blocks = content(summary, comparisons, [], further)
+    shown = [block for block in blocks if isinstance(block, Table)]
+    in_latex = latex_tables(summary, comparisons, further)
+    assert {table.title for table in in_latex} < {table.title for table in shown}
+    for table in [*shown, *in_latex]:
+        rules = [note for note in table.notes if note.startswith("Checkpoints: ")]
+        assert len(rules) == 1 and "the last one of every run" in rules[0]
+
+
 def test_the_csv_has_one_row_a_cell_and_k_with_twelve_digits(finished, summary):
     frame = pl.read_csv(render(finished, "csv").encode(), schema=CSV)
     assert frame.shape == (8 * 3, 16)
@@ -71,7 +118,7 @@ def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
     assert [row[name] for name in ("pass_at_k", "ci_low", "n_samples")] == [None, None, None]
     assert (row["n_seeds"], row["n_problems"]) == (0, 0)
     main = tables.interval_table(summarise(results), "countdown")
-    assert main.rows[2] == ("GRPO", "4", "0", "-", "-", "0")
+    assert tuple(map(text_of, main.rows[2])) == ("GRPO", "4", "0", "-", "-", "0")
 
 
 def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
@@ -92,7 +139,7 @@ def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
     assert frame["ci_low"].null_count() == len(frame) and frame["pass_at_k"].null_count() == 0
     summary = summarise(results)
     assert not any(comparison.shown for comparison in compare(summary))
-    assert "[" not in "".join(tables.interval_table(summary, "countdown").rows[0])
+    assert "[" not in "".join(map(text_of, tables.interval_table(summary, "countdown").rows[0]))
 
 
 @pytest.mark.parametrize(
@@ -120,6 +167,8 @@ def test_markdown_markup_in_a_name_stays_text(text, escaped):
         ("~^<>|", r"\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}\textbar{}"),
         ("[1] after a row end", "{[}1] after a row end"),
         ("21.3 [1, 2]", "21.3 [1, 2]"),
+        ("-4.2 [-5.0, +1.0], F-GRPO", "$-$4.2 [$-$5.0, +1.0], F-GRPO"),
+        ("countdown-1, 2-3 of 4 - 5", "countdown-1, 2-3 of 4 - 5"),
     ],
 )
 def test_latex_markup_in_a_name_stays_text(text, escaped):

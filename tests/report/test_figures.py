@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.report.figures import _smooth, by_axis, curves, training, varied_axis
+from fgrpo_bench.report.figures import _smooth, by_axis, curves, pictures, training, varied_axis
 from fgrpo_bench.report.style import RC, _apart, looks
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Cell
@@ -63,6 +63,16 @@ def test_lines_and_error_bars_are_the_estimates(summary):
     figure = by_axis(summary, "countdown", "group_size")
     last = figure.axes[1].containers[0].lines[0].get_ydata()
     assert last[0] == pytest.approx(100 * scores.estimates[-1].mean)
+
+
+def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):
+    one_k = summarise(small_sweep(tmp_path, "groupsize", ONE_SEED, "experiment.evaluation.ks=[1]"))
+    found = {picture.name: picture for picture in pictures(one_k)}
+    assert set(found) == {f"{n}-countdown" for n in ("by-group-size", "coverage")} | {
+        "training-grpo"
+    }
+    assert found["by-group-size-countdown"].caption.startswith("pass@1 on countdown against")
+    assert len(found["by-group-size-countdown"].draw().axes) == 1
 
 
 def test_every_algorithm_has_its_panel_and_every_cell_its_line(tmp_path):

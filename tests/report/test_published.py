@@ -10,9 +10,11 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.report.against_paper import against_paper
+from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
+from fgrpo_bench.report.build import render
 from fgrpo_bench.report.published import (
     BENCHMARKS,
+    SCHEMA,
     TITLES,
     lookup,
     main,
@@ -20,6 +22,9 @@ from fgrpo_bench.report.published import (
     published,
 )
 from fgrpo_bench.report.shape import text_of
+from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.tables import csv_rows
+from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep
 
 NAMES = {"N": "group_size", "method": "method", "gamma": "gamma", "benchmark": "benchmark"}
 
@@ -96,7 +101,8 @@ def renamed(summary, model, benchmark):
     declared = deepcopy(summary.results.declaration)
     experiment = declared["declaration"]["experiment"]
     experiment["train"]["model"]["name"] = model
-    experiment["evaluation"]["benchmarks"] = {benchmark: None}
+    declared_ones = experiment["evaluation"]["benchmarks"]
+    experiment["evaluation"]["benchmarks"] = {benchmark: declared_ones["countdown"]}
     scores = {(benchmark, cell): found for (_, cell), found in summary.scores.items()}
     return replace(summary, results=replace(summary.results, declaration=declared), scores=scores)
 
@@ -104,12 +110,115 @@ def renamed(summary, model, benchmark):
 def test_ours_stand_beside_the_papers_with_the_difference(summary):
     (table,) = against_paper(renamed(summary, "qwen2.5-7b", "math500"))
     assert table.header == ("method", "N", "gamma", "ours @1", "paper @1", "difference @1")
-    rows = {row[:3]: row[3:] for row in table.rows}
+    rows = rows_of(table)
     ours, paper, difference = rows["GRPO", "8", "0"]
     assert paper == "75.8"
     assert float(difference) == pytest.approx(float(ours) - 75.8, abs=0.1)
     assert rows["F-GRPO", "8", "1"][1:] == ("-", "-")  # table 1 has gamma = 0.5 there
     assert rows["Base", "-", "-"][1:] == ("-", "-")
+
+
+def rows_of(table):
+    """The words of every row after its first three, by those."""
+    texts = [tuple(map(text_of, row)) for row in table.rows]
+    return {row[:3]: row[3:] for row in texts}
+
+
+@pytest.fixture(scope="module")
+def nine(tmp_path_factory):
+    """A sweep on the paper's nine benchmarks with gamma = 0, 1 and 2, one seed."""
+    grid = [ONE_SEED, "sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0,1,2]"]
+    return nine_benchmarks(tmp_path_factory.mktemp("nine"), "gamma", *grid)
+
+
+@pytest.fixture(scope="module")
+def summary_of_nine(nine):
+    return summarise(nine)
+
+
+def test_our_averages_stand_beside_the_papers(summary_of_nine):
+    summary = summary_of_nine
+    tables = {table.title.partition(":")[0]: table for table in against_paper(summary)}
+    assert list(tables) == list(summary.columns)
+    assert "average in-domain" in tables and "average out-of-domain" in tables
+    ends = [0, summary.ks.index(256)]
+    for column, theirs in (
+        ("average in-domain", ["37.3", "64.1", "37.2", "70.4"]),
+        ("average out-of-domain", None),
+    ):
+        rows = rows_of(tables[column])
+        for gamma, method in ((0, "GRPO"), (1, "F-GRPO")):
+            cell = next(c for c in summary.cells if c.method == method and c.focal_gamma == gamma)
+            means = [summary.estimates(column, cell)[end].mean for end in ends]
+            row = rows[method, "8", str(gamma)]
+            assert [float(row[0]), float(row[3])] == [round(100 * mean, 1) for mean in means]
+            differences = [
+                100 * mean - float(row[place]) for mean, place in zip(means, (1, 4), strict=True)
+            ]
+            assert [float(row[2]), float(row[5])] == pytest.approx(differences, abs=0.06)
+            if theirs:
+                assert [row[1], row[4]] == theirs[2 * gamma : 2 * gamma + 2]
+        assert rows["Base", "-", "-"][1:3] == ("-", "-")
+        assert "left out" not in " ".join(tables[column].notes)
+        assert any("Checkpoints: the last one" in note for note in tables[column].notes)
+
+
+def test_the_csv_has_the_published_fractions_and_averages_beside_ours(summary_of_nine):
+    rows = pl.read_csv(csv_beside_paper(summary_of_nine).encode())
+    cell = rows.filter(method="F-GRPO", focal_gamma=2.0, k=256, benchmark="average in-domain")
+    assert cell["paper_pass_at_k"].to_list() == [pytest.approx(0.707)]
+    ours = cell["pass_at_k"] - cell["difference"]
+    assert ours.to_list() == [pytest.approx(0.707)]
+    assert rows.filter(method="Base")["paper_pass_at_k"].unique().to_list() == [None]
+    ours_alone = set(csv_rows(summary_of_nine).columns)
+    assert set(rows.columns) - ours_alone == {"paper_pass_at_k", "difference"}
+
+
+def test_the_csv_has_them_when_asked(nine):
+    assert "paper_pass_at_k" in render(nine, "csv", compare_paper=True).splitlines()[0]
+    assert "paper_pass_at_k" not in render(nine, "csv")
+
+
+def without(results, *names):
+    """The sweep as if these benchmarks had not been asked for."""
+    declared = deepcopy(results.declaration)
+    for name in names:
+        del declared["declaration"]["experiment"]["evaluation"]["benchmarks"][name]
+    return replace(results, declaration=declared)
+
+
+@pytest.mark.parametrize(
+    ("missing", "title", "words"),
+    [
+        (["amc23"], "average in-domain", "our average in-domain is over aime24, aime25, math500,"),
+        (["gpqa"], "average out-of-domain", "our average out-of-domain is over ifeval, synlogic."),
+        (["gpqa", "ifeval"], None, "of these this sweep has synlogic alone."),
+    ],
+)
+def test_an_average_over_other_benchmarks_is_left_out_and_the_reason_told(
+    nine, missing, title, words
+):
+    tables = against_paper(summarise(without(nine, *missing)))
+    assert title not in {table.title.partition(":")[0] for table in tables}
+    assert len([table for table in tables if "Avg." in table.title]) == 1
+    (note,) = [note for note in tables[0].notes if "left out" in note]
+    name = "Avg. Math" if "amc23" in missing else "Avg. OOD"
+    assert note.startswith(f"The published {name} is left out: it is over ") and words in note
+
+
+def test_a_domain_that_was_not_run_is_not_spoken_of(nine):
+    tables = against_paper(summarise(without(nine, "gpqa", "ifeval", "synlogic")))
+    assert not [note for table in tables for note in table.notes if "left out" in note]
+
+
+def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(summary, tmp_path):
+    results = small_sweep(tmp_path)
+    gone = next(p.point_id for p in results.points if p.method == "GRPO" and p.group_size == 8)
+    made = summarise(forget(results, gone))
+    (table,) = against_paper(renamed(made, "qwen2.5-7b", "math500"))
+    marked = {row[:3]: row[3][0].incomplete for row in table.rows}
+    assert [key for key, dagger in marked.items() if dagger] == [("GRPO", "8", "0")]
+    assert any(note.startswith("Incomplete, 2 of 3 seeds") for note in table.notes)
 
 
 def test_what_the_paper_does_not_have_is_refused(summary, finished, capsys):
@@ -123,10 +232,18 @@ def test_what_the_paper_does_not_have_is_refused(summary, finished, capsys):
     assert "leave out --compare-paper" in capsys.readouterr().err
 
 
-def test_the_command_prints_tables_in_both_formats(capsys):
+def test_the_command_prints_tables_in_every_format_of_a_report(capsys):
     assert main(["--table", "10"]) == 0
     assert "| GRPO | 8 | 0 | 37.3 / 64.1 |" in capsys.readouterr().out
     assert main(["--format", "latex"]) == 0
     assert capsys.readouterr().out.count(r"\begin{table}") == len(paper_tables())
+    assert main(["--format", "html"]) == 0
+    page = capsys.readouterr().out
+    assert page.count("<table>") == len(paper_tables()) and "<td>37.3 / 64.1</td>" in page
+    assert main(["--table", "10", "--format", "csv"]) == 0
+    rows = pl.read_csv(capsys.readouterr().out.encode(), schema=SCHEMA)
+    assert rows.equals(published().filter(pl.col("table").is_in([2, 10])))
+    assert main(["--format", "csv"]) == 0
+    assert pl.read_csv(capsys.readouterr().out.encode(), schema=SCHEMA).equals(published())
     assert main(["--table", "3"]) == 1
     assert "table 3: there are 1, 4, 6" in capsys.readouterr().err

@@ -4,28 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.report import rare
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.main_tables import main_tables
 from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.results import SweepResults, load_results
-from tests.support.report import copy
-
-
-def scored(results: SweepResults, root: Path, values: dict[str, float | None]) -> SweepResults:
-    """A copy whose plan names likelihoods, of which some are done."""
-    made = copy(results, root)
-    plan = read_json(made.paths.plan)
-    for point in plan["points"]:
-        for checkpoint in point["checkpoints"]:
-            name = f"{point['train']}/rare/x/step-{checkpoint['step']:05d}"
-            checkpoint["likelihood"] = name
-            if point["point_id"] in values:
-                done = {"delta_nll": values[point["point_id"]], "n_rare": 300}
-                write_json(made.paths.folder / name / "DONE.json", done)
-    write_json(made.paths.plan, plan)
-    return load_results(made.paths)
+from fgrpo_bench.results import SweepResults
+from tests.support.report import scored
 
 
 def test_a_sweep_without_scores_has_the_same_table(finished: SweepResults) -> None:

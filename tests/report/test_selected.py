@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.files import read_json
+from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.report.equal_budget import difference, equal_budget_table, matches
+from fgrpo_bench.report.equal_budget import differences, equal_budget_tables, matches
 from fgrpo_bench.report.selected import candidates, choose, rollouts, rule_in_words, select
 from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.tables import p_value
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.selection import is_for_selection
-from tests.support.report import small_sweep
+from tests.support.report import nine_benchmarks, small_sweep
 
 EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
 SIZES = (
@@ -116,7 +118,7 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults)
     (match,) = matches(summary)
     assert (match.new_at.step, match.old_at.step) == (20, 5)
     assert match.new_at.cost == match.old_at.cost == 20 * 32 * 8
-    found = difference(summary, match, "countdown")
+    found = differences(summary, match)["countdown"]
     new, old = (
         np.mean(
             [point.at(at).passk("countdown").filter(k=8)["pass_at_k"].mean() for point, at in runs]
@@ -127,8 +129,32 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults)
         )
     )
     assert found[1].mean == pytest.approx(new - old)
-    (row,) = equal_budget_table(summary, "countdown").rows
+    (table,) = equal_budget_tables(summary)
+    (row,) = table.rows
     assert row[:5] == ("F-GRPO N=8 gamma=0.5 against GRPO N=32", "5,120", "5,120", "20", "5")
+    assert row[5].startswith(f"{100 * found[0].mean:+.1f} [") and table.header[5:7] == (
+        "pass@1",
+        "p Holm",
+    )
+    p = [found[0].p_value, found[-1].p_value]
+    assert [row[6], row[8]] == [p_value(each) for each in holm(p)]
+    assert any(note.startswith("Checkpoints: of each run the latest") for note in table.notes)
+
+
+def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
+    grid = ["sweep.grid.seed=[11,12]", "sweep.grid.group_size=[8,32]", *EVERY]
+    cells = "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]"
+    small = ["experiment.train.steps=20", "experiment.evaluation.n_samples=256"]
+    results = nine_benchmarks(tmp_path, "groupsize", *grid, cells, *small)
+    summary = summarise(results)
+    tables = equal_budget_tables(summary)
+    assert [table.title.partition(":")[0] for table in tables] == list(summary.columns)
+    (match,) = matches(summary)
+    found = differences(summary, match)
+    for title, names in summary.averages.items():
+        for i in range(len(summary.ks)):
+            parts = [found[name][i].mean for name in names]
+            assert found[title][i].mean == pytest.approx(np.mean(parts))
 
 
 def test_runs_that_cost_the_same_have_no_table_of_equal_rollouts(tmp_path: Path) -> None:

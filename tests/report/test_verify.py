@@ -8,16 +8,17 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
+from fgrpo_bench.report.rare import stages
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
-from tests.support.report import ONE_SEED, copy, small_sweep
+from fgrpo_bench.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table, write_table
+from tests.support.report import ONE_SEED, copy, rewrite_passk, scored, small_sweep
 
 
 def draw_and_grade(point):
@@ -110,6 +111,86 @@ def test_a_verdict_that_the_grader_does_not_give_is_found_by_judging_again(resul
     assert verify(file, root=results.paths.root, regrade=False) == []
     (line,) = verify(file, root=results.paths.root, regrade=True)
     assert "draw 0 of" in line and "is stored as" in line and "and judged" in line
+
+
+def test_an_earlier_checkpoint_is_verified_as_the_last_one_is(tmp_path):
+    every = ("experiment.train.save_every=10", "experiment.checkpoints=every")
+    results = small_sweep(tmp_path, "smoke", ONE_SEED, *every)
+    for point in results.points:
+        for checkpoint in point.checkpoints:
+            draw_and_grade(point.at(checkpoint))
+    file = write_report(load_results(results.paths)).files[0]
+    assert verify(file, root=tmp_path, regrade=True) == []
+    point = results.points[-1]
+    first, last = point.checkpoints
+    change_an_outcome(point.at(first).evaluate.benchmark("countdown").grades("countdown-1"))
+    changed, wrong = verify(file, root=tmp_path, regrade=False)
+    assert changed.endswith("changed since the report was built")
+    said = f"{point.point_id} at step {first.step}, countdown: pass@k is not what the stored"
+    assert wrong.startswith(said) and first.step < last.step
+
+
+def test_a_false_verdict_on_a_response_that_was_judged_before_is_found(results):
+    paths = results.points[-1].evaluate.benchmark("countdown")
+    draws = read_table(paths.draws, DRAWS)
+    again = draws.filter(pl.struct("problem_id", "response").is_duplicated()).row(-1, named=True)
+    this = (pl.col("problem_id") == again["problem_id"]) & (pl.col("draw") == again["draw"])
+    grades = read_table(grades_of(results), GRADES)
+    stored = grades.filter(this)["outcome"][0]
+    other = "correct" if stored == "incorrect" else "incorrect"
+    outcome = pl.when(this).then(pl.lit(other)).otherwise("outcome").alias("outcome")
+    write_table(grades_of(results), grades.with_columns(outcome), GRADES)
+    found = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=True)
+    said = f"draw {again['draw']} of {again['problem_id']} is stored as {other} and judged {stored}"
+    assert any(line.endswith(said) for line in found)
+
+
+def test_draws_without_a_grade_and_grades_without_a_draw_are_found_by_judging_again(results):
+    paths = results.points[-1].evaluate.benchmark("countdown")
+    draws, grades = read_table(paths.draws, DRAWS), read_table(grades_of(results), GRADES)
+    file = results.paths.report / "table.tex"
+    write_table(paths.draws, draws[1:], DRAWS)
+    (line,) = verify(file, root=results.paths.root, regrade=True)
+    assert "1 draws have a grade and no stored text, e.g. 0 of " in line
+    write_table(paths.draws, draws, DRAWS)
+    write_table(grades_of(results), grades[2:], GRADES)
+    found = verify(file, root=results.paths.root, regrade=True)
+    assert any("2 draws have a stored text and no grade, e.g. 0 of" in line for line in found)
+
+
+def test_bounds_that_the_grades_do_not_give_are_found_though_the_report_has_them(results):
+    def halved(table):
+        return table.with_columns(pass_at_k_low=pl.col("pass_at_k_low") / 2)
+
+    rewrite_passk(results.points[-1], halved)
+    write_report(load_results(results.paths))
+    (line,) = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=False)
+    assert line.endswith("countdown: pass@k is not what the stored grades give")
+
+
+def test_a_mean_likelihood_that_its_answers_do_not_give_is_found(results, tmp_path):
+    point = next(p for p in results.points if p.algorithm is not None)
+    made = scored(results, tmp_path / "scored", {point.point_id: 0.5})
+    (stage,) = (stage for _, _, stage in stages(made))
+    rows = [("p", 0, 2.0, 0.25), ("p", 1, 2.0, 0.75)]
+    write_table(
+        stage.likelihoods, pl.DataFrame(rows, schema=LIKELIHOODS, orient="row"), LIKELIHOODS
+    )
+    file = write_report(made).files[0]
+    assert verify(file, root=made.paths.root, regrade=False) == []
+    write_json(stage.done, read_json(stage.done) | {"delta_nll": 0.4})
+    found = verify(file, root=made.paths.root, regrade=False)
+    assert (
+        f"{point.point_id}, step {point.step}: delta NLL is 0.4, and 0.5 over its answers" in found
+    )
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"sweep": "smoke"}', "not json"])
+def test_what_is_no_provenance_is_refused_in_words(results, text, capsys):
+    (results.paths.report / "provenance.json").write_text(text)
+    assert main(["--verify", str(results.paths.report / "table.tex")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and "provenance.json" in error
 
 
 def test_a_grader_of_another_version_is_not_called_a_difference_in_verdicts(results, monkeypatch):

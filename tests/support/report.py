@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.tables import PASSK, PROBLEMS, read_table, write_table
@@ -54,6 +54,21 @@ def rewrite_passk(point: PointResult, change) -> None:
     path = point.evaluate.benchmark("countdown").passk
     frame: pl.DataFrame = change(read_table(path, PASSK))
     write_table(path, frame, PASSK)
+
+
+def scored(results: SweepResults, root: Path, values: dict[str, float | None]) -> SweepResults:
+    """A copy whose plan names likelihoods, of which some are done."""
+    made = copy(results, root)
+    plan = read_json(made.paths.plan)
+    for point in plan["points"]:
+        for checkpoint in point["checkpoints"]:
+            name = f"{point['train']}/rare/x/step-{checkpoint['step']:05d}"
+            checkpoint["likelihood"] = name
+            if point["point_id"] in values:
+                done = {"delta_nll": values[point["point_id"]], "n_rare": 300}
+                write_json(made.paths.folder / name / "DONE.json", done)
+    write_json(made.paths.plan, plan)
+    return load_results(made.paths)
 
 
 NINE = [

@@ -66,6 +66,15 @@ def test_plan_says_what_the_draws_can_show_before_anything_runs(sweeps: Sweeps) 
     assert f"pass@16 of 16 problems from 32 draws each: differences of {effect:.1f} points" in said
 
 
+def test_plan_says_it_of_averages_too_where_every_size_is_known(sweeps: Sweeps) -> None:
+    asked = ["experiment=qwen2.5-7b", "evaluation@experiment.evaluation=paper"]
+    said = sweeps("plan", "gamma", *asked)[1]
+    effect = 100 * smallest_effect(n_samples=1024, k=256, n_problems=[500, 30, 30, 40, 272, 674])
+    (line,) = [line for line in said.splitlines() if line.startswith("average ")]
+    assert line.startswith("average in-domain: ")  # SynLogic's size is known after its fetch
+    assert f"differences of {effect:.1f} points" in line
+
+
 def test_a_dry_run_is_a_plan(sweeps: Sweeps, tmp_path: Path) -> None:
     assert sweeps("run", "smoke", "--dry-run") == sweeps("plan", "smoke")
     assert list(tmp_path.iterdir()) == []
