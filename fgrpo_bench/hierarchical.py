@@ -4,7 +4,8 @@
 noise of the draws is in it only as far as it shows between problems and seeds. Here the draws are
 drawn again too, so an interval is wider: the noise of the draws, which the spread between problems
 shows already, is counted again. It is the cautious one, and the one to read where problems are few
-and draws are scarce (n near k).
+and draws are scarce (n near k). `hierarchical_interval` widens it for few seeds, as
+`fgrpo_bench.intervals` does with its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fgrpo_bench.intervals import LEVEL, bootstrap_means
 from fgrpo_bench.passk import pass_at_k_table
+from fgrpo_bench.spread import spread, variance
 
 REPLICATES = 10_000
 SEED = 0
@@ -60,6 +63,39 @@ def hierarchical_differences(
             for rows, columns in _resamples(a.shape, replicates, rng)
         ]
     )
+
+
+def hierarchical_interval(
+    *,
+    old: ArrayLike,
+    new: ArrayLike,
+    n_samples: int,
+    k: int,
+    level: float = LEVEL,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+) -> tuple[float, float]:
+    """Both ends of an interval of the difference in mean pass@k, over problems, seeds and draws.
+
+    The percentiles of `hierarchical_differences`, as much wider or narrower on either side of the
+    difference as Student's t with the right variance is than the bootstrap that keeps the draws.
+    The rest is as there; at least two problems (ValueError).
+    """
+    from scipy.special import ndtri, stdtrit
+
+    drawn = hierarchical_differences(
+        old=old, new=new, n_samples=n_samples, k=k, replicates=replicates, seed=seed
+    )
+    table = pass_at_k_table(n_samples, k)
+    values = (table[np.asarray(new)] - table[np.asarray(old)])[:, :, None]
+    if values.shape[1] < 2:
+        raise ValueError(f"{values.shape[1]} problem: an interval over problems needs two")
+    (of_mean,), (degrees,) = variance(values.mean(axis=1), spread(values))
+    kept, tail = bootstrap_means(values).std(), (1 - level) / 2
+    width = stdtrit(degrees, 1 - tail) * np.sqrt(of_mean) / (abs(ndtri(tail)) * kept) if kept else 1
+    ends = np.quantile(drawn, [tail, 1 - tail])
+    low, high = np.clip(values.mean() + width * (ends - values.mean()), -1, 1)
+    return float(low), float(high)
 
 
 def _resamples(

@@ -1,20 +1,19 @@
-"""Means over training seeds and problems with bootstrap intervals, in plain NumPy.
+"""Means over training seeds and problems with bootstrap intervals of the right width for few seeds.
 
 The data of a cell are crossed: every seed's model is judged on the same problems. The bootstrap
 resamples both, independently: problems with replacement and seeds with replacement, and a value
 counts (times its seed was drawn) x (times its problem was drawn). This is the pigeonhole bootstrap
 (Owen 2007, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 386-411).
 
-What it says, for S seeds and P problems:
-- Its variance holds on average (1 - 1/S) of the part that is due to seeds and (1 - 1/P) of the part
-  due to problems: over 3 seeds, only two thirds of the seeds' part. The part that is neither
-  (a seed doing well on one problem, the noise of the draws) is counted up to 3 times.
-- Where seeds differ and nothing else varies, the 95% interval of 3 seeds is the range of the three,
-  which holds the true mean of a symmetric distribution 3 times in 4 (1 - 2 ** (1 - S)), not 19 in
-  20. So three seeds can show an effect on these problems and these models; another three seeds may
-  disagree more than the interval says. Read the values of the single seeds beside it.
-- With one seed it is an interval over problems only and says nothing about another training run.
-- An interval without width says that nothing varied in the data, not that the value is certain.
+Its percentiles alone would not do. For S seeds it holds (S - 1) / S of the variance that is due to
+seeds, and counts what is due to neither seeds nor problems up to three times; where only seeds
+differ, its 95% interval of three seeds is their range, which holds the true mean of a symmetric
+distribution 3 times in 4. So the bootstrap gives the shape of an interval, how far it reaches below
+and above the mean, and `fgrpo_bench.spread` its width: standard deviation and degrees of freedom of
+Student's t. With one seed that is an interval over problems only and says nothing about another
+training run. `python -m tests.calibration` measures what it holds.
+
+An interval without width says that nothing varied in the data, not that the value is certain.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fgrpo_bench.spread import of_average, spread, variance
 
 REPLICATES = 10_000
 LEVEL = 0.95
@@ -52,8 +53,8 @@ class Estimate:
     n_problems: int
     """Problems with a value for every seed; only these count."""
     p_value: float | None = None
-    """Two-sided, of a mean of 0: twice the smaller share of resamples on either side of 0, with
-    one added to both counts; None like low. At least 2 / (REPLICATES + 1)."""
+    """Two-sided, of a mean of 0: 1 less the level of the interval that ends at 0, by the shape of
+    that at `level`; None like low. At least 2 / (REPLICATES + 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +67,21 @@ class Resampled:
     """[replicates, columns]; nan with fewer than two such problems."""
     n_problems: NDArray[np.int64]
     """[columns]."""
+    spread: NDArray[np.float64]
+    """[3, columns], of `fgrpo_bench.spread`; nan likewise."""
+    limits: NDArray[np.float64]
+    """[2, columns], the least and the largest mean that there can be: 0 and 1 for fractions, -1
+    and 1 for their differences, infinite for other values."""
 
 
 def estimate(values: NDArray[np.float64], *, level: float = LEVEL) -> list[Estimate]:
-    """Mean and percentile interval of every column.
+    """Mean, interval and p-value of every column.
 
     values: float64 [seeds, problems, columns], e.g. pass@k with a column a k; nan where there is
     no value. A problem counts in a column only where every seed has a value there, so that all
     seeds are judged on the same problems. For a difference between two cells pass the difference
     of their values: it is paired over problems and seeds, and both sides are resampled alike.
-    level: share of the bootstrap distribution between the ends.
+    level: how often the interval is to hold the truth.
     """
     return conclude(resample(values), level=level)
 
@@ -86,7 +92,9 @@ def resample(values: NDArray[np.float64], *, stream: int = 0) -> Resampled:
     n_seeds, _, n_columns = values.shape
     by_seed = np.full((n_seeds, n_columns), np.nan)
     means = np.full((REPLICATES, n_columns), np.nan)
+    limits = np.full((2, n_columns), np.nan)
     complete = ~np.isnan(values).any(axis=0)
+    varied = np.full((3, n_columns), np.nan)
     if n_seeds:
         for mask in np.unique(complete, axis=1).T:  # columns with the same problems go together
             columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
@@ -95,7 +103,23 @@ def resample(values: NDArray[np.float64], *, stream: int = 0) -> Resampled:
                 by_seed[:, columns] = known.mean(axis=1)
             if mask.sum() > 1:
                 means[:, columns] = bootstrap_means(known, stream=stream)
-    return Resampled(by_seed=by_seed, means=means, n_problems=complete.sum(axis=0))
+                varied[:, columns] = spread(known)
+                limits[:, columns] = _limits(known)
+    return Resampled(
+        by_seed=by_seed,
+        means=means,
+        n_problems=complete.sum(axis=0),
+        spread=varied,
+        limits=limits,
+    )
+
+
+def _limits(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
+    inside = (low >= -1) & (high <= 1)
+    return np.array(
+        [np.where(inside, np.where(low < 0, -1.0, 0.0), -np.inf), np.where(inside, 1.0, np.inf)]
+    )
 
 
 def resample_together(cells: Sequence[NDArray[np.float64]], *, stream: int = 0) -> list[Resampled]:
@@ -114,6 +138,8 @@ def resample_together(cells: Sequence[NDArray[np.float64]], *, stream: int = 0) 
                 by_seed=whole.by_seed[:, own],
                 means=whole.means[:, own],
                 n_problems=whole.n_problems[own],
+                spread=whole.spread[:, own],
+                limits=whole.limits[:, own],
             )
     return [found[i] for i in range(len(cells))]
 
@@ -125,23 +151,18 @@ def average(parts: Sequence[Resampled]) -> Resampled:
         by_seed=np.mean([part.by_seed for part in parts], axis=0),
         means=np.mean([part.means for part in parts], axis=0),
         n_problems=np.sum([part.n_problems for part in parts], axis=0),
+        spread=of_average([part.spread for part in parts]),
+        limits=np.mean([part.limits for part in parts], axis=0),
     )
 
 
 def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
     """Mean, interval and p-value of every column."""
-    by_seed, means = resampled.by_seed, resampled.means
+    by_seed = resampled.by_seed
     n_seeds, n_columns = by_seed.shape
-    tail = (1 - level) / 2
-    drawn = np.flatnonzero(~np.isnan(means[0]))
-    ends: dict[int, tuple[float, ...]] = {}
-    if drawn.size:
-        found = means[:, drawn]
-        low, high = np.quantile(found, [tail, 1 - tail], axis=0)
-        rows = zip(low, high, p_values(found), strict=True)
-        ends = {
-            int(column): tuple(map(float, row)) for column, row in zip(drawn, rows, strict=True)
-        }
+    drawn = np.flatnonzero(~np.isnan(resampled.means[0]))
+    rows = _ends(resampled, drawn, level).T if drawn.size else ()
+    ends = {int(column): tuple(map(float, row)) for column, row in zip(drawn, rows, strict=True)}
     out = []
     for column in range(n_columns):
         own = by_seed[:, column]
@@ -161,6 +182,26 @@ def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
             )
         )
     return out
+
+
+def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDArray[np.float64]:
+    """Both ends of the interval and p, [3, len(columns)]."""
+    from scipy.special import ndtri, stdtr, stdtrit
+
+    by_seed, means = resampled.by_seed[:, columns], resampled.means[:, columns]
+    mean, tail = by_seed.mean(axis=0), (1 - level) / 2
+    spans = np.abs(ndtri(tail)) * means.std(axis=0)
+    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    # How far the bootstrap reaches to either side, in standard deviations of a normal one.
+    shape = np.zeros((2, len(columns)))
+    np.divide(np.maximum([mean - low, high - mean], 0), spans, out=shape, where=spans > 0)
+    of_mean, degrees = variance(by_seed, resampled.spread[:, columns])
+    reach = shape * np.sqrt(of_mean)
+    ends = mean + np.array([[-1], [1]]) * stdtrit(degrees, 1 - tail) * reach
+    towards_0 = np.where(mean > 0, reach[0], reach[1])
+    away = np.divide(np.abs(mean), towards_0, out=np.full(len(mean), np.inf), where=towards_0 > 0)
+    p = np.where(mean == 0, 1.0, np.clip(2 * stdtr(degrees, -away), 2 / (REPLICATES + 1), 1))
+    return np.stack([*np.clip(ends, *resampled.limits[:, columns]), p])
 
 
 def bootstrap_means(
@@ -201,12 +242,6 @@ def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.floa
         rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
     counts.setflags(write=False)
     return counts
-
-
-def p_values(resampled: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Two-sided p-values of a mean of 0, [columns], from bootstrap means [replicates, columns]."""
-    below, above = (resampled <= 0).sum(axis=0), (resampled >= 0).sum(axis=0)
-    return np.asarray(np.minimum(1.0, 2 * (np.minimum(below, above) + 1) / (len(resampled) + 1)))
 
 
 def _nothing(n_seeds: int) -> Estimate:

@@ -29,13 +29,13 @@ def test_the_papers_test_rejects_less_than_it_says(found, k):
 @pytest.mark.parametrize("k", [1, 64])
 def test_an_interval_over_problems_holds_what_it_promises(found, k):
     name = f"coverage, paired bootstrap of problems, one run each, k={k}"
-    assert abs(found[name].found - 0.95) <= 0.03
+    assert abs(found[name].found - 0.95) <= 0.02
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 64])
-def test_intervals_over_seeds_hold_more_with_more_seeds(found, k):
-    few, many = (
-        found[f"coverage, bootstrap of problems and seeds, {n} seeds, k={k}"].found for n in (3, 10)
-    )
-    assert few < many + 0.02 and many >= 0.85
+@pytest.mark.parametrize("n_seeds", [3, 10])
+@pytest.mark.parametrize("over", ["problems and seeds", "problems, seeds and draws"])
+def test_intervals_over_seeds_hold_what_they_promise(found, over, n_seeds, k):
+    name = f"coverage, bootstrap of {over}, {n_seeds} seeds, k={k}"
+    assert abs(found[name].found - 0.95) <= 0.02

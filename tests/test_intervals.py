@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 from fgrpo_bench.intervals import (
     BLOCK,
@@ -37,8 +38,6 @@ def test_the_bootstrap_distribution_is_that_of_all_resamples_in_turn():
     assert drawn.var() == pytest.approx(np.var(every), rel=0.05)
     below = np.array([[np.mean(x <= at + 1e-9) for at in sorted(every)] for x in (every, drawn)])
     assert np.abs(below[0] - below[1]).max() < 0.02
-    made = estimate(values[:, :, None], level=0.9)[0]
-    assert [made.low, made.high] == pytest.approx(np.quantile(drawn, [0.05, 0.95]))
 
 
 def test_one_seed_gives_the_binomial_variance_over_problems():
@@ -54,16 +53,28 @@ def test_variance_due_to_seeds_is_understated_by_one_part_in_the_number_of_seeds
     assert bootstrap_means(values).var() == pytest.approx(unbiased * 2 / 3, rel=0.05)
 
 
-def test_three_seeds_without_other_variance_give_their_range():
-    values = np.repeat(np.array([0.2, 0.3, 0.7])[:, None, None], 40, axis=1)
-    made = estimate(values)[0]
-    assert (made.low, made.high) == (pytest.approx(0.2), pytest.approx(0.7))
+def test_seeds_without_other_variance_give_students_interval_of_their_means():
+    seeds = np.random.default_rng(7).normal(5, 2, (4, 1, 3))
+    for column, made in enumerate(estimate(np.repeat(seeds, 40, axis=1), level=0.9)):
+        own = seeds[:, 0, column]
+        known = stats.t.interval(0.9, 3, own.mean(), own.std(ddof=1) / 2)
+        # The resamples of four seeds are few, so that their percentiles are coarse.
+        assert made.high - made.low == pytest.approx(known[1] - known[0], rel=0.06)
 
 
-def test_that_range_covers_a_symmetric_mean_three_times_in_four():
-    seeds = np.random.default_rng(1).normal(size=(3, 1, 800))
+def test_three_seeds_hold_a_symmetric_mean_as_often_as_they_say():
+    seeds = np.random.default_rng(1).normal(5, 1, size=(3, 1, 800))
     made = estimate(np.repeat(seeds, 2, axis=1))
-    assert np.mean([one.low <= 0 <= one.high for one in made]) == pytest.approx(0.75, abs=0.04)
+    assert np.mean([one.low <= 5 <= one.high for one in made]) == pytest.approx(0.95, abs=0.025)
+
+
+def test_one_seed_gives_students_interval_over_problems():
+    values = np.random.default_rng(6).normal(3, 1, (1, 60, 1))
+    made = estimate(values)[0]
+    known = stats.ttest_1samp(values.ravel(), 0).confidence_interval()
+    assert (made.low, made.high) == pytest.approx(tuple(known), abs=0.02)
+    below = estimate(values - known.low)[0]
+    assert below.p_value == pytest.approx(0.05, abs=0.01)
 
 
 def test_variance_due_to_neither_is_counted_up_to_three_times():
@@ -95,13 +106,14 @@ def test_paired_differences_are_narrower_than_the_cells_where_problems_differ():
 
 @settings(max_examples=30, deadline=None)
 @given(DATA)
-def test_ends_stay_within_the_data_and_enclose_narrower_levels(values):
+def test_ends_of_fractions_are_fractions_and_enclose_narrower_levels(values):
     wide, narrow = estimate(values, level=0.99), estimate(values, level=0.8)
     for column, (outer, inner) in enumerate(zip(wide, narrow, strict=True)):
         data = values[:, :, column]
         slack = 1e-12
-        assert data.min() - slack <= outer.low <= inner.low <= inner.high <= outer.high
-        assert outer.high <= data.max() + slack
+        assert 0 <= outer.low <= inner.low + slack
+        assert inner.low <= outer.mean + slack <= inner.high + 2 * slack
+        assert inner.high - slack <= outer.high <= 1
         assert outer.mean == pytest.approx(data.mean(), abs=1e-12)
         assert outer.by_seed == pytest.approx(tuple(data.mean(axis=1)), abs=1e-12)
 
@@ -163,3 +175,19 @@ def test_more_columns_than_are_resampled_at_once_are_all_resampled():
     for column in (0, BLOCK // 2 - 1, BLOCK // 2, BLOCK - 1):
         one = bootstrap_means(values[:, :, [column]], replicates=50)[:, 0]
         np.testing.assert_allclose(drawn[:, column], one, rtol=1e-13)
+
+
+def test_an_interval_ends_at_zero_where_p_is_one_less_its_level():
+    values = np.random.default_rng(8).normal(0.3, 0.3, (3, 30, 60))
+    values += np.random.default_rng(9).normal(0, 0.2, (3, 1, 60))
+    made = estimate(values)
+    shown = [one.low > 0 or one.high < 0 for one in made]
+    assert shown == [one.p_value < 0.05 for one in made]
+    assert {True, False} == set(shown)
+
+
+def test_differences_end_within_what_there_can_be():
+    values = np.where(np.arange(40)[None, :, None] < 38, 0.9, -0.9) * np.ones((2, 1, 1))
+    values[1] *= 0.1
+    made = estimate(values)[0]
+    assert (made.low, made.high) == (-1, 1)

@@ -130,7 +130,7 @@ def _differences(found: Sequence[Difference], k: int, reference: Cell) -> Grid:
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
         rows=tuple(rows),
         notes=(
-            "p is two-sided, of a bootstrap over problems and seeds; p Holm is corrected over the "
+            "p is two-sided, over problems and seeds as the interval; p Holm is corrected over the "
             "rows of this table; p draws takes models and problems as given.",
         ),
     )

@@ -111,7 +111,8 @@ def latex_tables(
     summary: Summary, comparisons: Sequence[Comparison], further: Sequence[Table] = ()
 ) -> list[Table]:
     """The tables for a paper: the main ones, intervals and every k, what was retained, lost and
-    gained where benchmarks stand for all, further ones, and the compute."""
+    gained where benchmarks stand for all, and further ones. No seconds, so that the same results
+    give the same file."""
     found = [
         *main_tables(summary, comparisons),
         *(
@@ -125,7 +126,6 @@ def latex_tables(
             if covered.has_fates(summary, column)
         ),
         *further,
-        tables.compute_table(summary),
     ]
     return [_ruled(table, summary) for table in found]
 

@@ -139,7 +139,7 @@ def _meaning(summary: Summary, m: int) -> str:
     return (
         "differs from its base method (the same without focal weight; for a control the algorithm "
         f"without it), p < {1 - LEVEL:.2g} after Holm's correction over the {m} comparisons of "
-        f"this table (bootstrap over {over})"
+        f"this table (over {over})"
     )
 
 

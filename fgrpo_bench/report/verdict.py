@@ -155,9 +155,10 @@ def seeds_caveat(summary: Summary) -> str:
             "training run."
         )
     return (
-        f"The intervals resample problems and {n} training seeds. A bootstrap over {n} seeds holds "
-        f"{n - 1}/{n} of the variance that is due to seeds, so the interval is too narrow where "
-        "seeds differ most: read the differences of the single seeds beside it."
+        f"The intervals are over problems and {n} training seeds, and as wide as {n} seeds demand: "
+        "where seeds differ as wholes, Student's t with "
+        f"{n - 1} degree{'s' if n > 2 else ''} of freedom. Where they are wide, more seeds would "
+        "narrow them, and the differences of the single seeds stand beside them."
     )
 
 
@@ -177,19 +178,18 @@ def notes(summary: Summary, comparisons: Sequence[Comparison]) -> list[str]:
         f"Training seeds with results: {_listing(list(map(str, seeds))) or 'none'}. All cells of a "
         "seed start from the same base model, so differences are paired over seeds and problems; "
         '"by seed" lists them in rising order of the seeds that both cells have.',
-        f"Intervals are {LEVEL:.0%} percentile intervals of a bootstrap that resamples problems "
-        f"and seeds independently (Owen 2007), with {REPLICATES:,} replicates and a fixed seed. "
-        "For S seeds it holds (S - 1)/S of the variance due to seeds, and counts what is due to "
-        "neither seeds nor problems up to 3 times. Where nothing but seeds varies, the interval "
-        "of 3 seeds is their range, which holds the mean of a symmetric distribution 3 times "
-        "in 4.",
+        f"Intervals are of {LEVEL:.0%}. Their width is that of Student's t with the variance of "
+        "the mean over crossed seeds and problems (mean squares) and Satterthwaite's degrees of "
+        "freedom; their shape, how far they reach to either side, is that of a bootstrap that "
+        f"resamples problems and seeds independently (Owen 2007; {REPLICATES:,} replicates, a "
+        "fixed seed).",
         "An interval without width says that nothing varied in the data, not that the value is "
         "certain. Not shown does not mean absent.",
     ]
     if comparisons:
         least, m = 2 / (REPLICATES + 1), len(comparisons)
         lines.append(
-            "p is two-sided and comes from the same bootstrap, over problems and seeds; it cannot "
+            "p is two-sided and goes with the interval, over problems and seeds; it cannot "
             f"fall below {least:.1g}. p Holm bounds the chance of any false claim among the {m} "
             "comparisons, p BH the expected share of false ones. p draws takes these models and "
             "problems as given and asks about the draws alone (unbiased variance of pass@k; "

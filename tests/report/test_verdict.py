@@ -53,7 +53,7 @@ def test_shown_needs_an_interval_beyond_zero(comparisons):
 
 
 def test_planted_effects_are_shown_in_their_direction(tmp_path):
-    rates = constant(Base=0.15, GRPO=0.1, F_GRPO=0.2)
+    rates = constant(Base=0.03, GRPO=0.005, F_GRPO=0.12)
     summary = summarise(small_sweep(tmp_path, success_rates=rates))
     answer = dict(verdict.answer(summary, compare(summary)))
     lines = dict(answer["GRPO N=8, focal weight against none"])
@@ -82,7 +82,7 @@ def test_every_comparison_is_counted_and_said_to_be_uncorrected(comparisons):
 def test_one_seed_is_said_to_say_nothing_about_another(tmp_path, summary):
     alone = summarise(small_sweep(tmp_path, "smoke"))
     assert verdict.seeds_caveat(alone).startswith("One training seed: the intervals are over probl")
-    assert "2/3 of the variance" in verdict.seeds_caveat(summary)
+    assert "Student's t with 2 degrees of freedom" in verdict.seeds_caveat(summary)
 
 
 def test_a_whole_sweep_is_not_called_incomplete(summary):
