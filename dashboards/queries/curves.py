@@ -6,7 +6,7 @@ All cells of a benchmark go through it at once, which takes a tenth of the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ import polars as pl
 
 from dashboards.queries.counts import Counts, counts
 from dashboards.queries.memo import remembered
-from dashboards.queries.store import cell_id, cell_of, cells_of
+from dashboards.queries.store import cell_id, cells_of
 from fgrpo_bench.files import read_json
 from fgrpo_bench.intervals import Estimate, conclude, resample_together
 from fgrpo_bench.multiplicity import holm
+from fgrpo_bench.report.comparisons import p_of_the_draws
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.significance import draws_test
 from fgrpo_bench.tables import METRICS
 
 LEARNING = ("step", "rollouts", "eval_pass_at_1", "eval_pass_at_n")
@@ -48,7 +48,7 @@ def _files(results: SweepResults, benchmark: str, *_: object) -> Iterable[Path]:
 
 def rows_of(found: Counts, cell: Cell) -> dict[int, int]:
     """Rows of a cell in the counts, by seed, rising."""
-    rows = {p.seed: i for i, p in enumerate(found.points) if cell_of(p) == cell}
+    rows = {p.seed: i for i, p in enumerate(found.points) if Cell.of(p) == cell}
     return dict(sorted(rows.items()))
 
 
@@ -85,7 +85,13 @@ def differences(
         Difference(
             cell=cells[name],
             difference=conclude(one)[0],
-            p_draws=_of_the_draws(found, before, after, k),
+            p_draws=p_of_the_draws(
+                old=found.n_correct[before],
+                n_old=found.n_scored[before],
+                new=found.n_correct[after],
+                n_new=found.n_scored[after],
+                k=k,
+            ),
         )
         for (name, (before, after)), one in zip(
             pairs.items(), resample_together(values), strict=True
@@ -96,17 +102,6 @@ def differences(
     for i, p in zip(known, raised, strict=True):
         made[i] = replace(made[i], p_holm=p)
     return made
-
-
-def _of_the_draws(
-    found: Counts, before: Sequence[int], after: Sequence[int], k: int
-) -> float | None:
-    both = (found.n_scored[before] > 0).all(axis=0) & (found.n_scored[after] > 0).all(axis=0)
-    sizes = [found.n_scored[rows][:, both].ravel() for rows in (before, after)]
-    if not sizes[0].size or 2 * k > min(size.min() for size in sizes):
-        return None
-    correct = [found.n_correct[rows][:, both].ravel() for rows in (before, after)]
-    return draws_test(old=correct[0], new=correct[1], n_samples=(sizes[0], sizes[1]), k=k).p_value
 
 
 def _training(results: SweepResults) -> Iterable[Path]:
@@ -125,7 +120,7 @@ def training(results: SweepResults) -> pl.DataFrame:
         .lazy()
         .drop_nulls("eval_pass_at_1")
         .select(
-            pl.lit(cell_id(cell_of(point))).alias("cell"),
+            pl.lit(cell_id(Cell.of(point))).alias("cell"),
             pl.lit(point.seed, dtype=pl.Int64).alias("seed"),
             *LEARNING,
         )
@@ -152,7 +147,7 @@ def compute(results: SweepResults) -> dict[str, dict[str, float]]:
             "cpu_seconds": float(read_json(point.train.done)["cpu_seconds"]),
             "gpu_seconds": float((metrics["seconds"] * metrics["gpus"]).to_numpy().sum()),
         }
-        found.setdefault(cell_id(cell_of(point)), []).append(costs)
+        found.setdefault(cell_id(Cell.of(point)), []).append(costs)
     return {
         cell: {name: sum(one[name] for one in own) / len(own) for name in own[0]}
         for cell, own in found.items()

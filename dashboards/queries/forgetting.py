@@ -10,8 +10,9 @@ import numpy as np
 
 from dashboards.queries.counts import Counts, Floats, counts
 from dashboards.queries.memo import remembered
-from dashboards.queries.store import cell_id, cell_of
+from dashboards.queries.store import cell_id
 from fgrpo_bench.coverage import coverage
+from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
 
 FATES = ("lost", "gained", "retained", "neither")
@@ -84,7 +85,7 @@ def by_cell(found: Fates) -> dict[str, dict[str, float]]:
     """Expected numbers of problems of each fate, mean over seeds, by cell."""
     rows: dict[str, list[int]] = {}
     for at, row in enumerate(found.trained):
-        rows.setdefault(cell_id(cell_of(found.counts.points[row])), []).append(at)
+        rows.setdefault(cell_id(Cell.of(found.counts.points[row])), []).append(at)
     return {
         cell: {name: float(found.shares[name][at].sum(axis=1).mean()) for name in FATES}
         for cell, at in rows.items()

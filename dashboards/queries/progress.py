@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dashboards.queries.store import cell_id, cell_of
+from dashboards.queries.store import cell_id
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.states import StageStatus, driver_of, read_stages
 
@@ -113,7 +114,7 @@ def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
     """Points of every cell."""
     found: dict[str, list[PointResult]] = {}
     for point in results.points:
-        found.setdefault(cell_id(cell_of(point)), []).append(point)
+        found.setdefault(cell_id(Cell.of(point)), []).append(point)
     return found
 
 

@@ -42,17 +42,6 @@ def checked(results: SweepResults) -> SweepResults:
     return results
 
 
-def cell_of(point: PointResult) -> Cell:
-    """The setting that a point shares with other seeds."""
-    return Cell(
-        method=point.method,
-        algorithm=point.algorithm,
-        group_size=point.group_size,
-        focal_gamma=point.focal_gamma,
-        step=point.step,
-    )
-
-
 def cell_id(cell: Cell) -> str:
     """Name of a cell in addresses, e.g. `grpo-n8-g0.5`; `base` for the base models."""
     if cell.is_base:
@@ -63,7 +52,7 @@ def cell_id(cell: Cell) -> str:
 
 def cells_of(results: SweepResults) -> dict[str, Cell]:
     """Every cell by its name, base models first."""
-    return {cell_id(cell): cell for cell in map(cell_of, results.points)}
+    return {cell_id(cell): cell for cell in map(Cell.of, results.points)}
 
 
 def points_of(results: SweepResults) -> dict[str, PointResult]:

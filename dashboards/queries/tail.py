@@ -16,7 +16,7 @@ import numpy as np
 from dashboards.queries.counts import Floats, counts
 from dashboards.queries.forgetting import fates
 from dashboards.queries.memo import remembered
-from dashboards.queries.store import cell_of
+from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.theory import (
     mean_advantage,
@@ -124,7 +124,7 @@ def _peak(rates: Floats, share: float, curve: Floats) -> int:
 
 def _lost(results: SweepResults, benchmark: str, k: int) -> dict[int, float]:
     found = fates(results, benchmark, k)
-    plain = [(at, cell_of(found.counts.points[row])) for at, row in enumerate(found.trained)]
+    plain = [(at, Cell.of(found.counts.points[row])) for at, row in enumerate(found.trained)]
     plain = [(at, cell) for at, cell in plain if cell.focal_gamma == 0]
     shares: dict[int, list[float]] = {}
     for at, cell in plain:

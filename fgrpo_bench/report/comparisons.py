@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fgrpo_bench.intervals import LEVEL, Estimate, Resampled, average, conclude, resample_together
 from fgrpo_bench.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.report.pairs import Pair, pairs_of
-from fgrpo_bench.report.summary import Scores, Summary
+from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.significance import draws_test
 
 
@@ -69,7 +72,13 @@ def compare(summary: Summary) -> list[Comparison]:
             compared.append((pair, seeds))
             differences.append((new.values - old.values)[:, :, ends])
             for end in ends:
-                draws[benchmark, pair, end] = _of_the_draws(new, old, summary.ks[end])
+                draws[benchmark, pair, end] = p_of_the_draws(
+                    old=old.n_correct,
+                    n_old=old.n_scored,
+                    new=new.n_correct,
+                    n_new=new.n_scored,
+                    k=summary.ks[end],
+                )
         together = resample_together(differences, stream=stream)
         found[benchmark] = [(*key, own) for key, own in zip(compared, together, strict=True)]
     of_all = {title: _average(names, found) for title, names in summary.averages.items()}
@@ -111,16 +120,24 @@ def corrected(comparisons: list[Comparison]) -> list[Comparison]:
     return [replace(one, p_holm=holms.get(i), p_bh=bhs.get(i)) for i, one in enumerate(comparisons)]
 
 
-def _of_the_draws(new: Scores, old: Scores, k: int) -> float | None:
-    both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
-    n_old, n_new = old.n_scored[:, both].ravel(), new.n_scored[:, both].ravel()
-    if not n_old.size or 2 * k > min(n_old.min(), n_new.min()):
+def p_of_the_draws(
+    *,
+    old: NDArray[np.int64],
+    n_old: NDArray[np.int64],
+    new: NDArray[np.int64],
+    n_new: NDArray[np.int64],
+    k: int,
+) -> float | None:
+    """p of `draws_test` over the problems that every seed has judged; None where 2k > n.
+
+    old, new: correct draws; n_old, n_new: judged ones; [seeds, problems] each.
+    """
+    both = (n_old > 0).all(axis=0) & (n_new > 0).all(axis=0)
+    drawn = n_old[:, both].ravel(), n_new[:, both].ravel()
+    if not drawn[0].size or 2 * k > min(n.min() for n in drawn):
         return None
     return draws_test(
-        old=old.n_correct[:, both].ravel(),
-        new=new.n_correct[:, both].ravel(),
-        n_samples=(n_old, n_new),
-        k=k,
+        old=old[:, both].ravel(), new=new[:, both].ravel(), n_samples=drawn, k=k
     ).p_value
 
 
