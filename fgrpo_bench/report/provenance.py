@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.files import sha256_file
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
 
@@ -21,9 +22,10 @@ def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
     for point in results.points:
         for at in map(point.at, point.checkpoints):
             if at.is_evaluated:
-                versions = read_json(at.evaluate.done)["target"]["graders"]
+                versions = read_marker(at.evaluate)["target"]["graders"]
                 for benchmark in results.benchmarks:
-                    yield at, benchmark, versions[benchmark]
+                    if at.results_on(benchmark) is not None:
+                        yield at, benchmark, versions[benchmark]
 
 
 def inputs(results: SweepResults) -> dict[str, str]:
