@@ -24,6 +24,9 @@ from fgrpo_bench.training.objectives import aggregate, token_losses
 MAX_ROUNDS = 8
 """Rollout rounds a step under dynamic sampling before it trains on what it has."""
 
+NAMED = 3
+"""Most groups that an error names."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MiniBatchLoss:
@@ -61,7 +64,7 @@ class Learner:
         ]
 
     def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
-        """n graded completions a problem."""
+        """n graded completions a problem; FloatingPointError where the policy gives no numbers."""
         names = [problem.problem_id for problem in problems]
         seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
         prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
@@ -72,6 +75,10 @@ class Learner:
             length=self.task.response_length + 1,
             temperature=self.point.train.temperature,
         )
+        told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
+        if not bool(told.all()):
+            lost = [name for name, is_told in zip(names, told.tolist(), strict=True) if not is_told]
+            raise self.session.diverged(f"a log-probability of {_groups(lost)}")
         texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
         outcomes = [
             get_grader(problem.grader)(problem, texts[i * n + j]).outcome
@@ -149,7 +156,7 @@ class Learner:
         }
 
     def loss(self, part: Rollouts, active: Tensor) -> MiniBatchLoss:
-        """Loss of a mini-batch.
+        """Loss of a mini-batch; FloatingPointError, with the groups, where a token's is not finite.
 
         Groups without a gradient skip the forward pass but count in the mean over tokens.
         """
@@ -162,6 +169,10 @@ class Learner:
         advantages = group_advantages(used.rewards, self.point.focal_gamma).view(-1, 1)
         old = used.log_probs.flatten(0, 1)
         losses, clipped = token_losses(log_probs, old, advantages, self.point.algorithm)
+        lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
+        if bool(lost.any()):
+            prompts = self.tokenizer.decode(used.prompts[lost].cpu().numpy())
+            raise self.session.diverged(f"the loss of {_groups(prompts)}")
         loss = aggregate(
             losses,
             mask,
@@ -180,12 +191,23 @@ class Learner:
         train, update = self.point.train, self.session.counters.optimizer_steps + 1
         return self.point.learning_rate * min(1.0, update / max(1, train.lr_warmup_updates))
 
+    def check(self, step: int) -> None:
+        """FloatingPointError where the policy gives no numbers any more: after the last update no
+        further step would show it."""
+        self.draw([self.task.heldout_problem(0)], 1, "check", step)
+
     def evaluate(self, step: int) -> tuple[float, float]:
         """(pass@1, share of problems with any correct draw) on the first held-out problems."""
         train = self.point.train
         problems = [self.task.heldout_problem(i) for i in range(train.eval_n_problems)]
         rewards = self.draw(problems, train.eval_n_samples, "evaluate", step).rewards
         return float(rewards.mean()), float(rewards.amax(1).mean())
+
+
+def _groups(names: list[str]) -> str:
+    """e.g. `the groups of 3256=24:, 3257=9: and 14 more`."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"the group{'s' if len(names) > 1 else ''} of {', '.join(names[:NAMED])}{more}"
 
 
 def embedded_train(point: SweepPoint) -> EmbeddedTrain:
