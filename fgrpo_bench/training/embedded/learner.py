@@ -14,6 +14,7 @@ from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import EmbeddedTrain, SweepPoint
 from fgrpo_bench.tasks import Task, make_task
 from fgrpo_bench.training.advantages import group_advantages, is_active
+from fgrpo_bench.training.diverged import named_groups
 from fgrpo_bench.training.embedded.model import Policy
 from fgrpo_bench.training.embedded.rollouts import Rollouts
 from fgrpo_bench.training.embedded.sampling import sample
@@ -23,9 +24,6 @@ from fgrpo_bench.training.objectives import aggregate, token_losses
 
 MAX_ROUNDS = 8
 """Rollout rounds a step under dynamic sampling before it trains on what it has."""
-
-NAMED = 3
-"""Most groups that an error names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,7 @@ class Learner:
         told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
         if not bool(told.all()):
             lost = [name for name, is_told in zip(names, told.tolist(), strict=True) if not is_told]
-            raise self.session.diverged(f"a log-probability of {_groups(lost)}")
+            raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
         texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
         outcomes = [
             get_grader(problem.grader)(problem, texts[i * n + j]).outcome
@@ -172,7 +170,7 @@ class Learner:
         lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
         if bool(lost.any()):
             prompts = self.tokenizer.decode(used.prompts[lost].cpu().numpy())
-            raise self.session.diverged(f"the loss of {_groups(prompts)}")
+            raise self.session.diverged(f"the loss of {named_groups(prompts)}")
         loss = aggregate(
             losses,
             mask,
@@ -202,12 +200,6 @@ class Learner:
         problems = [self.task.heldout_problem(i) for i in range(train.eval_n_problems)]
         rewards = self.draw(problems, train.eval_n_samples, "evaluate", step).rewards
         return float(rewards.mean()), float(rewards.amax(1).mean())
-
-
-def _groups(names: list[str]) -> str:
-    """e.g. `the groups of 3256=24:, 3257=9: and 14 more`."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"the group{'s' if len(names) > 1 else ''} of {', '.join(names[:NAMED])}{more}"
 
 
 def embedded_train(point: SweepPoint) -> EmbeddedTrain:

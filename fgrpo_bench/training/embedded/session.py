@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import METRICS, read_table, write_table
+from fgrpo_bench.training.diverged import diverged
 from fgrpo_bench.training.embedded.checkpoint import Counters, restore_state, save_state
 from fgrpo_bench.training.embedded.model import Policy
 
@@ -130,11 +131,7 @@ class Session:
         """The error that ends a run with numbers that are not finite; nothing of the running step
         is saved."""
         saved = f"the state after step {self._saved_step}" if self._saved_step else "nothing"
-        return FloatingPointError(
-            f"step {self.counters.step + 1}: {what} is not finite. The run diverged and "
-            f"gives no result; {saved} is saved. Lower the learning rate, in training "
-            "experiment.train.learning_rate, in a warm-up experiment.train.warmup.learning_rate"
-        )
+        return diverged(self.counters.step + 1, what, saved=f"{saved} is saved")
 
 
 def engine_facts(device: str) -> dict[str, Any]:
