@@ -31,7 +31,7 @@ UNREADABLE = {
 
 def normalise(answer: str) -> str:
     """An answer as it is judged and stored; idempotent. One of more than LONGEST characters stays
-    as it is, and one that is wrapped more than ROUNDS times keeps the other wrappings.
+    as it is, and so does one that is wrapped more than ROUNDS times.
 
     >>> normalise("$4.5e33$"), normalise("-1./3"), normalise(r"\\boxed{7.}")
     ('4.5 \\\\times 10^{33}', '-1/3', '7')
@@ -41,10 +41,11 @@ def normalise(answer: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def _normalised(answer: str) -> str:
+    rewritten = answer
     for _ in range(ROUNDS):
-        previous, answer = answer, _rewrite(answer)
-        if previous == answer:
-            break
+        previous, rewritten = rewritten, _rewrite(rewritten)
+        if previous == rewritten:
+            return rewritten
     return answer
 
 
