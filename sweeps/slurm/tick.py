@@ -22,11 +22,12 @@ from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
 from fgrpo_bench.stage import is_done
 from sweeps.commands import StageCommand, stage_command
-from sweeps.slurm import scheduler, submissions
+from sweeps.slurm import doubts, scheduler, submissions
+from sweeps.slurm.answers import Answer, Job
 from sweeps.slurm.arrays import Record, arrange
 from sweeps.slurm.judge import Decision, Seen, decide
 from sweeps.slurm.notes import attempts
-from sweeps.slurm.scheduler import Call, Job
+from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import REPORT, Batch, History, Place
 from sweeps.slurm.submit import Sender, batch_name, send
 from sweeps.text import counted
@@ -42,6 +43,8 @@ class Found:
 
     history: History
     seen: tuple[Seen, ...]
+    whole: bool
+    """Whether all that squeue and sacct printed makes sense."""
 
 
 def observe(
@@ -59,22 +62,31 @@ def observe(
         for stage, place in places.items()
         if stage not in done and place.job_id not in queue
     } | {b.name for b in unknown if b.name not in {job.name for job in queue.values()}}
-    accounts: dict[str, Job] = {}
+    accounts = Answer()
     try:
         accounts = scheduler.sacct(absent, call)
     except (ValueError, ConnectionError) as error:
         warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
+    for warning in [
+        *doubts.nonsense("squeue", queue),
+        *doubts.nonsense("sacct", accounts),
+        *doubts.dated(accounts, history.batches),
+        *doubts.clocks(history.batches.values(), (queue, accounts), time.time()),
+    ]:
+        warn(warning)
     for batch in unknown:
         found = {
             job.job_id for job in [*queue.values(), *accounts.values()] if job.name == batch.name
         }
         batch.job_id = next(iter(sorted(found)), "").split("_")[0] or None
+    seen = [
+        _seen(paths, record, history, queue, accounts, done=record["name"] in done)
+        for record in records
+    ]
     return Found(
         history=history,
-        seen=tuple(
-            _seen(paths, record, history, queue, accounts, done=record["name"] in done)
-            for record in records
-        ),
+        seen=tuple(doubts.confirmed(seen, queue, call)),
+        whole=queue.nonsense is None and accounts.nonsense is None,
     )
 
 
@@ -126,7 +138,7 @@ def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], Non
         if batch.void or noted[batch.name].job_id is not None:
             continue
         if batch.job_id is None:
-            if now - batch.begun > ORPHAN_SECONDS:
+            if now - batch.begun > ORPHAN_SECONDS and found.whole:
                 _void(paths, batch, "never sent")
                 changed = True
             continue
@@ -177,7 +189,7 @@ def tick(
             say(f"cancelled {counted(len(decision.cancel), 'job')} of no more use")
         _tell_fates(decision, say)
         if decision.submit:
-            _submit(paths, profile, found, decision, call, command, clock)
+            _submit(paths, profile, found, decision, call, command, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
 
@@ -197,6 +209,7 @@ def _submit(
     call: Call,
     command: StageCommand,
     clock: Callable[[], float],
+    say: Callable[[str], None],
 ) -> None:
     history = found.history
     if history.code is None:
@@ -206,11 +219,17 @@ def _submit(
         )
     if decision.uncount:
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
+    limit = profile.max_array_size
+    if limit is None:
+        said = scheduler.show_config(call)
+        limit = scheduler.max_array_size(said)
+        for warning in doubts.controllers_clock(said, time.time()):
+            say(warning)
     sendings = arrange(
         decision.submit,
         done={seen.record["name"] for seen in found.seen if seen.done},
         places=history.latest,
-        limit=profile.max_array_size or scheduler.max_array_size(call),
+        limit=limit,
         at_once=profile.max_parallel,
         name=partial(batch_name, paths.sweep),
         now=clock(),
