@@ -2,20 +2,23 @@
 
 One squeue call answers for all batches of a sweep; sacct is asked only about batches of which
 squeue no longer shows a job. Both are asked by batch name: names are unique for ever, job ids are
-used again after a reset of the controller.
+used again after a reset of the controller. So a row is somebody's only by its id and its name, and
+nothing is cancelled by its id alone.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 
-from sweeps.slurm.answers import Answer, parse
+from sweeps.slurm.answers import Answer, Job, parse
 
 CALL_SECONDS = 60.0
 SQUEUE_FORMAT = "%i|%j|%T|%N|%M|%e|%r"
+SQUEUE = ["squeue", "-h", "-r", "-t", "all", f"--format={SQUEUE_FORMAT}"]
 SACCT_FORMAT = "JobID,JobName,State,NodeList,Elapsed,End,Reason"
 FIRST_DAYS = "now-90days"
 """How far back sacct looks; without it, only to midnight."""
@@ -25,6 +28,9 @@ UNREACHABLE = ("Unable to contact slurm controller", "Socket timed out on send/r
 
 INVALID_ID = "Invalid job id"
 """Words of SLURM's programs for a job that the controller does not know."""
+
+HIDING = ("SQUEUE_", "SACCT_", "SCANCEL_")
+"""Beginnings of variables with which users set filters and columns of SLURM's programs."""
 
 Call = Callable[[list[str]], str]
 
@@ -39,7 +45,12 @@ def call(command: list[str]) -> str:
         raise ValueError(missing(command[0]))
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=CALL_SECONDS
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CALL_SECONDS,
+            env=environment(),
         )
     except subprocess.TimeoutExpired as error:
         raise ConnectionError(
@@ -52,6 +63,13 @@ def call(command: list[str]) -> str:
     if done.returncode:
         raise ValueError(f"`{command[0]}` was refused by SLURM: {words}")
     return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """This process's, without what would hide rows from these programs (SQUEUE_PARTITION and the
+    like) or print times in another form."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(HIDING)}
+    return own | {"SLURM_TIME_FORMAT": "standard"}
 
 
 def missing(program: str) -> str | None:
@@ -69,8 +87,12 @@ def squeue(names: Iterable[str], call: Call = call) -> Answer:
     wanted = ",".join(sorted(names))
     if not wanted:
         return Answer()
-    asked = ["squeue", "-h", "-r", "-t", "all", f"--name={wanted}", f"--format={SQUEUE_FORMAT}"]
-    return parse(call(asked))
+    return parse(call([*SQUEUE, f"--name={wanted}"]))
+
+
+def squeue_of_user(call: Call = call) -> Answer:
+    """All jobs of whoever asks, of whatever name."""
+    return parse(call([*SQUEUE, f"--user={os.getuid()}"]))
 
 
 def sacct(names: Iterable[str], call: Call = call) -> Answer:
@@ -82,16 +104,29 @@ def sacct(names: Iterable[str], call: Call = call) -> Answer:
     return parse(call(asked))
 
 
-def scancel(job_ids: Iterable[str], call: Call = call) -> None:
-    """Cancel jobs, arrays or elements; one that is gone already is no error."""
-    wanted = sorted(job_ids)
-    if not wanted:
+def scancel(jobs: Iterable[Job], call: Call = call) -> None:
+    """Cancel jobs or elements that squeue has shown, where it still shows them under their names;
+    one that is gone is no error.
+
+    scancel's own --name would not do: with an element that waits it ends the whole array (22.05).
+    """
+    wanted = {(job.job_id, job.name) for job in jobs}
+    queue = [job for job in squeue({name for _, name in wanted}, call).values() if job.active]
+    ids = {job.job_id for job in queue if (job.job_id, job.name) in wanted}
+    spared = {_array(job.job_id) for job in queue if job.job_id not in ids}
+    ids = {_array(job_id) if _array(job_id) not in spared else job_id for job_id in ids}
+    if not ids:
         return
     try:
-        call(["scancel", *wanted])
+        call(["scancel", *sorted(ids)])
     except ValueError as error:
         if INVALID_ID not in str(error):
             raise
+
+
+def _array(job_id: str) -> str:
+    """e.g. 12_3 -> 12"""
+    return job_id.partition("_")[0]
 
 
 def show_config(call: Call = call) -> str:
