@@ -214,7 +214,9 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
 
 def _limit(call: Call) -> int:
     missing = scheduler.missing("scontrol")
-    return SLURM_DEFAULT_ARRAY if missing is not None else scheduler.max_array_size(call)
+    if missing is not None:
+        return SLURM_DEFAULT_ARRAY
+    return scheduler.max_array_size(scheduler.show_config(call))
 
 
 def _driving(paths: RunPaths) -> AbstractContextManager[None]:
