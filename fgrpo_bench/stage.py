@@ -57,6 +57,12 @@ class StageRun:
         print(f"signal {signal.Signals(signum).name}: stopping at the next save", flush=True)
         self.stopping = True
 
+    def check_stopping(self) -> None:
+        """Stopped where that is asked for while another process has the stage in hand: that one may
+        itself be held up, and never let go."""
+        if self.stopping:
+            raise Stopped("another process has the stage, and nothing was begun here")
+
     def own(self) -> None:
         """Take the stage over from whoever began it before; a marker that stands is kept."""
         self._token = uuid.uuid4().hex
@@ -148,7 +154,8 @@ def run_stage(
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, run.request_stop)
     try:
-        with locked(paths.lock, wait=True, what=f"stage {paths.folder.name}"):
+        what = f"stage {paths.folder.name}"
+        with locked(paths.lock, wait=True, what=what, waiting=run.check_stopping):
             spec = read_json(paths.spec)
             if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
                 print("already done", flush=True)
