@@ -18,10 +18,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.markers import described, is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.simulation.plan import cost
 from fgrpo_bench.simulation.settings import Run, Settings
-from fgrpo_bench.stage import is_done
 from fgrpo_bench.tables import write_table
 
 TELL_SECONDS = 0.5
@@ -147,6 +147,7 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
             "wall_seconds": round(time.time() - begun, 3),
             "cpu_seconds": round(time.process_time() - cpu, 3),
             "peak_mb": round(peak_mb(), 1),
+            "outputs": described(paths, [paths.masses]),
             **last,
         },
     )

@@ -18,9 +18,9 @@ from submitit.core.utils import JobPaths
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
-from fgrpo_bench.stage import is_done
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import scheduler, submissions
 from sweeps.slurm.arrays import Record, arrange
