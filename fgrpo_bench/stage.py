@@ -25,7 +25,7 @@ from typing import Any
 
 from fgrpo_bench.files import is_aside, now, read_json, write_json
 from fgrpo_bench.locks import locked
-from fgrpo_bench.markers import clear_damage, described, is_done, read_marker
+from fgrpo_bench.markers import clear_damage, described, is_done, read_marker, write_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.shapes import OWNER, SPEC
 
@@ -159,7 +159,7 @@ def run_stage(
                 "cpu_seconds": round(time.process_time() - cpu, 3),
             }
             run.check_owned()
-            write_json(paths.done, marker | {"outputs": run.outputs} | facts)
+            write_marker(paths, marker | {"outputs": run.outputs} | facts)
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE
     except Stopped as stop:
