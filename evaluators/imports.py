@@ -26,7 +26,7 @@ from evaluators.stored import Stored, benchmark_spec
 from fgrpo_bench.benchmarks import load_problems, versions
 from fgrpo_bench.files import now, sha256_file, write_json
 from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.markers import described
+from fgrpo_bench.markers import described, write_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import to_dict
@@ -92,7 +92,7 @@ def import_file(
     )
     outputs = described(stage, [stored.paths.draws, stored.paths.manifest])
     marker = {"fingerprint": mark, "target": target, "finished": now(), "outputs": outputs}
-    write_json(stage.done, marker)
+    write_marker(stage, marker)
     return stored
 
 

@@ -16,6 +16,9 @@ from typing import Any
 
 from fgrpo_bench.shapes import Shape, misfit
 
+SEAL = "content_sha256"
+"""Key under which `sealed` keeps the digest."""
+
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Call `write` on a path beside `path`, fsync what it wrote and rename it over `path`.
@@ -129,6 +132,22 @@ def void(_: object) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write indented JSON whole or not at all."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def sealed(value: dict[str, Any]) -> dict[str, Any]:
+    """An object for a JSON file, with the digest of its own content: `is_altered` notices an edit
+    (not a forger, who can make a new digest)."""
+    return value | {SEAL: _content_sha256(value)}
+
+
+def is_altered(value: dict[str, Any]) -> bool:
+    """Whether an object was changed after it was sealed, or lost its seal."""
+    return value.get(SEAL) != _content_sha256(value)
+
+
+def _content_sha256(value: dict[str, Any]) -> str:
+    content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_json(path: Path, shape: Shape = dict) -> Any:

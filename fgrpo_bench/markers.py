@@ -2,8 +2,8 @@
 
 A marker lists every file that the stage promises, with its number of bytes and its digest. A stage
 is done when its marker is that of the fingerprint, the target and the owner, and every file that
-it lists is there with as many bytes; digests are for `python -m sweeps check`. Markers of versions
-before that list none.
+it lists is there with as many bytes; digests, those of the files and that of the marker's own
+content, are for `python -m sweeps check`. Markers of versions before that have none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import read_json, set_aside, sha256_file, write_json
+from fgrpo_bench.files import read_json, sealed, set_aside, sha256_file, write_json
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.shapes import MARKER, OWNER
 
@@ -21,6 +21,11 @@ def read_marker(paths: StagePaths) -> dict[str, Any]:
     """The marker (shapes.MARKER); ValueError that names the file where it is damaged."""
     marker: dict[str, Any] = read_json(paths.done, MARKER)
     return marker
+
+
+def write_marker(paths: StagePaths, marker: dict[str, Any]) -> None:
+    """Write a marker (shapes.MARKER) whole, with the digest of its content."""
+    write_json(paths.done, sealed(marker))
 
 
 def described(paths: StagePaths, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
@@ -43,7 +48,7 @@ def rewritten(paths: StagePaths, files: Iterable[Path], **fields: Any) -> None:
     if paths.done.exists():
         marker = read_marker(paths)
         outputs = marker.get("outputs", {}) | described(paths, files)
-        write_json(paths.done, marker | fields | {"outputs": outputs})
+        write_marker(paths, marker | fields | {"outputs": outputs})
 
 
 def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 
 from fgrpo_bench.files import is_aside, now, read_json, write_json
 from fgrpo_bench.locks import locked
-from fgrpo_bench.markers import clear_damage, described, is_done, read_marker
+from fgrpo_bench.markers import clear_damage, described, is_done, read_marker, write_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.shapes import OWNER, SPEC
 
@@ -72,6 +72,12 @@ class StageRun:
         """Signal handler: let the work reach its next save."""
         print(f"signal {signal.Signals(signum).name}: stopping at the next save", flush=True)
         self.stopping = True
+
+    def check_stopping(self) -> None:
+        """Stopped where that is asked for while another process has the stage in hand: that one may
+        itself be held up, and never let go."""
+        if self.stopping:
+            raise Stopped("another process has the stage, and nothing was begun here")
 
     def own(self) -> None:
         """Take the stage over from whoever began it before; a marker that stands is kept."""
@@ -134,7 +140,8 @@ def run_stage(
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, run.request_stop)
     try:
-        with locked(paths.lock, wait=True, what=f"stage {paths.folder.name}"):
+        what = f"stage {paths.folder.name}"
+        with locked(paths.lock, wait=True, what=what, waiting=run.check_stopping):
             spec = read_json(paths.spec, SPEC)
             if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
                 print("already done", flush=True)
@@ -152,7 +159,7 @@ def run_stage(
                 "cpu_seconds": round(time.process_time() - cpu, 3),
             }
             run.check_owned()
-            write_json(paths.done, marker | {"outputs": run.outputs} | facts)
+            write_marker(paths, marker | {"outputs": run.outputs} | facts)
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE
     except Stopped as stop:

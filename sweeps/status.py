@@ -25,7 +25,7 @@ DAMAGED: State = "damaged"
 
 def on_slurm(paths: RunPaths) -> bool:
     """Whether the sweep was last run on SLURM."""
-    if not paths.submissions.exists():
+    if not paths.sweep_json.exists():
         return False
     profile = read_json(paths.sweep_json, SWEEP)["declaration"]["profile"]
     return bool(profile["dispatcher"] == "slurm")

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
 from fgrpo_bench.files import read_json, sha256_file, write_json
+from fgrpo_bench.locks import locked
 from fgrpo_bench.markers import damage, is_done, rewritten
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.stage import (
@@ -69,6 +71,19 @@ def test_a_signal_stops_the_work_at_its_save_and_leaves_no_marker(stage, capsys)
     assert run_stage(stage, work) == EXIT_CONTINUE
     assert not stage.done.exists()
     assert "step 3 is saved; run the same command again" in capsys.readouterr().out
+
+
+def test_a_stop_reaches_a_process_that_waits_for_another_which_never_lets_go(stage, capsys):
+    def say_stop():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with locked(stage.lock, wait=False, what="the stage of a process that hangs"):
+        timer = threading.Timer(0.5, say_stop)
+        timer.start()
+        assert run_stage(stage, lambda spec, run: {}) == EXIT_CONTINUE
+        timer.join()
+    assert "another process has the stage, and nothing was begun here" in capsys.readouterr().out
+    assert not stage.done.exists() and not stage.owner.exists()
 
 
 def test_a_marker_is_the_owners_or_older_than_the_owner_and_else_not_believed(stage):

@@ -17,8 +17,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, write_json
-from fgrpo_bench.markers import described, is_done
+from fgrpo_bench.files import now, read_json
+from fgrpo_bench.markers import described, is_done, write_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.simulation.plan import cost
 from fgrpo_bench.simulation.settings import Run, Settings
@@ -137,8 +137,8 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
     table = simulate(Settings(**defined["settings"]), Run(**defined["run"]), sometimes)
     write_table(paths.masses, table, MASSES)
     last = table.row(-1, named=True)
-    write_json(
-        paths.done,
+    write_marker(
+        paths,
         {
             "fingerprint": spec["fingerprint"],
             "target": spec["target"],
