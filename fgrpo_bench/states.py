@@ -18,7 +18,7 @@ from fgrpo_bench.files import read_json, read_lines
 from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import MANIFEST
+from fgrpo_bench.shapes import EVENT, MANIFEST, misfit
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
 Outcome = Literal["done", "stopped", "failed"]
@@ -52,10 +52,8 @@ def read_events(path: Path) -> list[Event]:
     """All events so far; lines that are none (cut short, or another version's) are passed over."""
     events = []
     for row in read_lines(path):
-        try:
-            events.append(Event(**row))
-        except TypeError:
-            continue
+        if misfit(row, EVENT) is None:
+            events.append(Event(**{name: row[name] for name in Event.__slots__ if name in row}))
     return events
 
 
@@ -117,7 +115,7 @@ def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[S
         stage = StagePaths(paths.folder / record["name"])
         done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
         state: State = "done" if done else _state(stage, last.get(record["name"]), driver)
-        why = None if state == "running" else _damage(stage, record, done=done)
+        why = None if state == "running" else damage_of(stage, record, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
         found.append(
@@ -137,7 +135,7 @@ def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[S
     return found
 
 
-def _damage(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
     """What is wrong with a stage's files, in words; None where nothing is."""
     lacks = {} if done else damage(stage, fingerprint=record["fingerprint"])
     if stage.done.name in lacks:
