@@ -86,6 +86,28 @@ def lacking(paths: StagePaths, marker: dict[str, Any]) -> dict[str, str]:
     return told
 
 
+def former_marker(paths: StagePaths, *, fingerprint: str) -> dict[str, Any]:
+    """The marker that stands for a fingerprint, whatever it covers; empty without one."""
+    marker = read_marker(paths) if paths.done.exists() else {}
+    return marker if marker.get("fingerprint") == fingerprint else {}
+
+
+def foreign(path: Path, facts: dict[str, Any], *, fingerprint: str) -> str | None:
+    """In which way a marker or a draws.json is another stage's, with rule and remedy; None where it
+    is its own.
+
+    facts: what the file says. fingerprint: what stands there by the plan.
+    """
+    if facts["fingerprint"] == fingerprint:
+        return None
+    return (
+        f"{path} is of fingerprint {facts['fingerprint'][:12]}, but by plan.json "
+        f"{fingerprint[:12]} stands there: results count only for the settings that they were made "
+        "with; put the folder back where it belongs (were two of them swapped?), or move it away "
+        "and run the sweep again"
+    )
+
+
 def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
     """Why a stage that has a marker is not done though it once was, as `lacking` or for the marker
     itself; empty where it is done, never was, or is only asked for more."""

@@ -17,6 +17,9 @@ from sweeps.slurm.scheduler import Call
 from sweeps.slurm.tick import frozen_profile
 from sweeps.text import counted, table
 
+AT_REST = ("done", "waiting", "ended")
+"""States of a stage that SLURM has no job of."""
+
 
 def report(
     paths: RunPaths, *, warn: Callable[[str], None], call: Call = scheduler.call
@@ -35,7 +38,10 @@ def report(
     for point in found["points"]:
         for stage in point["stages"]:
             one = seen.get(stage["name"])
-            stage |= _of_slurm(one, limit) if one is not None else {}
+            of_slurm = _of_slurm(one, limit) if one is not None else {}
+            if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
+                of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
+            stage |= of_slurm
     stages = [stage for point in found["points"] for stage in point["stages"]]
     return found | {"stages": dict(Counter(stage["state"] for stage in stages))}
 
