@@ -39,3 +39,10 @@ def test_an_interval_over_problems_holds_what_it_promises(found, k):
 def test_intervals_over_seeds_hold_what_they_promise(found, over, n_seeds, k):
     name = f"coverage, bootstrap of {over}, {n_seeds} seeds, k={k}"
     assert abs(found[name].found - 0.95) <= 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 64])
+@pytest.mark.parametrize("over", ["problems and seeds", "problems, seeds and draws"])
+def test_intervals_over_two_seeds_hold_no_less_than_they_promise(found, over, k):
+    assert found[f"coverage, bootstrap of {over}, 2 seeds, k={k}"].found >= 0.93
