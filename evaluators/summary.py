@@ -15,7 +15,7 @@ from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.intervals import FRACTIONS, estimate
 from fgrpo_bench.report.documents import plain_table
 from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
-from fgrpo_bench.tables import DRAWS, GRADES, read_passk, read_table
+from fgrpo_bench.tables import DRAWS, GRADES, read_passk, read_table, reading, scan_table
 
 
 def closing_table(stored: Sequence[Stored]) -> str:
@@ -79,7 +79,8 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
 
 def drawn(path: Path) -> int:
     """Number of stored draws, from the table's own header."""
-    return int(pl.scan_parquet(path, schema=DRAWS).select(pl.len()).collect().item())
+    with reading(path):
+        return int(scan_table(path, DRAWS).select(pl.len()).collect().item())
 
 
 def _without_empty(table: Table) -> Table:

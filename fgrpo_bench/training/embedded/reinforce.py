@@ -68,6 +68,7 @@ def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any
     weights = save_checkpoint(run.paths.checkpoint(train.steps), policy, tokenizer)
     session.write_metrics()
     session.discard_state()
+    run.leave(run.paths.metrics, run.paths.checkpoints)
     return {
         "step": train.steps,
         "weights_sha256": weights,
