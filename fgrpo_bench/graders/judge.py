@@ -23,7 +23,7 @@ from fgrpo_bench.graders.verdicts import Question, VerdictStore
 from fgrpo_bench.graders.worker import Worker
 from fgrpo_bench.records import Outcome
 
-VERSION = 1
+VERSION = 2
 """Raised with any change of judgement here or in the worker; stored verdicts belong to one."""
 SECONDS = 5.0
 """Processor seconds of a judgement."""
