@@ -128,8 +128,9 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     wanted = _parsed(gold, boxed)
     if not wanted:
         return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
+    extracted: str | None = answer
     if boxed:
-        found, extracted = _read_box(as_read(answer, several=several)), answer
+        found = _read_box(as_read(answer, several=several))
     else:
         found = parse(answer, parsing_timeout=None)
         extracted = str(found[-1]) if found else None
@@ -138,19 +139,18 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         return {"outcome": "incorrect", "extracted": extracted, "reason": reason}
     mended, rounded = judge_equality.forget()
     same = plainly = bool(verify(wanted, found, timeout_seconds=None))
-    reason = "equal by math-verify" if same else "not equal by math-verify"
-    if same and rounded:
-        reason = TO_SIX_DECIMALS
     why = ""
     if mended:
         why = mended[0]
         with judge_equality.plain():
             plainly = bool(verify(wanted, found, timeout_seconds=None))
-    if same and boxed:
-        said = refusal(as_read(gold), as_read(answer), several=several)
-        same, why = said is None, said or why
+    if same and boxed and (said := refusal(as_read(gold), as_read(answer), several=several)):
+        same, why = False, said
+    reason = "equal by math-verify" if same else "not equal by math-verify"
     if same != plainly:
         reason = f"{ACCEPTED if same else REFUSED}{why}"
+    elif same and rounded:
+        reason = TO_SIX_DECIMALS
     outcome = "correct" if same else "incorrect"
     return {"outcome": outcome, "extracted": extracted, "reason": reason}
 
