@@ -22,7 +22,7 @@ from sweeps.text import counted, duration, table
 
 def on_slurm(paths: RunPaths) -> bool:
     """Whether the sweep was last run on SLURM."""
-    if not paths.submissions.exists():
+    if not paths.sweep_json.exists():
         return False
     profile = read_json(paths.sweep_json)["declaration"]["profile"]
     return bool(profile["dispatcher"] == "slurm")

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stage import is_done
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,
@@ -21,14 +21,15 @@ from sweeps.commands import (
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import preflight, scheduler, submissions
+from sweeps.slurm import preflight, recover, scheduler, submissions
 from sweeps.slurm.arrays import FETCH, arrange
 from sweeps.slurm.fetch import fetch_files
 from sweeps.slurm.judge import Decision, decide
+from sweeps.slurm.observe import in_queue, observe
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.snapshot import code_folder, freeze_code
 from sweeps.slurm.submit import Sender
-from sweeps.slurm.tick import failed, in_hand, observe, tick
+from sweeps.slurm.tick import failed, in_hand, tick
 from sweeps.text import counted
 
 SLURM_DEFAULT_ARRAY = 1001
@@ -164,11 +165,13 @@ def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> 
     """Cancel every job of the sweep; running stages save first. Nothing more is submitted until
     `run` or `retry`."""
     with _driving(paths):
-        submissions.append(paths.submissions, "hold")
-        history = submissions.read(paths.submissions)
-        queue = scheduler.squeue([b.name for b in history.batches.values() if not b.void], call)
-        active = [job for job in queue.values() if job.active]
-        scheduler.scancel({job.job_id.split("_")[0] for job in active}, call)
+        try:
+            submissions.append(paths.submissions, "hold")
+        finally:  # even where nothing can be written, jobs can be cancelled
+            history = recover.history(paths, say)
+            queue = [*scheduler.squeue(history.batches, call).values()]
+            active = [job for job in queue if job.active] + recover.strays(paths, history, call)
+            scheduler.scancel(active, call)
     say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` goes on where they saved")
     return 0
 
@@ -193,7 +196,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     sendings = arrange(
         decision.submit,
         done={each.record["name"] for each in seen if each.done},
-        places=found.history.latest,
+        places=in_queue(found, decision),
         limit=profile.max_array_size or _limit(call),
         at_once=profile.max_parallel,
         name=name,
@@ -211,7 +214,9 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
 
 def _limit(call: Call) -> int:
     missing = scheduler.missing("scontrol")
-    return SLURM_DEFAULT_ARRAY if missing is not None else scheduler.max_array_size(call)
+    if missing is not None:
+        return SLURM_DEFAULT_ARRAY
+    return scheduler.max_array_size(scheduler.show_config(call))
 
 
 def _driving(paths: RunPaths) -> AbstractContextManager[None]:

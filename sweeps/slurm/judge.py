@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sweeps.slurm.answers import FAILURES, NEVER, Job
 from sweeps.slurm.arrays import FETCH, Record
 from sweeps.slurm.notes import UNREADY
-from sweeps.slurm.scheduler import FAILURES, NEVER, Job
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0
@@ -47,6 +47,10 @@ class Seen:
     """Whether squeue shows it."""
     note: Mapping[str, Any] | None = None
     """What the element's last attempt noted; None where none began."""
+    doubt: str = ""
+    """Why it may be there although squeue does not show it; empty where nothing says so."""
+    at_work: bool = False
+    """Whether a process works on it although squeue does not show it; asked only then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +61,8 @@ class Standing:
     """active: SLURM has it or may have. again: to be submitted."""
     fate: str = ""
     """How its last job ended, or why it waits, in words; empty where there is nothing to say."""
-    cancel: str | None = None
-    """Job id to cancel first."""
+    cancel: Job | None = None
+    """Job to cancel first."""
 
 
 def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
@@ -66,7 +70,7 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     job, place = seen.job, seen.place
     waits = job is not None and seen.queued and job.state == "PENDING"
     if seen.done:
-        return Standing(state="done", cancel=job.job_id if job is not None and waits else None)
+        return Standing(state="done", cancel=job if waits else None)
     if seen.record["kind"] == FETCH:
         return Standing(state="failed", fate="its files are not here: `run` fetches them")
     if place is None:
@@ -77,10 +81,14 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
         if not (waits and job.reason in NEVER):
             return Standing(state="active", fate=job.reason)
         fate = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
-        return _after(fate, seen, max_attempts, cancel=job.job_id)
+        return _after(fate, seen, max_attempts, cancel=job)
+    if seen.doubt:
+        return Standing(state="active", fate=seen.doubt)
     if job is None or job.active:
-        if now - place.batch.begun < GRACE_SECONDS:
+        if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
             return Standing(state="active", fate="SLURM does not show it yet")
+        if seen.at_work:
+            return Standing(state="active", fate="at work, though SLURM does not show it")
         return _after(_noted(seen.note) or "lost", seen, max_attempts)
     fate = _fate(job, seen.note)
     mends = fate in ("preempted", "node failure") or job.state == "COMPLETED"
@@ -89,7 +97,7 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     return _after(fate, seen, max_attempts)
 
 
-def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: str | None = None) -> Standing:
+def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: Job | None = None) -> Standing:
     if seen.attempts <= 0:  # allowed again since, or it never began
         return Standing(state="again", fate=fate, cancel=cancel)
     advice = _advice(fate, seen.job)
@@ -134,8 +142,7 @@ class Decision:
     """What to do; empty lists where nothing is to be done."""
 
     standings: Mapping[str, Standing]
-    cancel: tuple[str, ...]
-    """Job ids."""
+    cancel: tuple[Job, ...]
     submit: tuple[Record, ...]
     """Stages whose needs are done, queued, or submitted with them."""
     uncount: tuple[str, ...]

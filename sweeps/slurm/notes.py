@@ -1,7 +1,7 @@
 """What jobs note of their attempts at a stage: logs/attempt-001.json beside attempt-001.log.
 
-{"attempt": 1, "job_id": "12_3", "node": "n2", "restarts": 0, "begun": "2026-01-02T03:04:05+00:00",
- "from_step": 80,
+{"attempt": 1, "job_id": "12_3", "batch": "smoke-train-5d41c01f0c66a2b9", "node": "n2",
+ "restarts": 0, "begun": "2026-01-02T03:04:05+00:00", "from_step": 80,
  "exit_code": 75, "outcome": "stopped", "step": 120, "ended": "..."}    these four at its end
 """
 
@@ -47,9 +47,21 @@ def step(stage: StagePaths) -> int | None:
         return None
 
 
-def idle(stage: StagePaths, job_id: str | None) -> bool:
+def last_note(stage: StagePaths, job_id: str | None, batch: str | None) -> dict[str, Any] | None:
+    """What a job noted of its last attempt; None where it noted none."""
+    return next(reversed(_of_job(stage, job_id, batch)), None)
+
+
+def idle(stage: StagePaths, job_id: str | None, batch: str | None) -> bool:
     """Whether the last IDLE_ATTEMPTS of a job brought the stage no further. SLURM requeues a job
     as often as its node fails, so this is what ends a stage that makes its nodes fail."""
-    begun = [note.get("from_step") for note in attempts(stage) if note.get("job_id") == job_id]
+    begun = [note.get("from_step") for note in _of_job(stage, job_id, batch)]
     reached = [-1 if at is None else at for at in [*begun, step(stage)]]
     return len(begun) >= IDLE_ATTEMPTS and reached[-1] <= max(reached[:-IDLE_ATTEMPTS])
+
+
+def _of_job(stage: StagePaths, job_id: str | None, batch: str | None) -> list[dict[str, Any]]:
+    """Notes of a job, by its id and its batch's name, since ids are given again after a reset of
+    the controller; notes of earlier versions name no batch."""
+    notes = [note for note in attempts(stage) if note.get("job_id") == job_id]
+    return [note for note in notes if note.get("batch") in (batch, None)]

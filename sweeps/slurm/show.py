@@ -12,8 +12,9 @@ from fgrpo_bench.paths import RunPaths
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.judge import Seen, judge
+from sweeps.slurm.observe import observe
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.tick import frozen_profile, observe
+from sweeps.slurm.tick import frozen_profile
 from sweeps.text import counted, table
 
 

@@ -7,7 +7,6 @@ taken back, so that a sweep is submitted whole or not at all.
 from __future__ import annotations
 
 import shlex
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
-from sweeps.slurm import scheduler, submissions
+from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Sending
 from sweeps.slurm.payload import Payload, Report
 from sweeps.slurm.resources import Resources, resources
@@ -141,11 +140,6 @@ def _given(**parameters: object) -> dict[str, object]:
     return {key: value for key, value in parameters.items() if value is not None}
 
 
-def batch_name(sweep: str, kind: str) -> str:
-    """A job name that no other batch ever had, e.g. smoke-train-1f0c66a2b9."""
-    return f"{sweep}-{kind}-{uuid.uuid4().hex[:10]}"
-
-
 def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> None:
     """Submit batches in order.
 
@@ -156,15 +150,9 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
     sent: list[Sending] = []
     for sending in sendings:
         batch = sending.batch
-        submissions.append(
-            ledger,
-            "intent",
-            batch=batch.name,
-            kind=batch.kind,
-            stages=list(batch.stages),
-            time=batch.begun,
-        )
+        submissions.append(ledger, "intent", **batch.intent(str(sender.code)))
         sent.append(sending)
+        recover.write_card(sender.paths, batch, str(sender.code))
         try:
             batch.job_id = _sbatch(sender, sending)
         except ValueError as error:
@@ -190,8 +178,7 @@ def _sbatch(sender: Sender, sending: Sending) -> str:
 def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) -> None:
     """Also what an sbatch submitted that then said it had failed, found by its name."""
     names = [sending.batch.name for sending in sent]
-    found = {job.job_id.split("_")[0] for job in scheduler.squeue(names, call).values()}
-    scheduler.scancel(found, call)
+    scheduler.scancel(scheduler.squeue(names, call).values(), call)
     for name in names:
         submissions.append(
             sender.paths.submissions,
