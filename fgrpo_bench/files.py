@@ -16,6 +16,8 @@ from typing import Any
 
 from fgrpo_bench.shapes import Shape, misfit
 
+PART_BYTES = 2**22
+"""Read at once where somebody is told how far a digest is."""
 SEAL = "content_sha256"
 """Key under which `sealed` keeps the digest."""
 
@@ -224,10 +226,16 @@ def read_lines(path: Path) -> Iterator[Any]:
             continue
 
 
-def sha256_file(path: Path) -> str:
-    """Hex digest of a file's bytes."""
+def sha256_file(path: Path, tell: Callable[[int], None] | None = None) -> str:
+    """Hex digest of a file's bytes. tell(bytes): called for every part that was read."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if tell is None:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        while part := file.read(PART_BYTES):
+            digest.update(part)
+            tell(len(part))
+        return digest.hexdigest()
 
 
 def now() -> str:

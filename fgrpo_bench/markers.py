@@ -109,7 +109,7 @@ def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
         return {}
     try:
         marker = read_marker(paths)
-        of_last = _is_of_last(paths, marker)
+        of_last = is_of_last(paths, marker)
     except ValueError as error:
         return {paths.done.name: str(error)}
     return lacking(paths, marker) if of_last and marker["fingerprint"] == fingerprint else {}
@@ -133,7 +133,7 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
             print(f"kept as {set_aside(paths.folder / name)}", flush=True)
 
 
-def _is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:
+def is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:
     """Whether nobody has begun the stage after the marker was written."""
     if not paths.owner.exists():
         return True
