@@ -126,11 +126,17 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
             if path.exists():
                 read_json(path, shape)
         except ValueError as error:
-            print(f"{error}\nkept as {set_aside(path)}", flush=True)
+            print(f"{error}\nkept as {set_aside(path, paths.damaged)}", flush=True)
     for name, reason in damage(paths, fingerprint=fingerprint).items():
         print(f"{paths.folder / name} {reason}: it is made again", flush=True)
         if (paths.folder / name).is_file():
-            print(f"kept as {set_aside(paths.folder / name)}", flush=True)
+            print(f"kept as {put_aside(paths, name)}", flush=True)
+
+
+def put_aside(paths: StagePaths, name: str) -> Path:
+    """Move a damaged file of a stage to its folder `damaged`; returns where it is then. name: path
+    in the stage's folder."""
+    return set_aside(paths.folder / name, (paths.damaged / name).parent)
 
 
 def is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:

@@ -71,6 +71,10 @@ class Held:
     """None where it has none, or none that can be believed."""
     faults: tuple[Damage, ...]
     """Of marker and spec.json."""
+    is_foreign: bool = False
+    """Whether its spec.json is whole and of another stage or other settings than the plan's."""
+    seconds: float | None = None
+    """Wall seconds that all attempts at it took; None where none was noted."""
     source: str | None = None
     """Name of the stage whose checkpoint it took; None where it took none."""
     step: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report import provenance
 from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.simulation.plan import is_simulation
-from fgrpo_bench.states import latest, read_events
+from fgrpo_bench.states import read_events
 from sweeps import check
 from sweeps.check import REPORT, Damage, Held, Known, Seen
 from sweeps.hold import hold
@@ -39,10 +40,11 @@ class Examined:
 
 def examine(paths: RunPaths, bar: Bar) -> Examined:
     """Compare every file with its digest. ValueError where the plan cannot be read."""
-    events = latest(read_events(paths.ledger))
-    done = {name for name, event in events.items() if event.outcome == "done"}
+    events = defaultdict(list)
+    for event in read_events(paths.ledger):
+        events[event.stage].append(event)
     records = read_json(paths.plan, PLAN)["stages"]
-    held = [hold(paths, record, was_done=record["name"] in done) for record in records]
+    held = [hold(paths, record, events[record["name"]]) for record in records]
     files, inputs, faults = _report(paths, complete=all(one.standing == "done" for one in held))
     recorded = [*check.in_provenance(inputs, held), *files]
     recorded += [known for one in held for known in (*one.of_before, *check.promised(one))]

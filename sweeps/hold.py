@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.files import is_altered, read_json
@@ -12,7 +12,7 @@ from fgrpo_bench.locks import is_locked
 from fgrpo_bench.markers import is_done, is_of_last, read_marker
 from fgrpo_bench.paths import DataPaths, RunPaths, StagePaths
 from fgrpo_bench.shapes import SPEC
-from fgrpo_bench.states import attempts
+from fgrpo_bench.states import Event, attempts
 from sweeps import check
 from sweeps.check import Damage, Held, Known, Standing
 
@@ -20,9 +20,9 @@ STORED = ("*.parquet", "*/*.parquet", "*/draws.json")
 """Results in a stage's folder, for a marker that lists nothing."""
 
 
-def hold(paths: RunPaths, record: Mapping[str, Any], *, was_done: bool) -> Held:
-    """Read a stage of plan.json. was_done: whether the ledger says that it once was."""
-    name = record["name"]
+def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) -> Held:
+    """Read a stage of plan.json. events: the ledger's about it."""
+    name, was_done = record["name"], bool(events) and events[-1].outcome == "done"
     stage = StagePaths(paths.folder / name)
     standing: Standing = "undone"
     if is_done(stage, fingerprint=record["fingerprint"], target=record["target"]):
@@ -47,6 +47,8 @@ def hold(paths: RunPaths, record: Mapping[str, Any], *, was_done: bool) -> Held:
         standing=standing,
         marker=marker,
         faults=tuple(faults),
+        is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
+        seconds=_seconds(marker, events),
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
         step=(spec or {}).get("step", 0),
         stored=tuple(stored),
@@ -91,14 +93,31 @@ def _wrong_spec(
     if spec is None:
         there = stage.spec.exists()
         fault = "cannot be read as a spec" if there else "is missing" if needed else None
-    elif any(spec[key] != record[key] for key in ("fingerprint", "target", "kind")):
-        fault = "is not the stage's that the plan has there"
-    elif fingerprint(spec.get("identity")) != spec["fingerprint"]:
+    elif not _is_whole(spec):
         fault = "was changed after it was written"
+    elif not _is_planned(spec, record):
+        fault = "is of another stage, or of other settings"
+    elif spec["target"] != record["target"]:
+        fault = "has another target than the plan"
     else:
         return
     if fault is not None:
         yield Damage(of=record["name"], name=f"{record['name']}/{check.SPEC}", fault=fault)
+
+
+def _is_whole(spec: Mapping[str, Any]) -> bool:
+    return bool(fingerprint(spec.get("identity")) == spec["fingerprint"])
+
+
+def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    return all(spec[key] == record[key] for key in ("fingerprint", "kind"))
+
+
+def _seconds(marker: Mapping[str, Any] | None, events: Sequence[Event]) -> float | None:
+    """Of all attempts that the ledger noted, else of the last one by its marker."""
+    noted = [event.wall_seconds for event in events if event.wall_seconds is not None]
+    told: float | None = (marker or {}).get("wall_seconds")
+    return sum(noted) if noted else told
 
 
 def _is_begun_again(stage: StagePaths, marker: Mapping[str, Any]) -> bool:
