@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -153,12 +153,19 @@ def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
     if point_id is not None and point_id not in known:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
     of_point = [r for r in records if point_id in (None, r["point_id"])]
-    stages = list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]]))
+    again(
+        paths, list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]])), say=say
+    )
+    return 0
+
+
+def again(paths: RunPaths, stages: Sequence[str], *, say: Say = said) -> None:
+    """Submit stages that are not done, whatever became of them before, with the code as it was
+    frozen."""
     with _driving(paths):
         code = submissions.read(paths.submissions).code
-        submissions.append(paths.submissions, "allow", stages=stages, code=code)
+        submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
     tick(paths, say=say)
-    return 0
 
 
 def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> int:
