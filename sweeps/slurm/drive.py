@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stage import is_done
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,
@@ -214,7 +214,9 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
 
 def _limit(call: Call) -> int:
     missing = scheduler.missing("scontrol")
-    return SLURM_DEFAULT_ARRAY if missing is not None else scheduler.max_array_size(call)
+    if missing is not None:
+        return SLURM_DEFAULT_ARRAY
+    return scheduler.max_array_size(scheduler.show_config(call))
 
 
 def _driving(paths: RunPaths) -> AbstractContextManager[None]:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sweeps.slurm.answers import FAILURES, NEVER, Job
 from sweeps.slurm.arrays import FETCH, Record
 from sweeps.slurm.notes import UNREADY
-from sweeps.slurm.scheduler import FAILURES, NEVER, Job
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0
@@ -47,6 +47,8 @@ class Seen:
     """Whether squeue shows it."""
     note: Mapping[str, Any] | None = None
     """What the element's last attempt noted; None where none began."""
+    doubt: str = ""
+    """Why it may be there although squeue does not show it; empty where nothing says so."""
     at_work: bool = False
     """Whether a process works on it although squeue does not show it; asked only then."""
 
@@ -80,8 +82,10 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
             return Standing(state="active", fate=job.reason)
         fate = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
         return _after(fate, seen, max_attempts, cancel=job)
+    if seen.doubt:
+        return Standing(state="active", fate=seen.doubt)
     if job is None or job.active:
-        if now - place.batch.begun < GRACE_SECONDS:
+        if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
             return Standing(state="active", fate="SLURM does not show it yet")
         if seen.at_work:
             return Standing(state="active", fate="at work, though SLURM does not show it")

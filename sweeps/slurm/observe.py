@@ -7,17 +7,19 @@ job's.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fgrpo_bench.locks import is_locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
-from sweeps.slurm import recover, scheduler
+from sweeps.slurm import doubts, recover, scheduler
+from sweeps.slurm.answers import Answer, Job
 from sweeps.slurm.arrays import Record
 from sweeps.slurm.judge import Decision, Seen
 from sweeps.slurm.notes import last_note
-from sweeps.slurm.scheduler import Call, Job
+from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import History, Place
 
 
@@ -29,6 +31,8 @@ class Found:
     seen: tuple[Seen, ...]
     queue: Mapping[str, Job]
     """What squeue shows of all its batches."""
+    whole: bool
+    """Whether all that squeue and sacct printed makes sense."""
 
 
 def observe(
@@ -49,27 +53,36 @@ def observe(
         for stage, place in standing.items()
         if stage not in done and _row(place, queue) is None
     } | {b.name for b in history.batches.values() if b.known and not b.void and b.job_id is None}
-    accounts: dict[str, Job] = {}
+    accounts = Answer()
     try:
         accounts = scheduler.sacct(absent, call)
     except (ValueError, ConnectionError) as error:
         warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
+    for warning in [
+        *doubts.nonsense("squeue", shown),
+        *doubts.nonsense("sacct", accounts),
+        *doubts.dated(accounts, history.batches),
+        *doubts.clocks(history.batches.values(), (shown, accounts), time.time()),
+    ]:
+        warn(warning)
     _identify(history, accounts.values())
+    seen = [
+        _seen(
+            paths,
+            record,
+            history.attempts[record["name"]],
+            standing.get(record["name"]),
+            queue,
+            accounts,
+            done=record["name"] in done,
+        )
+        for record in records
+    ]
     return Found(
         history=history,
         queue=queue,
-        seen=tuple(
-            _seen(
-                paths,
-                record,
-                history.attempts[record["name"]],
-                standing.get(record["name"]),
-                queue,
-                accounts,
-                done=record["name"] in done,
-            )
-            for record in records
-        ),
+        seen=tuple(doubts.confirmed(seen, shown, call)),
+        whole=shown.nonsense is None and accounts.nonsense is None,
     )
 
 

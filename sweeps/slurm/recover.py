@@ -17,7 +17,8 @@ from fgrpo_bench import journal
 from fgrpo_bench.files import write_json
 from fgrpo_bench.paths import RunPaths
 from sweeps.slurm import scheduler, submissions
-from sweeps.slurm.scheduler import Call, Job
+from sweeps.slurm.answers import Job
+from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import Batch, History, is_event, kind_of
 
 CARD = "batch.json"

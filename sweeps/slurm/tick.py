@@ -19,11 +19,12 @@ from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
 from sweeps.commands import StageCommand, stage_command
-from sweeps.slurm import recover, scheduler, submissions
+from sweeps.slurm import doubts, recover, scheduler, submissions
+from sweeps.slurm.answers import Job
 from sweeps.slurm.arrays import arrange
 from sweeps.slurm.judge import Decision, decide
 from sweeps.slurm.observe import Found, in_queue, left, observe
-from sweeps.slurm.scheduler import Call, Job
+from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import REPORT, Batch
 from sweeps.slurm.submit import Sender, send
 from sweeps.text import counted
@@ -50,7 +51,8 @@ def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], Non
         written = noted.batches.get(batch.name)
         if batch.void or (written is not None and written.known and written.job_id is not None):
             continue
-        if batch.job_id is None and now - batch.begun <= ORPHAN_SECONDS:
+        waits = now - batch.begun <= ORPHAN_SECONDS or not found.whole
+        if batch.job_id is None and waits:
             continue
         _make_up(paths, batch, written, found, call)
         changed = True
@@ -122,7 +124,7 @@ def tick(
         _cancel(decision.cancel, "of no more use", call, say)
         _tell_fates(decision, say)
         if decision.submit:
-            _submit(paths, profile, found, decision, call, command, clock)
+            _submit(paths, profile, found, decision, call, command, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
 
@@ -142,6 +144,7 @@ def _submit(
     call: Call,
     command: StageCommand,
     clock: Callable[[], float],
+    say: Callable[[str], None],
 ) -> None:
     history = found.history
     if history.code is None:
@@ -151,11 +154,17 @@ def _submit(
         )
     if decision.uncount:
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
+    limit = profile.max_array_size
+    if limit is None:
+        said = scheduler.show_config(call)
+        limit = scheduler.max_array_size(said)
+        for warning in doubts.controllers_clock(said, time.time()):
+            say(warning)
     sendings = arrange(
         decision.submit,
         done={seen.record["name"] for seen in found.seen if seen.done},
         places=in_queue(found, decision),
-        limit=profile.max_array_size or scheduler.max_array_size(call),
+        limit=limit,
         at_once=profile.max_parallel,
         name=partial(recover.batch_name, paths),
         now=clock(),

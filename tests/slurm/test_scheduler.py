@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.slurm import scheduler
-from sweeps.slurm.scheduler import FAILURES, NEVER, elements, parse
+from sweeps.slurm.answers import FAILURES, NEVER, elements, parse
 
 SQUEUE = """\
 41|smoke-train-1f|PENDING||0:00|N/A|DependencyNeverSatisfied
@@ -64,7 +64,7 @@ def test_sacct_tells_how_jobs_ended() -> None:
     ],
 )
 def test_array_ranges_are_spelled_out(row: str, ids: list[str]) -> None:
-    assert list(elements(row)) == ids
+    assert elements(row) == (ids, True)
 
 
 def test_all_names_are_asked_for_in_one_call_and_no_names_in_none() -> None:
@@ -83,9 +83,9 @@ def test_all_names_are_asked_for_in_one_call_and_no_names_in_none() -> None:
 
 def test_the_site_names_its_largest_array() -> None:
     said = "MailProg                = /bin/mail\nMaxArraySize            = 1001\nMaxJobCount = 5\n"
-    assert scheduler.max_array_size(lambda command: said) == 1001
+    assert scheduler.max_array_size(said) == 1001
     with pytest.raises(ValueError, match=r"set profile\.max_array_size"):
-        scheduler.max_array_size(lambda command: "")
+        scheduler.max_array_size("")
 
 
 def queue_of(rows: str, told: list[list[str]], refusal: str = "") -> scheduler.Call:
