@@ -197,13 +197,24 @@ def test_a_live_sweep_can_be_cancelled_whatever_is_left_of_its_journal(
     assert main(["cancel", "smoke", f"run_root={roots[1]}"]) == 0
     others = [name for name in before if recover.is_own(other, name)]
     wait_until(lambda: names(cluster) == others, what="the end of its own jobs")
-    for root in roots:
-        hold(root).unlink()
-    assert start_fake(roots[1], monkeypatch) == own
-    for paths in (other, own):
-        fake_until(paths, all_done)
-        check_fake(paths)
+    hold(roots[0]).unlink()
+    fake_until(other, all_done)
     check_begun_once(other)
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_a_sweep_that_was_cancelled_without_its_journal_goes_on_from_its_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    paths = live(tmp_path, monkeypatch)
+    no_journal_and_no_folders(paths.submissions)
+    drive.cancel(paths)
+    wait_until(lambda: not names(cluster), what="an empty queue")
+    hold(tmp_path).unlink()
+    start_fake(tmp_path, monkeypatch)
+    fake_until(paths, all_done)
+    check_fake(paths)
 
 
 @pytest.mark.slow

@@ -159,7 +159,9 @@ def test_an_evaluation_that_is_cancelled_while_it_waits_is_sent_again_once(
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("nothing_shown", [hiding_variables, silent_squeue])
+@pytest.mark.parametrize(
+    "nothing_shown", [hiding_variables, pytest.param(silent_squeue, marks=SLOW)]
+)
 def test_a_stage_at_work_that_squeue_does_not_show_is_not_sent_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -184,7 +184,7 @@ def test_a_job_that_is_told_to_save_requeues_no_other_that_has_its_id(
     other = cluster.sbatch("sleep 600", "--requeue")
     cluster.wait_for_state(other, "RUNNING")
     stage = StagePaths(tmp_path / "point")
-    write_json(stage.spec, {"fingerprint": "ff", "target": {}})
+    write_json(stage.spec, {"kind": "train", "fingerprint": "ff", "target": {}})
     payload = Payload(
         folder=str(stage.folder),
         needs=(),
