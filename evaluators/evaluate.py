@@ -109,6 +109,8 @@ def evaluate(
                 own = layer is layers[0]
                 at = paths.passk if own else paths.also_passk(layer.version)
                 write_table(at, score(counts, list(evaluation.ks)), PASSK)
+                run.leave(paths.grades(layer.version), at)
+            run.leave(paths.manifest, paths.draws)
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return {
         "step": spec["step"],

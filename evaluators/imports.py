@@ -26,6 +26,7 @@ from evaluators.stored import Stored, benchmark_spec
 from fgrpo_bench.benchmarks import load_problems, versions
 from fgrpo_bench.files import now, sha256_file, write_json
 from fgrpo_bench.fingerprint import fingerprint
+from fgrpo_bench.markers import described, write_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import to_dict
@@ -89,7 +90,9 @@ def import_file(
             "engine": engine,
         },
     )
-    write_json(stage.done, {"fingerprint": mark, "target": target, "finished": now()})
+    outputs = described(stage, [stored.paths.draws, stored.paths.manifest])
+    marker = {"fingerprint": mark, "target": target, "finished": now(), "outputs": outputs}
+    write_marker(stage, marker)
     return stored
 
 

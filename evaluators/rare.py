@@ -86,6 +86,7 @@ def collect(
     nll = score(table, benchmark, scorer, run)
     rare = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec["share"])
     write_table(run.paths.trajectories, rare, TRAJECTORIES)
+    run.leave(run.paths.trajectories, paths.draws, paths.grades(grading.version))
     return {
         "weights_sha256": sha256,
         "n_draws": len(draws),
@@ -122,6 +123,7 @@ def rescore(
         (pl.col("nll") - table["nll"]).alias("delta_nll")
     )
     write_table(run.paths.likelihoods, scored, LIKELIHOODS)
+    run.leave(run.paths.likelihoods)
     return {
         "step": spec["step"],
         "weights_sha256": sha256,

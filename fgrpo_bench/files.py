@@ -14,6 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.shapes import Shape, misfit
+
+SEAL = "content_sha256"
+"""Key under which `sealed` keeps the digest."""
+
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Call `write` on a path beside `path`, fsync what it wrote and rename it over `path`.
@@ -129,15 +134,52 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """The parsed file; ValueError that names the file where it is no JSON."""
+def sealed(value: dict[str, Any]) -> dict[str, Any]:
+    """An object for a JSON file, with the digest of its own content: `is_altered` notices an edit
+    (not a forger, who can make a new digest)."""
+    return value | {SEAL: _content_sha256(value)}
+
+
+def is_altered(value: dict[str, Any]) -> bool:
+    """Whether an object was changed after it was sealed, or lost its seal."""
+    return value.get(SEAL) != _content_sha256(value)
+
+
+def _content_sha256(value: dict[str, Any]) -> str:
+    content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(path: Path, shape: Shape = dict) -> Any:
+    """The parsed file, of a shape of fgrpo_bench.shapes; FileNotFoundError where it is not there,
+    ValueError that names file, fault and remedy where it is no JSON or of another shape."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        fault = misfit(value, shape)
+        said = f"does not hold what belongs there ({fault})"
+    except (ValueError, RecursionError) as error:
+        said = fault = f"holds no valid JSON ({error})"
+    if fault is not None:
         raise ValueError(
-            f"{path} holds no valid JSON ({error}); it was changed by hand or by a faulty disk: "
-            "delete it and run the same command again"
-        ) from error
+            f"{path} {said}; it was changed by hand or by a faulty disk: delete it and run the "
+            "sweep again, which makes only what is missing"
+        )
+    return value
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what is damaged to a name that nothing reads, kept for whoever wants to look at it;
+    returns the new path."""
+    number, aside = 1, path.with_name(f"{path.name}.damaged")
+    while aside.exists():
+        number, aside = number + 1, path.with_name(f"{path.name}.damaged-{number + 1}")
+    path.rename(aside)
+    return aside
+
+
+def is_aside(path: Path) -> bool:
+    """Whether a file is one that was set aside, or is being written under another name."""
+    return ".damaged" in path.suffix or (path.name.startswith(".") and path.suffix == ".tmp")
 
 
 def append_line(path: Path, value: Any) -> None:

@@ -9,6 +9,8 @@ which mean squares estimate without bias as (MS_seeds + MS_problems - MS_left) /
 Casella and McCulloch 1992, "Variance Components", chapter 4). Its degrees of freedom are
 Satterthwaite's (1946, Biometrics Bulletin 2(6), 110-114): near S - 1 where the seeds differ as
 wholes, near P - 1 where problems do. So three seeds that disagree give Student's t with 2 degrees.
+Two seeds are taken for 1 degree whatever differs: how far they differ is then known so badly that
+two that agree by chance would pass for seeds that always agree.
 """
 
 from __future__ import annotations
@@ -61,5 +63,7 @@ def variance(by_seed: Floats, parts: Floats) -> tuple[Floats, Floats]:
     whole = seeds + problems
     degrees = np.full_like(whole, ENDLESS)
     np.divide(whole**2, bound, out=degrees, where=bound > 0)
+    if n_seeds == 2:
+        degrees = np.minimum(degrees, 1.0)
     # Seeds that agree by chance do not lessen what is due to neither.
     return np.maximum(whole, left), np.minimum(degrees, ENDLESS)

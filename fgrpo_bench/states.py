@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 
 from fgrpo_bench.files import read_json, read_lines
 from fgrpo_bench.locks import is_locked, lock_holder
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
 
 State = Literal["done", "running", "waiting", "failed", "stopped"]
 Outcome = Literal["done", "stopped", "failed"]

@@ -7,6 +7,8 @@ A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757...)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -105,10 +107,29 @@ METRICS = pl.Schema(
 )
 
 
+_DRAW = ("problem_id", "draw")
+_KEYS = {
+    tuple(schema): key
+    for schema, key in (
+        (DRAWS, _DRAW),
+        (GRADES, _DRAW),
+        (PASSK, ("problem_id", "k")),
+        (TRAJECTORIES, _DRAW),
+        (LIKELIHOODS, _DRAW),
+        (PROBLEMS, ("problem_id",)),
+        (METRICS, ("step",)),
+    )
+}
+"""By columns of a table, those that no two of its rows share."""
+
+
 def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
-    """Write Parquet whole or not at all; raises where the columns are not the schema's."""
+    """Write Parquet whole or not at all; raises where the columns are not the schema's, or two rows
+    stand for the same thing."""
     if frame.schema != schema:
         raise TypeError(f"{path.name}: columns {dict(frame.schema)} are not {dict(schema)}")
+    if (fault := _repeated(frame)) is not None:
+        raise ValueError(f"{path} is not written: {fault}; run the same command again")
     buffer = BytesIO()  # so that a full disk shows as the OSError that it is
     frame.write_parquet(buffer)
     write_whole(path, lambda aside: void(aside.write_bytes(buffer.getbuffer())))
@@ -127,20 +148,54 @@ def read_passk(path: Path) -> pl.DataFrame:
     return _checked(path, frame, PASSK)
 
 
+def scan_table(path: Path, schema: pl.Schema) -> pl.LazyFrame:
+    """A stored table, of which only what is asked for is read; collect it within `reading`."""
+    return pl.scan_parquet(path, schema=schema, glob=False)
+
+
+@contextmanager
+def reading(*paths: Path) -> Iterator[None]:
+    """Around a query over stored tables: ValueError that names the damaged one, as `read_table`."""
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        for path in paths:
+            _read(path)
+        raise ValueError(_unreadable(" or ".join(map(str, paths)), error)) from error
+
+
 def _read(path: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(path)
+        return pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
-        raise ValueError(
-            f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): it is damaged; "
-            "delete it and run the same command again, which makes only what is missing"
-        ) from error
+        raise ValueError(_unreadable(str(path), error)) from error
+
+
+def _unreadable(named: str, error: Exception) -> str:
+    return (
+        f"{named} is no readable Parquet file ({str(error).splitlines()[0]}): it is damaged; "
+        "delete it and run the sweep again, which makes only what is missing"
+    )
 
 
 def _checked(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     if frame.schema != schema:
         raise ValueError(
             f"{path} has columns {frame.columns}, but this version reads {list(schema)}: it was "
-            "written by another version; move it away and run the same command again"
+            "written by another version; move it away and run the sweep again"
+        )
+    if (fault := _repeated(frame)) is not None:
+        raise ValueError(
+            f"{path} is damaged: {fault}; delete it and run the sweep again, which makes only what "
+            "is missing"
         )
     return frame
+
+
+def _repeated(frame: pl.DataFrame) -> str | None:
+    """The first row that a table has twice, in words; None where each stands for itself."""
+    key = _KEYS.get(tuple(frame.columns))
+    if key is None or frame.select(pl.struct(key).n_unique()).item() == len(frame):
+        return None
+    twice = frame.filter(pl.struct(key).is_duplicated()).row(0, named=True)
+    return "more than one row has " + " and ".join(f"{name} {twice[name]!r}" for name in key)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from fgrpo_bench.files import now
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
 from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from sweeps.schedule import in_order, ready

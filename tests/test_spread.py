@@ -58,10 +58,16 @@ def test_nothing_varied_has_no_variance_and_no_bound():
 
 
 def test_an_average_over_independent_problems_varies_less():
-    parts = [crossed(seeds=0, problems=1, left=0, shape=(2, n), seed=n) for n in (6, 10)]
+    parts = [crossed(seeds=0, problems=1, left=0, shape=(3, n), seed=n) for n in (6, 10)]
     by_seed = np.mean([one.mean(axis=1) for one in parts], axis=0)
     made, degrees = variance(by_seed, of_average([spread(one) for one in parts]))
     assert made.mean() == pytest.approx((1 / 6 + 1 / 10) / 4, rel=0.05)
     means = np.mean([one.mean(axis=(0, 1)) for one in parts], axis=0)
     assert made.mean() == pytest.approx(means.var(), rel=0.06)
     assert (degrees > 5).all() and np.median(degrees) < 14
+
+
+def test_two_seeds_have_one_degree_whatever_varies():
+    for seeds, problems in ((1, 0), (0, 1), (1, 2)):
+        degrees = known(crossed(seeds=seeds, problems=problems, left=0.1, shape=(2, 12)))[1]
+        assert (degrees == 1).all()

@@ -12,7 +12,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table
+from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
 
 JUDGED = ("outcome", "extracted", "reason", "grader_version")
 OUTCOMES = ("correct", "incorrect", "unscored")
@@ -49,13 +49,14 @@ def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
     if not paths.draws.exists():
         return empty.collect()
     own = pl.col("problem_id") == problem
-    made = pl.scan_parquet(paths.draws, schema=DRAWS).filter(own)
+    made = scan_table(paths.draws, DRAWS).filter(own)
     version = grades_version(point, benchmark)
-    grades = empty.select("draw", *JUDGED)
+    grades, files = empty.select("draw", *JUDGED), [paths.draws]
     if version is not None:
-        grades = pl.scan_parquet(paths.grades(version), schema=GRADES).filter(own)
-        grades = grades.select("draw", *JUDGED)
-    return made.join(grades, on="draw", how="left").sort("draw").collect()
+        files.append(paths.grades(version))
+        grades = scan_table(files[-1], GRADES).filter(own).select("draw", *JUDGED)
+    with reading(*files):
+        return made.join(grades, on="draw", how="left").sort("draw").collect()
 
 
 def other_judgements(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
@@ -63,12 +64,10 @@ def other_judgements(point: PointResult, benchmark: str, problem: str) -> pl.Dat
     grader_version."""
     own, columns = grades_version(point, benchmark), ("draw", "outcome", "reason", "grader_version")
     paths = point.evaluate.benchmark(benchmark)
-    frames = [
-        pl.scan_parquet(paths.grades(version), schema=GRADES).filter(problem_id=problem)
-        for version in layers(point, benchmark)
-        if version != own
-    ]
-    return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
+    files = [paths.grades(each) for each in layers(point, benchmark) if each != own]
+    frames = [scan_table(path, GRADES).filter(problem_id=problem) for path in files]
+    with reading(*files):
+        return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
 
 
 def answers(frame: pl.DataFrame) -> pl.DataFrame:

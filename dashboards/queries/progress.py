@@ -145,10 +145,14 @@ def _cost(stage: StagePaths) -> Cost:
 def _gpu_seconds(stage: StagePaths) -> float:
     import polars as pl
 
+    from fgrpo_bench.tables import METRICS, reading, scan_table
+
     if not stage.metrics.exists():
         return 0.0
-    steps = pl.scan_parquet(stage.metrics).select((pl.col("seconds") * pl.col("gpus")).sum())
-    return float(steps.collect().item() or 0.0)
+    with reading(stage.metrics):
+        steps = scan_table(stage.metrics, METRICS)
+        gpu_seconds = steps.select((pl.col("seconds") * pl.col("gpus")).sum()).collect()
+    return float(gpu_seconds.item() or 0.0)
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:

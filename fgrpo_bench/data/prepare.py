@@ -55,6 +55,7 @@ def prepare(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
     write_table(paths.problems, table, PROBLEMS)
     result = {"rows": len(table), "sha256": sha256_file(paths.problems)}
     write_json(paths.lock, lock | {"rules": rules, "result": result, "remark": remark})
+    run.leave(paths.problems, paths.lock)
     print(remark, flush=True)
     return result | {"source_sha256": lock["source"]["sha256"], "remark": remark}
 

@@ -15,7 +15,7 @@ from fgrpo_bench.records import Grade, Problem
 Grader = Callable[[Problem, str], Grade]
 
 GRADERS: dict[str, tuple[int, Grader]] = {
-    "choice": (1, choice.grade),
+    "choice": (2, choice.grade),
     "countdown": (1, countdown.grade),
     "ifeval": (1, ifeval.grade),
     "math": (1, math.grade),

@@ -33,7 +33,8 @@ def serve(
     """Answer the questions that arrive at standard input, each within the limits of the arguments.
 
     load: imports what is needed; its answer is the greeting. judge: from a question to an outcome,
-    what was extracted and a reason; what it raises is an outcome too.
+    what was extracted and a reason; MemoryError is an outcome too, and what else it raises ends
+    this process.
     """
     seconds, megabytes = float(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
@@ -107,14 +108,18 @@ def load() -> dict[str, Any]:
 
 
 def judge(asked: dict[str, Any]) -> dict[str, Any]:
-    """math-verify's verdict on a gold and an answer; MemoryError where it shows."""
+    """math-verify's verdict on a gold and an answer, unscored where it raises.
+
+    Raises MemoryError where it shows, and what the machine causes, such as a module that cannot be
+    read: that ends this process, and the question is asked again.
+    """
     try:
         return _judge(asked["gold"], asked["answer"], boxed=asked["boxed"])
-    except MemoryError:
+    except (MemoryError, OSError, ImportError):
         raise
     except Exception as error:
         reason = f"math-verify failed with {type(error).__name__}"
-        return {"outcome": "incorrect", "extracted": None, "reason": reason}
+        return {"outcome": "unscored", "extracted": None, "reason": reason}
 
 
 def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fgrpo_bench.records import Grade, Problem
 LONGEST = 500
 """Characters of an answer that a grade keeps."""
 
-_BOX = re.compile(r"\\{1,4}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_BOX = re.compile(r"\\{1,4}+(?:boxed|fbox)\s*+\{|\\.|[{}]", re.DOTALL)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 _NEAR = 4
 """Boxes tried one by one from the end before the whole text is scanned once."""
@@ -108,20 +108,13 @@ def _balanced(text: str, start: int) -> str:
 def scan_boxes(text: str) -> str | None:
     """`last_box` in one pass over the text, for texts full of unclosed boxes."""
     last, content = -1, None
-    for start, begin, end in _closed(text):
+    for start, begin, end in boxes(text):
         if start > last and (found := text[begin:end].strip()):
             last, content = start, found
     return content
 
 
-def boxes(text: str, *, longest: int) -> Iterator[str]:
-    """Contents of all balanced boxes of at most so many characters, as they close."""
-    for _, begin, end in _closed(text):
-        if end - begin <= longest:
-            yield text[begin:end]
-
-
-def _closed(text: str) -> Iterator[tuple[int, int, int]]:
+def boxes(text: str) -> Iterator[tuple[int, int, int]]:
     """(start of the box, start and end of its content) of every balanced box, as they close."""
     opened: list[tuple[int, int]] = []  # (start of a box or -1, start of its content)
     for token in _BOX.finditer(text):

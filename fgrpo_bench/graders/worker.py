@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,20 @@ from typing import Any
 
 START_SECONDS = 300.0
 """For a worker to import what it needs, from a slow network disk too."""
+_INTERRUPTED = re.compile(
+    r"took more than \S+ s of wall time"
+    r"|the judge's process (?:fell silent|ended with exit code -?[0-9]+ twice)"
+)
+
+
+def interrupted(reason: str) -> bool:
+    """Whether a reason is one of `Worker.cause` that is not the question's own doing: the process
+    starved, was stopped or was killed from outside. Such a question is worth asking again later.
+
+    >>> interrupted("took more than 60 s of wall time"), interrupted("took more than 5 s of ...")
+    (True, False)
+    """
+    return _INTERRUPTED.fullmatch(reason) is not None
 
 
 class Worker:
@@ -79,7 +94,7 @@ class Worker:
         return reply
 
     def cause(self, error: OSError, wall_seconds: float) -> tuple[str, bool]:
-        """Why there was no reply, and whether asking again is pointless."""
+        """Why there was no reply, and whether asking again at once is pointless."""
         if isinstance(error, TimeoutError):
             return f"took more than {wall_seconds:g} s of wall time", True
         try:

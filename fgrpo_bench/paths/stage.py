@@ -70,9 +70,14 @@ class StagePaths:
         """The same under a checkpoint (tables.LIKELIHOODS)."""
         return self.folder / "likelihoods.parquet"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
     def checkpoint(self, step: int) -> Path:
         """A Hugging Face checkpoint folder."""
-        return self.folder / "checkpoints" / f"step-{step:05d}"
+        return self.checkpoints / f"step-{step:05d}"
 
     def state(self, slot: int) -> Path:
         """The whole training state; two slots are written in turn, so that one is always whole."""

@@ -10,7 +10,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.files import read_json
-from fgrpo_bench.intervals import Estimate, Resampled, average, conclude, resample_together
+from fgrpo_bench.intervals import (
+    FRACTIONS,
+    Estimate,
+    Resampled,
+    average,
+    conclude,
+    resample_together,
+)
 from fgrpo_bench.report.summary import Cell, Compute, Scores, Summary
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import BOUNDS
@@ -31,7 +38,8 @@ def summarise(results: SweepResults) -> Summary:
         found = _read([point.passk(benchmark) for point in results.points], ks)
         done = _done(results.points, found)
         together = [found.values[0, done.get(cell, [])] for cell in by_cell]
-        for cell, own in zip(by_cell, resample_together(together, stream=stream), strict=True):
+        resamples = resample_together(together, limits=FRACTIONS, stream=stream)
+        for cell, own in zip(by_cell, resamples, strict=True):
             rows = done.get(cell, [])
             resampled[benchmark, cell] = own
             scores[benchmark, cell] = _scores(

@@ -154,10 +154,17 @@ def seeds_caveat(summary: Summary) -> str:
             "One training seed: the intervals are over problems only and say nothing about another "
             "training run."
         )
+    if n == 2:
+        return (
+            "The intervals are over problems and two training seeds, and as wide as two seeds "
+            "demand: Student's t with 1 degree of freedom whatever differs, so that where the "
+            "seeds hardly do they hold the truth more often than they say. A third seed narrows "
+            "them by far, and the differences of the single seeds stand beside them."
+        )
     return (
         f"The intervals are over problems and {n} training seeds, and as wide as {n} seeds demand: "
         "where seeds differ as wholes, Student's t with "
-        f"{n - 1} degree{'s' if n > 2 else ''} of freedom. Where they are wide, more seeds would "
+        f"{n - 1} degrees of freedom. Where they are wide, more seeds would "
         "narrow them, and the differences of the single seeds stand beside them."
     )
 
@@ -187,18 +194,11 @@ def notes(summary: Summary, comparisons: Sequence[Comparison]) -> list[str]:
         "certain. Not shown does not mean absent.",
     ]
     if comparisons:
-        least, m = 2 / (REPLICATES + 1), len(comparisons)
         lines.append(
-            "p is two-sided and goes with the interval, over problems and seeds; it cannot "
-            f"fall below {least:.1g}. p Holm bounds the chance of any false claim among the {m} "
-            "comparisons, p BH the expected share of false ones. p draws takes these models and "
-            "problems as given and asks about the draws alone (unbiased variance of pass@k; "
-            "needs 2k draws)."
-            + (
-                f" Over so many comparisons Holm cannot reach {1 - LEVEL:.2g} here."
-                if m * least > 1 - LEVEL
-                else ""
-            )
+            "p is two-sided and goes with the interval, over problems and seeds. p Holm bounds the "
+            f"chance of any false claim among the {len(comparisons)} comparisons, p BH the "
+            "expected share of false ones. p draws takes these models and problems as given and "
+            "asks about the draws alone (unbiased variance of pass@k; needs 2k draws)."
         )
     return [
         *lines,

@@ -17,11 +17,11 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.files import now, read_json
+from fgrpo_bench.markers import described, is_done, write_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.simulation.plan import cost
 from fgrpo_bench.simulation.settings import Run, Settings
-from fgrpo_bench.stage import is_done
 from fgrpo_bench.tables import write_table
 
 TELL_SECONDS = 0.5
@@ -137,8 +137,8 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
     table = simulate(Settings(**defined["settings"]), Run(**defined["run"]), sometimes)
     write_table(paths.masses, table, MASSES)
     last = table.row(-1, named=True)
-    write_json(
-        paths.done,
+    write_marker(
+        paths,
         {
             "fingerprint": spec["fingerprint"],
             "target": spec["target"],
@@ -147,6 +147,7 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
             "wall_seconds": round(time.time() - begun, 3),
             "cpu_seconds": round(time.process_time() - cpu, 3),
             "peak_mb": round(peak_mb(), 1),
+            "outputs": described(paths, [paths.masses]),
             **last,
         },
     )

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stage import is_done
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fgrpo_bench.locks import is_locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
 from sweeps.slurm import doubts, recover, scheduler
 from sweeps.slurm.answers import Answer, Job
 from sweeps.slurm.arrays import Record

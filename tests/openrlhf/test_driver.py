@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -163,3 +164,14 @@ def test_vllm_and_transformers_read_a_checkpoint_alike(made_by, model, undisturb
     assert len(vllm) == len(transformers) == 6 * 5
     assert vllm == pytest.approx(transformers, abs=0.05)
     assert max(vllm) - min(vllm) > 1
+
+
+def test_a_run_that_diverges_fails_with_its_step_and_keeps_what_was_saved(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
+    options = {"--actor.adam.lr": "1e10"}
+    run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
+    assert run.run() == 1
+    assert re.match(
+        r"training failed: FloatingPointError: step 1: .* is not finite", run.last_lines(1)
+    )
+    assert not run.rows() and not (run.folder / "checkpoints").exists()

@@ -85,6 +85,13 @@ def test_one_seed_is_said_to_say_nothing_about_another(tmp_path, summary):
     assert "Student's t with 2 degrees of freedom" in verdict.seeds_caveat(summary)
 
 
+def test_two_seeds_are_promised_no_more_than_they_hold(tmp_path):
+    two = summarise(small_sweep(tmp_path, "smoke", "sweep.grid.seed=[11,12]"))
+    words = verdict.seeds_caveat(two)
+    assert "Student's t with 1 degree of freedom whatever differs" in words
+    assert "A third seed narrows them by far" in words
+
+
 def test_a_whole_sweep_is_not_called_incomplete(summary):
     assert verdict.incomplete(summary) is None
 
@@ -110,7 +117,7 @@ def test_the_notes_say_how_the_numbers_were_made(summary, comparisons):
     for fact in (
         *("n = 64, temperature 1", "Training seeds with results: 11, 12, 13"),
         *("10,000 replicates", "Grader: countdown-1", "0.00%", "git commit " + 40 * "0" + ";"),
-        *("torch 2.13.0", "cannot fall below 0.0002"),
+        *("torch 2.13.0", "p is two-sided and goes with the interval"),
     ):
         assert fact in notes
 

@@ -14,8 +14,8 @@ from safetensors import safe_open
 
 from fgrpo_bench import config
 from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive
 from sweeps.slurm.notes import attempts

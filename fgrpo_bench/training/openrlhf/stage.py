@@ -68,7 +68,7 @@ def train(
         raise Stopped("the running step is saved")
     if exit_code != EXIT_DONE:
         raise RuntimeError(f"OpenRLHF ended with exit code {exit_code}; its reason stands above")
-    return conclude(run.paths, metrics)
+    return conclude(run, metrics)
 
 
 def prepare(point: SweepPoint, paths: StagePaths, base: Path, data: Path | None) -> RunFiles:
@@ -98,7 +98,7 @@ def own_arguments(
         "objective": point.algorithm.objective,
         "metrics": metrics,
         "stop_flag": paths.folder / "openrlhf" / "stop",
-        "checkpoints": paths.checkpoint(0).parent,
+        "checkpoints": paths.checkpoints,
         "save_every": point.train.save_every,
         "steps": point.train.steps,
         "allow_untested": str(placement.allow_untested).lower(),
@@ -169,15 +169,17 @@ def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
     return now
 
 
-def conclude(paths: StagePaths, metrics: Path) -> dict[str, Any]:
+def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
     """Turn what the driver left into the stage's files; returns facts for the marker."""
+    paths = run.paths
     rows = list(read_lines(metrics))
     table = pl.DataFrame([{name: row.get(name) for name in METRICS} for row in rows], METRICS)
     write_table(paths.metrics, table, METRICS)
     step = rows[-1]["step"]
+    run.leave(paths.metrics, paths.checkpoints)
     facts = {
         "step": step,
-        "weights_sha256": weights_sha256(paths.checkpoint(step)),
+        "weights_sha256": weights_sha256(paths.checkpoint(step), run.digest),
         "rollouts": rows[-1]["rollouts"],
         "optimizer_steps": rows[-1]["optimizer_steps"],
         "gpus": rows[-1]["gpus"],
