@@ -43,7 +43,7 @@ def of_start(batch: Path, job_id: str) -> dict[str, Any] | None:
     """
     words = _damaged(damaged_path(batch, job_id)) or _said_full(log_path(batch, job_id))
     if words is None and _is_empty(log_path(batch, job_id)):
-        words = f"it could write nothing, not even into {log_path(batch, job_id)}: a full disk?"
+        words = f"disk full? it could not even write its log, {log_path(batch, job_id)}"
     return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
 
 

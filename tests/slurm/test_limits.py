@@ -132,7 +132,7 @@ def test_jobs_that_are_held_by_hand_are_said_to_be_and_go_on_when_released(
     with nothing_begins(cluster):
         paths = start_fake(tmp_path, monkeypatch)
         (warmup, *_) = sorted(set(cluster.squeue("--format=%F").split()), key=int)
-        cluster.scontrol("hold", warmup)
+        cluster.scontrol("uhold", warmup)
         told = [line for line in followed(paths) if "somebody holds them: `scontrol rel" in line]
         assert len(told) == 1
         cluster.scontrol("release", warmup)

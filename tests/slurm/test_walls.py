@@ -143,11 +143,11 @@ def test_a_disk_that_is_full_when_jobs_begin_is_named_and_does_not_end_the_sweep
     wait_until(lambda: (paths.warmup(11).folder / "saved.json").exists(), what="a save")
     cluster.scontrol("update", "nodename=n[1-4]", "state=drain", "reason=test")
     hold(disk).unlink()
-    wait_until(lambda: paths.warmup(11).done.exists(), what="the warm-up")
+    cluster.wait_for_state(str(attempts(paths.warmup(11))[-1]["job_id"]), "COMPLETED")
     ballast = fill(disk)
     cluster.scontrol("update", "nodename=n[1-4]", "state=resume")
     wait_for_an_empty_queue(cluster)
-    check_refused(paths, capsys, words="full")
+    check_refused(paths, capsys, words="disk full? it could not even write its log")
     ballast.unlink()
     fake_until(paths, all_done)
     check_complete(paths)
@@ -194,5 +194,9 @@ def test_requeues_of_slurm_count_as_attempts_and_those_that_save_nothing_end_the
     fate = tick.failed(decision)["_warmup/s11"]
     assert "it got no further in 3 attempts" in fate
     assert len({note["job_id"] for note in attempts(stage)}) == 1, "no new job was sent"
-    (row,) = [line for line in status(tmp_path, capsys).splitlines() if "_warmup/s11" in line]
+    (row,) = [
+        line
+        for line in status(tmp_path, capsys).splitlines()
+        if line.split()[:2] == ["base-s11", "warmup"]
+    ]
     assert " 3 " in row and "it got no further in 3 attempts" in row
