@@ -115,7 +115,7 @@ def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
         return {}
     try:
         marker = read_marker(paths)
-        of_last = _is_of_last(paths, marker)
+        of_last = is_of_last(paths, marker)
     except ValueError as error:
         return {paths.done.name: str(error)}
     return lacking(paths, marker) if of_last and marker["fingerprint"] == fingerprint else {}
@@ -132,14 +132,20 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
             if path.exists():
                 read_json(path, shape)
         except ValueError as error:
-            print(f"{error}\nkept as {set_aside(path)}", flush=True)
+            print(f"{error}\nkept as {set_aside(path, paths.damaged)}", flush=True)
     for name, reason in damage(paths, fingerprint=fingerprint).items():
         print(f"{paths.folder / name} {reason}: it is made again", flush=True)
         if (paths.folder / name).is_file():
-            print(f"kept as {set_aside(paths.folder / name)}", flush=True)
+            print(f"kept as {put_aside(paths, name)}", flush=True)
 
 
-def _is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:
+def put_aside(paths: StagePaths, name: str) -> Path:
+    """Move a damaged file of a stage to its folder `damaged`; returns where it is then. name: path
+    in the stage's folder."""
+    return set_aside(paths.folder / name, (paths.damaged / name).parent)
+
+
+def is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:
     """Whether nobody has begun the stage after the marker was written."""
     if not paths.owner.exists():
         return True

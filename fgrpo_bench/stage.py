@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import is_aside, now, read_json, write_json
+from fgrpo_bench.files import is_unfinished, now, read_json, write_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.markers import (
     clear_damage,
@@ -70,7 +70,7 @@ class StageRun:
         the stage is done only while they are there. Their digests are taken now, once."""
         for path in promised:
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
-            own = [file for file in files if file.is_file() and not is_aside(file)]
+            own = [file for file in files if file.is_file() and not is_unfinished(file)]
             self.outputs |= described(self.paths, own)
 
     def digest(self, path: Path) -> str:

@@ -38,6 +38,11 @@ class StagePaths:
         return self.folder / "progress.json"
 
     @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, by their path in this one."""
+        return self.folder / "damaged"
+
+    @property
     def logs(self) -> Path:
         """Folder of the stage's output, one file an attempt."""
         return self.folder / "logs"

@@ -75,6 +75,7 @@ def stored(paths):
     return sum(path.stat().st_size for path in paths.benchmark("countdown").shards.glob("*.jsonl"))
 
 
+@pytest.mark.slow
 def test_three_kills_lose_no_stored_draw_and_change_none(source, tmp_path):
     undisturbed = finish(stage(tmp_path / "undisturbed", source))
     assert len(undisturbed) == TOTAL
