@@ -131,6 +131,11 @@ class BenchmarkPaths:
         return self.folder / f"judging.{grader_version}"
 
     @property
+    def damaged(self) -> Path:
+        """Folder of what was damaged and is kept, within that of the stage."""
+        return self.folder.parent / "damaged" / self.folder.name
+
+    @property
     def passk(self) -> Path:
         """pass@k by problem (tables.PASSK), as the benchmark's grader judges."""
         return self.folder / "passk.parquet"

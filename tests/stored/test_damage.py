@@ -15,6 +15,7 @@ from dashboards.app import ServerLinks
 from dashboards.page import Params
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
+from fgrpo_bench import intervals
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
@@ -39,6 +40,8 @@ FILES = [
     f"{EVALUATION}/countdown/grades.countdown-1.parquet",
     f"{EVALUATION}/countdown/passk.parquet",
 ]
+DEPTHS = {"sweep.json": 3, "spec.json": 3}
+"""Objects within objects whose fields are changed, where it is not 2."""
 CONTENTS = {
     "emptied": b"",
     "a list": b"[]",
@@ -47,6 +50,14 @@ CONTENTS = {
     "deep": b"[" * 100_000,
     "junk": bytes(range(256)) * 8,
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_replicates() -> Iterator[None]:
+    """Intervals are not what is tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "REPLICATES", 20)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +105,15 @@ READERS: list[Callable[[RunPaths], object]] = [
 ]
 
 
-def changed_fields(value: Any) -> Iterator[tuple[str, Any]]:
+def changed_fields(value: Any, depth: int) -> Iterator[tuple[str, Any]]:
     """An object with one field of another type, field by field, those of its objects too."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not depth:
         return
     for key, field in value.items():
-        for other in (17, ["x"]) if not isinstance(field, (int, list)) else ("x", None):
-            yield f"{key}={other!r}", value | {key: other}
+        other = "x" if isinstance(field, (int, list)) else 17
+        yield f"{key}={other!r}", value | {key: other}
         yield f"without {key}", {name: each for name, each in value.items() if name != key}
-        for name, inner in changed_fields(field):
+        for name, inner in changed_fields(field, depth - 1):
             yield f"{key}.{name}", value | {key: inner}
 
 
@@ -113,7 +124,7 @@ def damages(path: Path) -> Iterator[tuple[str, bytes | None]]:
     yield "halved", content[: len(content) // 2]
     yield "a byte that is no UTF-8", content[:20] + b"\xff" + content[20:]
     if path.suffix == ".json":
-        for name, value in changed_fields(json.loads(content)):
+        for name, value in changed_fields(json.loads(content), DEPTHS.get(path.name, 2)):
             yield name, json.dumps(value).encode()
 
 
