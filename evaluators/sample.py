@@ -171,7 +171,7 @@ def complete_draws(
     table = have.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
     if refused:
-        print(f"kept as {set_aside(paths.shards)}", flush=True)
+        print(f"kept as {set_aside(paths.shards, paths.damaged)}", flush=True)
     else:
         shutil.rmtree(paths.shards)
     return table, made
