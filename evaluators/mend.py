@@ -16,9 +16,9 @@ from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.shapes import MANIFEST
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
-UNKNOWN = "without draws.json nobody knows what these draws were made with"
 Recorded = Callable[[Path], str | None]
 """sha256 of a file by the marker that stood before; None where it lists none."""
+UNKNOWN = "without draws.json nobody knows what these draws were made with"
 
 
 def clear_draws(paths: BenchmarkPaths, recorded: Recorded) -> None:
@@ -28,19 +28,19 @@ def clear_draws(paths: BenchmarkPaths, recorded: Recorded) -> None:
         try:
             read_json(paths.manifest, MANIFEST)
         except ValueError as error:
-            _set_aside(paths, paths.manifest, str(error))
+            _set_aside(paths.manifest, paths.damaged, str(error))
     if paths.manifest.exists():
         return
     if paths.draws.exists() and recorded(paths.draws) != sha256_file(paths.draws):
-        _set_aside(paths, paths.draws, UNKNOWN)
+        _set_aside(paths.draws, paths.damaged, UNKNOWN)
     if paths.shards.exists():
-        _set_aside(paths, paths.shards, UNKNOWN)
+        _set_aside(paths.shards, paths.damaged, UNKNOWN)
 
 
 def clear_tables(paths: BenchmarkPaths) -> None:
     """Move aside stored draws that cannot be read, grades that cannot, and the judgements of draws
     that are gone."""
-    _clear_table(paths, paths.draws, DRAWS)
+    _clear_table(paths.draws, DRAWS, paths.damaged)
     if not paths.folder.exists():
         return
     judged = [*paths.folder.glob("grades.*.parquet"), *paths.folder.glob("passk*.parquet")]
@@ -48,18 +48,18 @@ def clear_tables(paths: BenchmarkPaths) -> None:
         judged += paths.folder.glob("judging.*")
     for path in sorted(judged):
         if not paths.draws.exists():
-            _set_aside(paths, path, "the draws that it judges are gone")
+            _set_aside(path, paths.damaged, "the draws that it judges are gone")
         elif path.name.startswith("grades."):
-            _clear_table(paths, path, GRADES)
+            _clear_table(path, GRADES, paths.damaged)
 
 
-def _clear_table(paths: BenchmarkPaths, path: Path, schema: pl.Schema) -> None:
+def _clear_table(path: Path, schema: pl.Schema, into: Path) -> None:
     if path.exists():
         try:
             read_table(path, schema)
         except ValueError as error:
-            _set_aside(paths, path, str(error))
+            _set_aside(path, into, str(error))
 
 
-def _set_aside(paths: BenchmarkPaths, path: Path, why: str) -> None:
-    print(f"{path}: {why}\nkept as {set_aside(path, paths.damaged)}, and made again", flush=True)
+def _set_aside(path: Path, into: Path, why: str) -> None:
+    print(f"{path}: {why}\nkept as {set_aside(path, into)}, and made again", flush=True)

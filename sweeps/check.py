@@ -7,7 +7,7 @@ markers and the provenance, which have a digest of every file, and of the files 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -71,6 +71,10 @@ class Held:
     """None where it has none, or none that can be believed."""
     faults: tuple[Damage, ...]
     """Of marker and spec.json."""
+    was_done: bool = False
+    """Whether somebody noted that it was done."""
+    at_work: bool = False
+    """Whether a process has it in hand."""
     is_foreign: bool = False
     """Whether its spec.json is whole and of another stage or other settings than the plan's."""
     seconds: float | None = None
@@ -107,6 +111,26 @@ def promised(held: Held) -> Iterator[Known]:
         yield Known(of=held.name, name=path, sha256=output["sha256"], bytes=output["bytes"])
 
 
+def with_lost_markers(held: Sequence[Held], inputs: Mapping[str, str]) -> list[Held]:
+    """The same stages; those that were done, or that others or the report were made from, and that
+    have no marker, with that fault. inputs: of the report's provenance."""
+    made_from = {need for one in held if one.marker is not None for need in one.record["needs"]}
+    made_from |= {_stage_of(name, {one.name for one in held}) for name in inputs}
+    found = []
+    for one in held:
+        fault = Damage(of=one.name, name=f"{one.name}/{MARKER}", fault="is missing")
+        is_lost = one.marker is None and not one.faults and not one.at_work
+        is_lost = is_lost and (one.was_done or one.name in made_from)
+        found.append(replace(one, faults=(fault,)) if is_lost else one)
+    return found
+
+
+def _stage_of(name: str, stages: Collection[str]) -> str | None:
+    """The stage in whose folder a file is; None where it is in none. name: path from the run's
+    folder."""
+    return next((str(p) for p in PurePosixPath(name).parents if str(p) in stages), None)
+
+
 def in_provenance(inputs: Mapping[str, str], held: Iterable[Held]) -> Iterator[Known]:
     """What a report's provenance has digests of, for stages whose markers do not list it.
 
@@ -114,8 +138,7 @@ def in_provenance(inputs: Mapping[str, str], held: Iterable[Held]) -> Iterator[K
     """
     is_silent = {one.name: one.is_silent for one in held}
     for name, digest in inputs.items():
-        folders = [str(each) for each in PurePosixPath(name).parents]
-        of = next((each for each in folders if each in is_silent), None)
+        of = _stage_of(name, is_silent)
         if of is not None and is_silent[of]:
             yield Known(of=of, name=name, sha256=digest)
 
@@ -180,8 +203,7 @@ def outdated(
 
 
 def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Stages and views that rest on what is damaged, by the damaged stage; what is damaged itself
-    is left out, and a report is not shown by itself."""
+    """Stages and views that rest on what is damaged, by the damaged stage."""
     damaged = {each.of for each in damage}
     found: dict[str, list[str]] = {}
     for record in records:
@@ -191,10 +213,9 @@ def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> d
         for later in records:  # each after what it needs
             if reached.intersection(later["needs"]):
                 reached.add(later["name"])
-        below = [each["name"] for each in records if each["name"] in reached - damaged]
-        found[record["name"]] = [*below, *(view for view in VIEWS if view not in damaged)]
-    if REPORT in damaged:
-        found[REPORT] = ["MLflow"]
+        reached.remove(record["name"])
+        below = [each["name"] for each in records if each["name"] in reached]
+        found[record["name"]] = [*below, *VIEWS]
     return found
 
 

@@ -46,6 +46,7 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     records = read_json(paths.plan, PLAN)["stages"]
     held = [hold(paths, record, events[record["name"]]) for record in records]
     files, inputs, faults = _report(paths, complete=all(one.standing == "done" for one in held))
+    held = check.with_lost_markers(held, inputs)
     recorded = [*check.in_provenance(inputs, held), *files]
     recorded += [known for one in held for known in (*one.of_before, *check.promised(one))]
     known = {each.name: each for each in recorded}
@@ -57,7 +58,9 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
         paths=paths,
         held=tuple(held),
         damage=tuple({each.name: each for each in reversed(damage)}.values())[::-1],
-        unrecorded=tuple(name for one in held for name in one.stored if name not in known),
+        unrecorded=tuple(
+            name for one in held if one.is_silent for name in one.stored if name not in known
+        ),
         n_files=len(seen),
         n_bytes=sum(each.bytes for each in seen.values() if each is not None),
     )

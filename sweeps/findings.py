@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.paths import StagePaths, default_root
 from fgrpo_bench.shapes import SPEC
 from sweeps import check, cost
 from sweeps.check import Held
@@ -30,6 +32,7 @@ def findings(found: Examined) -> dict[str, Any]:
         "sweep": found.paths.sweep,
         "experiment": found.paths.experiment,
         "version": found.paths.version,
+        "run_root": str(found.paths.root),
         "folder": str(found.paths.folder),
         "files": found.n_files,
         "bytes": found.n_bytes,
@@ -74,7 +77,7 @@ def render(found: Mapping[str, Any]) -> str:
         return "\n".join([*lines, "nothing is damaged"])
     lines += ["", "damaged:", *(f"  {each['file']}: {each['fault']}" for each in found["damaged"])]
     for name, above in found["rests_on_it"].items():
-        lines.append(f"  on {name} {_rest(above)} {_listed(above)}")
+        lines.append(f"  on {name} rest {_listed(above)}")
     return "\n".join([*lines, "", *_remedy(found)])
 
 
@@ -86,6 +89,9 @@ def _remedy(found: Mapping[str, Any]) -> list[str]:
     takes += "; how long is not known of some" if len(known) < len(again) else ""
     made = f"{counted(len(again), 'stage')} ({_listed(parts)}{takes}) and " if again else ""
     address = f"{found['sweep']} experiment={found['experiment']} version={found['version']}"
+    root = found["run_root"]
+    if Path(root) != default_root().absolute():
+        address += " " + shlex.quote(f"run_root={root}")
     return [
         f"to be made again: {made}the report",
         f"`python -m sweeps check {address} --repair` moves what is damaged aside and makes "
@@ -95,10 +101,6 @@ def _remedy(found: Mapping[str, Any]) -> list[str]:
 
 def _damaged(found: Mapping[str, Any]) -> set[str]:
     return {each["of"] for each in found["damaged"]}
-
-
-def _rest(names: list[str]) -> str:
-    return "rests" if len(names) == 1 else "rest"
 
 
 def _listed(names: list[str]) -> str:

@@ -22,7 +22,7 @@ STORED = ("*.parquet", "*/*.parquet", "*/draws.json")
 
 def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) -> Held:
     """Read a stage of plan.json. events: the ledger's about it."""
-    name, was_done = record["name"], bool(events) and events[-1].outcome == "done"
+    name = record["name"]
     stage = StagePaths(paths.folder / name)
     standing: Standing = "undone"
     if is_done(stage, fingerprint=record["fingerprint"], target=record["target"]):
@@ -31,13 +31,11 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
     at_work = is_locked(stage.lock)
     if marker is not None and (at_work or _is_begun_again(stage, marker)):
         standing = "begun again"
-    if marker is None and not (faults or at_work) and (was_done or _noted_done(stage)):
-        faults.append(Damage(of=name, name=f"{name}/{check.MARKER}", fault="is missing"))
     spec = _spec(stage)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
     stored: list[str] = []
     of_before: list[Known] = []
-    if "outputs" not in (marker or {}) and (marker is not None or faults):
+    if "outputs" not in (marker or {}):
         there = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
         stored = [file.relative_to(paths.folder).as_posix() for file in there]
         of_before = list(_of_before(paths, stage, record, marker or {}))
@@ -47,6 +45,8 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
         standing=standing,
         marker=marker,
         faults=tuple(faults),
+        was_done=(bool(events) and events[-1].outcome == "done") or _noted_done(stage),
+        at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
         seconds=_seconds(marker, events),
         source=None if source is None else os.path.normpath(f"{name}/{source}"),

@@ -67,6 +67,17 @@ def test_a_damaged_line_costs_no_other(tmp_path: Path, damaged: bytes) -> None:
     assert [line.number for line in journal.read(path)] == [1, 2, 3]
 
 
+def test_a_line_that_is_being_written_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "journal")
+    content = path.read_bytes()
+    path.write_bytes(content[:-10])
+    assert rows(path) == [*ROWS[:2], None], "nobody writes on"
+    monkeypatch.setattr(journal.time, "sleep", lambda seconds: path.write_bytes(content))
+    assert rows(path) == ROWS
+
+
 @given(at=st.integers(0, 90), bit=st.integers(0, 7))
 def test_no_bit_that_flips_changes_what_a_line_says(
     tmp_path_factory: pytest.TempPathFactory, at: int, bit: int

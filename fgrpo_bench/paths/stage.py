@@ -109,6 +109,11 @@ class BenchmarkPaths:
         return self.folder / "draws.json"
 
     @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, beside those of the stage itself."""
+        return self.folder.parent / "damaged" / self.folder.name
+
+    @property
     def draws(self) -> Path:
         """All draws (tables.DRAWS), once they are complete."""
         return self.folder / "draws.parquet"
@@ -129,11 +134,6 @@ class BenchmarkPaths:
     def judging(self, grader_version: str) -> Path:
         """Folder of judgements while grading goes on, a JSON line each; append-only."""
         return self.folder / f"judging.{grader_version}"
-
-    @property
-    def damaged(self) -> Path:
-        """Folder of what was damaged and is kept, within that of the stage."""
-        return self.folder.parent / "damaged" / self.folder.name
 
     @property
     def passk(self) -> Path:

@@ -109,7 +109,7 @@ def test_draws_without_their_origin_are_moved_aside_and_drawn_again(
     stage.done.write_text("[]")
     stage.benchmark("countdown").manifest.unlink()
     assert set(run_stages(plan, paths).values()) == {0}
-    assert (stage.damaged / "countdown" / "draws.parquet").exists()
+    assert (stage.benchmark("countdown").damaged / "draws.parquet").exists()
     assert {k: v[0] for k, v in results(paths).items()} == {k: v[0] for k, v in before.items()}
 
 
