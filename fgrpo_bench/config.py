@@ -87,8 +87,28 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
             + "\n"
             + f"conf/{root}.yaml and the files it names hold every key with its value"
         ) from error
+    except Exception as error:  # whatever YAML and its reader may raise
+        raise ValueError(_unreadable(conf, overrides, error)) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def _unreadable(conf: Path, overrides: Sequence[str], error: Exception) -> str:
+    """Which file of a configuration cannot be read, and why."""
+    from omegaconf import OmegaConf
+
+    for path in sorted(conf.rglob("*.yaml")):
+        try:
+            OmegaConf.load(path)
+        except Exception as fault:
+            return f"{path} is no YAML that can be read ({_fault(fault)}): mend it there"
+    return f"{' '.join(overrides)} cannot be read ({_fault(error)}): give simpler values"
+
+
+def _fault(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply, or refers to itself"
+    return " ".join(str(error).split())
 
 
 def validate(config: dict[str, Any]) -> Declaration:
