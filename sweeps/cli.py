@@ -19,6 +19,7 @@ from sweeps.arguments import parse
 if TYPE_CHECKING:
     from fgrpo_bench.specs import Declaration
 
+EXIT_DAMAGED = 1
 EXIT_REFUSED = 2
 
 
@@ -110,6 +111,22 @@ def _status(arguments: Namespace) -> int:
     return 0
 
 
+def _check(arguments: Namespace) -> int:
+    from sweeps import address, examine, findings
+    from sweeps.view import reading
+
+    paths = address.find(arguments.sweep, arguments.overrides)
+    with reading(sys.stderr) as bar:
+        examined = examine.examine(paths, bar)
+    found = findings.findings(examined)
+    print(json.dumps(found, indent=1) if arguments.json else findings.render(found))
+    if not found["damaged"] or not arguments.repair:
+        return EXIT_DAMAGED if found["damaged"] else 0
+    from sweeps.repair import repair
+
+    return repair(examined, say=lambda text: print(text, flush=True))
+
+
 def _cancel(arguments: Namespace) -> int:
     from sweeps import address, cancel, status
 
@@ -161,6 +178,7 @@ COMMANDS = {
     "plan": _plan,
     "run": _run,
     "status": _status,
+    "check": _check,
     "cancel": _cancel,
     "logs": _logs,
     "tick": _tick,

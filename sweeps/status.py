@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from fgrpo_bench.files import read_json, void
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.states import StageStatus as StageStatus
 from fgrpo_bench.states import State as State
 from fgrpo_bench.states import driver_of as driver_of
@@ -19,12 +20,14 @@ from fgrpo_bench.states import read_progress as read_progress
 from fgrpo_bench.states import read_stages as read_stages
 from sweeps.text import counted, duration, table
 
+DAMAGED: State = "damaged"
+
 
 def on_slurm(paths: RunPaths) -> bool:
     """Whether the sweep was last run on SLURM."""
     if not paths.sweep_json.exists():
         return False
-    profile = read_json(paths.sweep_json)["declaration"]["profile"]
+    profile = read_json(paths.sweep_json, SWEEP)["declaration"]["profile"]
     return bool(profile["dispatcher"] == "slurm")
 
 
@@ -38,7 +41,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
 
     warn: told of damaged lines of the ledger.
     """
-    plan = read_json(paths.plan)
+    plan = read_json(paths.plan, PLAN)
     stages = read_stages(paths, plan["stages"], warn)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
@@ -100,7 +103,9 @@ def render(found: Mapping[str, Any]) -> str:
         )
     header = ["point", "train", "evaluate", "step", "reward", "left", "attempts"]
     driver = found["driver"]
-    counts = ", ".join(f"{count} {state}" for state, count in found["stages"].items())
+    counts = ", ".join(
+        f"{count} {state}" for state, count in found["stages"].items() if count or state != DAMAGED
+    )
     return "\n".join(
         [
             f"{found['sweep']}  experiment={found['experiment']}  version={found['version']}",
@@ -114,5 +119,16 @@ def render(found: Mapping[str, Any]) -> str:
             f"{driver.get('since')}"
             if driver
             else "no driver is running",
+            *damaged(found),
         ]
     )
+
+
+def damaged(found: Mapping[str, Any]) -> list[str]:
+    """A line a damaged stage, with its remedy."""
+    return [
+        f"damaged: {stage['name']}: {stage['why']}"
+        for point in found["points"]
+        for stage in point["stages"]
+        if stage["state"] == DAMAGED
+    ]
