@@ -21,7 +21,7 @@ from fgrpo_bench.files import append_lines, read_lines
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.tables import DRAWS, read_table, write_table
+from fgrpo_bench.tables import DRAWS, LATER, read_table, write_table
 
 SYNC_SECONDS = 1.0
 """A draw is handed to the operating system at once, and forced to the disk so often."""
@@ -59,10 +59,10 @@ def read_shards(paths: BenchmarkPaths) -> pl.DataFrame:
     """Draws (tables.DRAWS) of all shards, each once; a line that a crash cut short is passed
     over."""
     rows = [
-        row
+        [*row, *[None] * (len(DRAWS) - len(row))]
         for shard in sorted(paths.shards.glob("*.jsonl"))
         for row in read_lines(shard)
-        if isinstance(row, list) and len(row) == len(DRAWS)
+        if isinstance(row, list) and len(row) in (len(DRAWS.keys() - LATER), len(DRAWS))
     ]
     table = pl.DataFrame(rows, schema=DRAWS, orient="row")
     return table.unique(["problem_id", "draw"], keep="first", maintain_order=True)

@@ -17,7 +17,7 @@ from fgrpo_bench.paths import find_runs as find_runs
 from fgrpo_bench.selection import is_for_selection
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
-from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
+from fgrpo_bench.tables import METRICS, PASSK, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class PointResult:
         path = self.evaluate.benchmark(benchmark).passk
         if not self.is_evaluated or not path.exists():
             return PASSK.to_frame()
-        table = read_passk(path)
+        table = read_table(path, PASSK)
         return reported_half(table) if benchmark in self.halved else table
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
