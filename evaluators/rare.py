@@ -20,6 +20,7 @@ from evaluators.backends import make_sampler
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.likelihood import Answer, Scorer, make_scorer
+from evaluators.mend import clear_tables
 from evaluators.records import Draw
 from evaluators.sample import complete_draws
 from fgrpo_bench.checkpoints import weights_sha256
@@ -52,6 +53,7 @@ def collect(
     sha256 = read_json(source.done)["weights_sha256"]
     problems = training_problems(spec, run, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
+    clear_tables(paths)
     options: dict[str, Any] = {"device": device, "placement": placement}
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)

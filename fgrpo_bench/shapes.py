@@ -21,6 +21,55 @@ MARKER = {
 }
 OWNER = {"token": str, "over": str | None}
 SPEC = {"kind": str, "fingerprint": str, "target": dict}
+MANIFEST = {"fingerprint": str, "weights_sha256?": str | None, "engine?": dict}
+"""draws.json."""
+EVENT = {
+    "event": str,
+    "stage": str,
+    "attempt": int,
+    "pid": int,
+    "driver": str,
+    "time": str,
+    "exit_code?": int | None,
+    "outcome?": str | None,
+    "wall_seconds?": int | float | None,
+}
+"""A line of ledger.jsonl."""
+PLAN = {
+    "points": [
+        {
+            "point_id": str,
+            "algorithm": str | None,
+            "group_size": int | None,
+            "focal_gamma": int | float | None,
+            "seed": int,
+            "train": str,
+            "step?": int,
+            "evaluate?": str,
+            "checkpoints?": [{"step": int, "evaluate": str, "likelihood?": str}],
+        }
+    ],
+    "stages": [
+        {
+            "name": str,
+            "kind": str,
+            "point_id": str,
+            "environment": str,
+            "fingerprint": str,
+            "target": dict,
+            "needs": [str],
+        }
+    ],
+}
+SWEEP = {
+    "declaration": {
+        "sweep": {"name": str, "question": str},
+        "experiment": {"name": str, "train": dict, "evaluation": {"benchmarks": dict, "ks": list}},
+        "profile": {"dispatcher": str},
+    },
+    "created": str,
+    "versions": {"*": str | None},
+}
 
 
 def misfit(value: Any, shape: Shape, where: str = "") -> str | None:

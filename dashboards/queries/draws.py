@@ -9,6 +9,7 @@ import polars as pl
 
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
@@ -28,9 +29,9 @@ class ProblemText:
 
 def grades_version(point: PointResult, benchmark: str) -> str | None:
     """The version of the grader behind a point's pass@k, where its grades are there."""
-    if not point.is_evaluated:
+    if point.results_on(benchmark) is None:
         return None
-    version = read_json(point.evaluate.done)["target"].get("graders", {}).get(benchmark)
+    version = read_marker(point.evaluate)["target"].get("graders", {}).get(benchmark)
     return version if version in layers(point, benchmark) else None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, percent
@@ -172,7 +173,7 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
     parts = [pl.DataFrame(schema=_FOUND)]
     known: dict[Path, pl.DataFrame] = {}
     for point in summary.results.points:
-        has_results = point.is_evaluated and point.evaluate.benchmark(benchmark).passk.exists()
+        has_results = point.results_on(benchmark) is not None
         folder = _dataset(point, benchmark) if has_results else None
         if folder is None:
             continue
@@ -182,7 +183,7 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
             known[folder] = pl.DataFrame(
                 list(tasks.items()), schema=["problem_id", "task"], orient="row"
             )
-        drawn = int(read_json(point.evaluate.done)["target"]["n_samples"])
+        drawn = int(read_marker(point.evaluate)["target"]["n_samples"])
         numbered = (
             point.passk(benchmark)
             .filter(pl.col("k").is_in(summary.ks))

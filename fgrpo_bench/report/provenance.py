@@ -67,7 +67,8 @@ def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
     for point in evaluated(results):
         versions = read_marker(point.evaluate)["target"]["graders"]
         for benchmark in results.benchmarks:
-            yield point, benchmark, versions[benchmark]
+            if point.results_on(benchmark) is not None:
+                yield point, benchmark, versions[benchmark]
 
 
 def evaluated(results: SweepResults) -> Iterator[PointResult]:

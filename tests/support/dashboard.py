@@ -75,7 +75,8 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     marker = read_json(point.evaluate.done)
     marker["target"]["graders"] = {benchmark: GRADER}
     write_json(point.evaluate.done, marker)
-    write_json(paths.manifest, {"engine": {"engine": "embedded", "torch": "2.13.0"}})
+    engine = {"engine": "embedded", "torch": "2.13.0"}
+    write_json(paths.manifest, {"fingerprint": marker["fingerprint"], "engine": engine})
 
 
 class Reader(HTMLParser):
