@@ -21,7 +21,7 @@ from fgrpo_bench.selection import is_for_selection
 from fgrpo_bench.shapes import EVALUATED, EVALUATION, MANIFEST, PLAN, SWEEP
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
-from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
+from fgrpo_bench.tables import METRICS, PASSK, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class PointResult:
         paths = self.results_on(benchmark)
         if paths is None:
             return PASSK.to_frame()
-        table = read_passk(paths.passk)
+        table = read_table(paths.passk, PASSK)
         return reported_half(table) if benchmark in self.halved else table
 
     def evaluated(self) -> dict[str, Any]:

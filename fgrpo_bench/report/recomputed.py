@@ -25,7 +25,6 @@ from fgrpo_bench.tables import (
     GRADES,
     LIKELIHOODS,
     PASSK,
-    read_passk,
     read_table,
 )
 
@@ -45,7 +44,7 @@ def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[s
     if not paths.grades(version).exists():
         yield f"{where(point, benchmark)}: there are no grades of {version}"
         return
-    stored = read_passk(paths.passk).sort("k", "problem_id")
+    stored = read_table(paths.passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     again = score(count_stored(paths.grades(version)), ks).sort("k", "problem_id")
     columns = [

@@ -14,13 +14,14 @@ from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
+from fgrpo_bench.files import append_lines
 from fgrpo_bench.fingerprint import SEED_SCHEME
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stage import Stopped
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, scan_table
 
 PROBLEMS = [
     Problem(
@@ -49,7 +50,7 @@ class Counting:
             some = wanted[start : start + self.at_once]
             self.made += len(some)
             yield [
-                drawn(each, response(each.seed), n_tokens=7, finished=each.seed % 2 == 0)
+                drawn(each, response(each.seed), n_tokens=7, end_token=None if each.seed % 2 else 1)
                 for each in reversed(some)  # in any order
             ]
 
@@ -167,6 +168,24 @@ def test_shards_of_a_crash_before_the_table_was_written_are_used(tmp_path, monke
     assert (made, backend.made, len(table)) == (0, 48, 48)
 
 
+def test_draws_of_before_their_end_tokens_were_stored_are_kept_and_read(tmp_path):
+    paths, backend = BenchmarkPaths(tmp_path), Counting()
+    first, _ = draw(paths, 16, backend)
+    before = [name for name in DRAWS if name != "end_token"]
+    first.filter(pl.col("draw") < 8).select(before).write_parquet(paths.draws)
+    paths.shards.mkdir()
+    append_lines(paths.shard(0), first.filter(pl.col("draw") >= 8).select(before).rows(), sync=True)
+    table, made = draw(paths, 32, backend)
+    assert made == 48 and table.schema == DRAWS
+    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 32, Counting())
+    assert table.filter(pl.col("draw") < 16)["end_token"].null_count() == 48
+    assert table.filter(pl.col("draw") >= 16).equals(whole.filter(pl.col("draw") >= 16))
+    assert table.select(before).equals(whole.select(before))
+
+    first.select(before).write_parquet(paths.draws)
+    assert scan_table(paths.draws, DRAWS).collect().equals(read_table(paths.draws, DRAWS))
+
+
 def full_disk(*_):
     raise OSError("the disk is full")
 
@@ -178,7 +197,7 @@ def test_a_back_end_that_ends_early_is_an_error(tmp_path):
 
 def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
     def odd(wanted):
-        yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, finished=True) for each in wanted]
+        yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, end_token=1) for each in wanted]
 
     table, _ = draw(BenchmarkPaths(tmp_path), 2, odd)
     assert set(table["response"]) == {"a?b\x00c\u2028"}
