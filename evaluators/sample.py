@@ -152,8 +152,9 @@ def complete_draws(
     have, refused = stored_draws(paths, problems, **asked)
     for path, lines in refused.items():
         print(
-            f"{path}: {len(lines)} lines, the first of them line {lines[0]}, are no draws of this "
-            "evaluation: it was damaged or changed by hand; what is missing is drawn again",
+            f"{path}: what stands in {len(lines)} of its lines, the first of them line {lines[0]}, "
+            "is no draw of this evaluation: it was damaged or changed by hand; what is missing is "
+            "drawn again",
             flush=True,
         )
     wanted = list(missing(have, problems, n_samples=n_samples, seed=seed))

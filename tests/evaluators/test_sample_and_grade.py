@@ -123,6 +123,42 @@ def test_a_line_that_a_crash_cut_short_is_drawn_again(tmp_path):
     assert made == 48 - 9 and table.equals(whole)
 
 
+FORGED = [
+    b'["3256-24", 99, 4711, "a", 7, "stop"]',  # beyond n_samples
+    b'["3256-24", 1, 4711, "a", 7, "stop"]',  # with another seed
+    b'["9999-24", 1, SEED, "a", 7, "stop"]',  # of no problem of the benchmark
+    b'["3256-24", 1, SEED, 5, 7, "stop"]',
+    b'["3256-24", 1, SEED, null, 7, "stop"]',
+    b'["3256-24", true, SEED, "a", 7, "stop"]',
+    b'["3256-24", 1.0, SEED, "a", 7, "stop"]',
+    b'["3256-24", 1, SEED, "a", 7, "because"]',
+    b'["3256-24", 1, SEED, "a", 99999999999, "stop"]',
+    b'["3256-24", 1, SEED, "\xff", 7, "stop"]',
+    b"[" * 100_000,
+    b"{}",
+]
+"""Lines of a shard that are no draw that was asked for."""
+
+
+@pytest.mark.parametrize("line", FORGED, ids=range(len(FORGED)))
+def test_a_line_that_is_no_draw_that_was_asked_for_is_refused_and_drawn_again(
+    tmp_path, capsys, line
+):
+    paths, whole = BenchmarkPaths(tmp_path / "countdown"), Counting()
+    want, _ = draw(BenchmarkPaths(tmp_path / "undisturbed"), 10, Counting())
+    own = draw_seeds(5, ["3256-24"], np.arange(10))[0].tolist()
+    reason = "length" if own[0] % 2 else "stop"
+    true = f'["3256-24", 0, {own[0]}, "{response(own[0])}", 7, "{reason}"]'
+    paths.shards.mkdir(parents=True)
+    lines = [line.replace(b"SEED", str(own[1]).encode()), true.encode(), b'["3256-24", 2, 17']
+    paths.shard(0).write_bytes(b"\n".join(lines))
+    table, made = draw(paths, 10, whole)
+    assert table.equals(want) and made == 29
+    said = capsys.readouterr().out
+    assert f"{paths.shard(0)}: what stands in 1 of its lines, the first of them line 1" in said
+    assert (paths.damaged / "shards" / paths.shard(0).name).read_bytes() == b"\n".join(lines)
+
+
 def test_shards_of_a_crash_before_the_table_was_written_are_used(tmp_path, monkeypatch):
     paths, backend = BenchmarkPaths(tmp_path), Counting()
     with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):

@@ -85,7 +85,7 @@ def test_what_an_evaluation_lacks_is_made_again_equal_and_nothing_else(
     parts = OF_EVALUATION[name]
     assert all(any(each.startswith(part) for part in parts) for each in made), made
     if damage is halve:
-        assert (stage.folder / f"{name}.damaged").exists()
+        assert (stage.damaged / name).exists()
 
 
 @pytest.mark.parametrize("name", ["metrics.parquet", "checkpoints/step-00002/model.safetensors"])
@@ -109,7 +109,7 @@ def test_draws_without_their_origin_are_moved_aside_and_drawn_again(
     stage.done.write_text("[]")
     stage.benchmark("countdown").manifest.unlink()
     assert set(run_stages(plan, paths).values()) == {0}
-    assert stage.benchmark("countdown").draws.with_name("draws.parquet.damaged").exists()
+    assert (stage.benchmark("countdown").damaged / "draws.parquet").exists()
     assert {k: v[0] for k, v in results(paths).items()} == {k: v[0] for k, v in before.items()}
 
 
