@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.specs import Declaration, SlurmProfile
 from sweeps import finish
 from sweeps.commands import (
@@ -170,17 +171,24 @@ def _said_once(say: Say) -> Say:
 
 def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
     """Try again what was given up, of one point or of all, with the code as it was frozen."""
-    records = read_json(paths.plan)["stages"]
+    records = read_json(paths.plan, PLAN)["stages"]
     known = sorted({record["point_id"] for record in records})
     if point_id is not None and point_id not in known:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
     of_point = [r for r in records if point_id in (None, r["point_id"])]
-    stages = list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]]))
+    again(
+        paths, list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]])), say=say
+    )
+    return 0
+
+
+def again(paths: RunPaths, stages: Sequence[str], *, say: Say = said) -> None:
+    """Submit stages that are not done, whatever became of them before, with the code as it was
+    frozen."""
     with _driving(paths):
         code = submissions.read(paths.submissions).code
-        submissions.append(paths.submissions, "allow", stages=stages, code=code)
+        submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
     tick(paths, say=say)
-    return 0
 
 
 def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.shapes import PLAN
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.answers import LIMITS
@@ -17,6 +18,9 @@ from sweeps.slurm.observe import observe
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.tick import frozen_profile
 from sweeps.text import counted, table
+
+AT_REST = ("done", "waiting", "ended")
+"""States of a stage that SLURM has no job of."""
 
 
 def standing_now(decision: Decision) -> str:
@@ -52,7 +56,7 @@ def report(
     """
     found = status.report(paths)
     limit = frozen_profile(paths).max_attempts
-    records = read_json(paths.plan)["stages"]
+    records = read_json(paths.plan, PLAN)["stages"]
     try:
         seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
     except (ValueError, ConnectionError) as error:
@@ -61,7 +65,10 @@ def report(
     for point in found["points"]:
         for stage in point["stages"]:
             one = seen.get(stage["name"])
-            stage |= _of_slurm(one, limit) if one is not None else {}
+            of_slurm = _of_slurm(one, limit) if one is not None else {}
+            if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
+                of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
+            stage |= of_slurm
     stages = [stage for point in found["points"] for stage in point["stages"]]
     return found | {"stages": dict(Counter(stage["state"] for stage in stages))}
 
