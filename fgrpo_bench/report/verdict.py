@@ -61,10 +61,7 @@ def incomplete(summary: Summary) -> str | None:
     if not summary.missing:
         return None
     n = len(summary.results.points)
-    named = [
-        f"{point.point_id} ({'trained, not evaluated' if point.is_trained else 'not trained'})"
-        for point in summary.missing
-    ]
+    named = [f"{point.point_id} ({point.lacks})" for point in summary.missing]
     return (
         f"INCOMPLETE: {n - len(named)} of {n} points have results. Missing: {_listing(named)}. "
         "Everything below is about the points that are done."
