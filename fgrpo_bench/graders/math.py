@@ -94,7 +94,7 @@ def _joined_boxes(text: str) -> list[str]:
     """Contents of the last box and of those before it that are joined to it, in their order."""
     together: list[str] = []
     following = len(text)
-    for start, begin, end in sorted(_closed(text), reverse=True):
+    for start, begin, end in sorted(boxes(text), reverse=True):
         content = text[begin:end].strip()
         if not content:
             continue
