@@ -86,6 +86,28 @@ def lacking(paths: StagePaths, marker: dict[str, Any]) -> dict[str, str]:
     return told
 
 
+def former_marker(paths: StagePaths, *, fingerprint: str) -> dict[str, Any]:
+    """The marker that stands for a fingerprint, whatever it covers; empty without one."""
+    marker = read_marker(paths) if paths.done.exists() else {}
+    return marker if marker.get("fingerprint") == fingerprint else {}
+
+
+def foreign(path: Path, facts: dict[str, Any], *, fingerprint: str) -> str | None:
+    """In which way a marker or a draws.json is another stage's, with rule and remedy; None where it
+    is its own.
+
+    facts: what the file says. fingerprint: what stands there by the plan.
+    """
+    if facts["fingerprint"] == fingerprint:
+        return None
+    return (
+        f"{path} is of fingerprint {facts['fingerprint'][:12]}, but by plan.json "
+        f"{fingerprint[:12]} stands there: results count only for the settings that they were made "
+        "with; put the folder back where it belongs (were two of them swapped?), or move it away "
+        "and run the sweep again"
+    )
+
+
 def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
     """Why a stage that has a marker is not done though it once was, as `lacking` or for the marker
     itself; empty where it is done, never was, or is only asked for more."""
@@ -93,7 +115,7 @@ def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
         return {}
     try:
         marker = read_marker(paths)
-        of_last = _is_of_last(paths, marker)
+        of_last = is_of_last(paths, marker)
     except ValueError as error:
         return {paths.done.name: str(error)}
     return lacking(paths, marker) if of_last and marker["fingerprint"] == fingerprint else {}
@@ -110,14 +132,20 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
             if path.exists():
                 read_json(path, shape)
         except ValueError as error:
-            print(f"{error}\nkept as {set_aside(path)}", flush=True)
+            print(f"{error}\nkept as {set_aside(path, paths.damaged)}", flush=True)
     for name, reason in damage(paths, fingerprint=fingerprint).items():
         print(f"{paths.folder / name} {reason}: it is made again", flush=True)
         if (paths.folder / name).is_file():
-            print(f"kept as {set_aside(paths.folder / name)}", flush=True)
+            print(f"kept as {put_aside(paths, name)}", flush=True)
 
 
-def _is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:
+def put_aside(paths: StagePaths, name: str) -> Path:
+    """Move a damaged file of a stage to its folder `damaged`; returns where it is then. name: path
+    in the stage's folder."""
+    return set_aside(paths.folder / name, (paths.damaged / name).parent)
+
+
+def is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:
     """Whether nobody has begun the stage after the marker was written."""
     if not paths.owner.exists():
         return True

@@ -156,7 +156,7 @@ def test_a_file_that_was_cut_short_is_moved_aside_and_made_again(stage, capsys):
     assert not is_done(stage, fingerprint="f", target={})
     assert run_stage(stage, write_two) == EXIT_DONE
     assert stage.metrics.read_text() == "metrics"
-    assert stage.metrics.with_name("metrics.parquet.damaged").read_text() == "met"
+    assert (stage.damaged / "metrics.parquet").read_text() == "met"
     assert "has 3 bytes instead of 7" in capsys.readouterr().out
 
 
@@ -182,7 +182,7 @@ def test_a_damaged_marker_is_moved_aside_when_the_stage_is_run_again(stage, cont
     assert list(damage(stage, fingerprint="f")) == ["DONE.json"]
     assert run_stage(stage, write_two) == EXIT_DONE
     assert is_done(stage, fingerprint="f", target={})
-    assert stage.done.with_name("DONE.json.damaged").exists()
+    assert (stage.damaged / "DONE.json").exists()
 
 
 def test_a_marker_of_before_lists_nothing_and_stands(stage):

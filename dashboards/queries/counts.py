@@ -59,7 +59,8 @@ class Counts:
 def _files(results: SweepResults, benchmark: str) -> Iterable[Path]:
     for point in results.points:
         yield point.evaluate.done
-        yield point.evaluate.benchmark(benchmark).passk
+        paths = point.evaluate.benchmark(benchmark)
+        yield from (paths.passk, paths.manifest)
 
 
 @remembered(_files)
@@ -67,9 +68,10 @@ def counts(results: SweepResults, benchmark: str) -> Counts:
     """Counts of every point that has results on a benchmark."""
     points, frames, files = [], [], []
     for point in results.points:
-        path = point.evaluate.benchmark(benchmark).passk
-        if not point.is_evaluated or not path.exists():
+        paths = point.results_on(benchmark)
+        if paths is None:
             continue
+        path = paths.passk
         rows = pl.scan_parquet(path, glob=False).filter(pl.col("k") == pl.col("k").min())
         frames.append(rows.select("problem_id", "n_scored", "n_correct"))
         points.append(point)

@@ -28,9 +28,9 @@ class ProblemText:
 
 def grades_version(point: PointResult, benchmark: str) -> str | None:
     """The version of the grader behind a point's pass@k, where its grades are there."""
-    if not point.is_evaluated:
+    if point.results_on(benchmark) is None:
         return None
-    version = read_json(point.evaluate.done)["target"].get("graders", {}).get(benchmark)
+    version = point.evaluated()["target"]["graders"].get(benchmark)
     return version if version in layers(point, benchmark) else None
 
 
@@ -101,7 +101,7 @@ def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemTex
     """The problem as published, with its gold; empty where an older version wrote the files, or
     the dataset is gone."""
     try:
-        spec = read_json(point.evaluate.spec)
+        spec = point.evaluation_spec()
         declared = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
         prompt, gold = _published(point, spec, declared, problem)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

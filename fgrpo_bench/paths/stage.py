@@ -38,6 +38,11 @@ class StagePaths:
         return self.folder / "progress.json"
 
     @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, by their path in this one."""
+        return self.folder / "damaged"
+
+    @property
     def logs(self) -> Path:
         """Folder of the stage's output, one file an attempt."""
         return self.folder / "logs"
@@ -102,6 +107,11 @@ class BenchmarkPaths:
     def manifest(self) -> Path:
         """What the draws were made with: digests of weights and prompts, engine fingerprint."""
         return self.folder / "draws.json"
+
+    @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, beside those of the stage itself."""
+        return self.folder.parent / "damaged" / self.folder.name
 
     @property
     def draws(self) -> Path:

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.files import read_json
 from fgrpo_bench.intervals import (
     FRACTIONS,
     Estimate,
@@ -18,6 +17,7 @@ from fgrpo_bench.intervals import (
     conclude,
     resample_together,
 )
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.report.summary import Cell, Compute, Scores, Summary
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import BOUNDS
@@ -138,7 +138,7 @@ def _done(points: Sequence[PointResult], found: _Read) -> dict[Cell, list[int]]:
 
 
 def _scores(points: Sequence[PointResult], found: _Read, estimates: tuple[Estimate, ...]) -> Scores:
-    sizes = [int(read_json(point.evaluate.done)["target"]["n_samples"]) for point in points]
+    sizes = [int(point.evaluated()["target"]["n_samples"]) for point in points]
     drawn = sum(n * int(own.sum()) for n, own in zip(sizes, found.present, strict=True))
     return Scores(
         seeds=tuple(point.seed for point in points),
@@ -170,8 +170,8 @@ def _averaged(
 
 def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame], cell: Cell) -> Compute:
     """Up to the checkpoint that stands for the runs, but for the processor seconds."""
-    trained = [read_json(point.train.done) for point in points if point.is_trained]
-    judged = [read_json(point.evaluate.done) for point in points if point.is_evaluated]
+    trained = [read_marker(point.train) for point in points if point.is_trained]
+    judged = [read_marker(point.evaluate) for point in points if point.is_evaluated]
     until = [frame.filter(pl.col("step") <= cell.step) for frame in metrics]
     rows = [frame for frame in until if len(frame)]
     return Compute(
@@ -182,8 +182,8 @@ def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame], cel
             [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
         ),
         optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
-        train_cpu_seconds=_mean([marker["cpu_seconds"] for marker in trained]),
-        evaluate_cpu_seconds=_mean([marker["cpu_seconds"] for marker in judged]),
+        train_cpu_seconds=_mean([m["cpu_seconds"] for m in trained if "cpu_seconds" in m]),
+        evaluate_cpu_seconds=_mean([m["cpu_seconds"] for m in judged if "cpu_seconds" in m]),
     )
 
 
@@ -204,6 +204,6 @@ def _graders(points: Sequence[PointResult]) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for point in points:
         if point.is_evaluated:
-            for benchmark, version in read_json(point.evaluate.done)["target"]["graders"].items():
+            for benchmark, version in point.evaluated()["target"]["graders"].items():
                 found.setdefault(benchmark, set()).add(version)
     return {benchmark: tuple(sorted(versions)) for benchmark, versions in found.items()}

@@ -182,6 +182,7 @@ def test_status_of_a_thousand_points_imports_nothing_heavy(tmp_path: Path) -> No
         "waiting": 2 * 1001 + 2 * 143 - 1600,
         "failed": 0,
         "stopped": 16,
+        "damaged": 0,
     }
     heavy = {"hydra", "omegaconf", "pydantic", "polars", "torch", "mlflow", "rich"}
     assert heavy.isdisjoint(done.stderr.split())
