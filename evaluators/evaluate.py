@@ -15,7 +15,7 @@ from evaluators.bar import Bar
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.records import Draw, Sampler
-from evaluators.sample import complete_draws
+from evaluators.sample import clear_orphans, complete_draws
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.files import read_json, write_json
@@ -67,6 +67,7 @@ def evaluate(
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, settings["task"], data.get(name))
         manifest = check_manifest(paths, problems, sha256, marks[name])
+        clear_orphans(run.paths, paths)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
                 Grading(paths, problems, grader, workers=workers)

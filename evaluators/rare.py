@@ -21,7 +21,7 @@ from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.likelihood import Answer, Scorer, make_scorer
 from evaluators.records import Draw
-from evaluators.sample import complete_draws
+from evaluators.sample import clear_orphans, complete_draws
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.files import read_json, sha256_file
@@ -53,6 +53,7 @@ def collect(
     problems = training_problems(spec, run, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
     options: dict[str, Any] = {"device": device, "placement": placement}
+    clear_orphans(run.paths, paths)
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)
 

@@ -18,7 +18,8 @@ import polars as pl
 
 from evaluators.records import Draw, Sampler, Wanted
 from fgrpo_bench.files import append_lines, read_lines
-from fgrpo_bench.paths import BenchmarkPaths
+from fgrpo_bench.markers import put_aside
+from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.tables import DRAWS, read_table, write_table
@@ -75,6 +76,17 @@ def stored_draws(paths: BenchmarkPaths) -> pl.DataFrame:
         return have
     have = pl.concat([have, read_shards(paths)])
     return have.unique(["problem_id", "draw"], keep="first", maintain_order=True)
+
+
+def clear_orphans(stage: StagePaths, paths: BenchmarkPaths) -> None:
+    """Put judgements aside where no draw is stored: they are of draws that are gone, and would be
+    taken for those of new draws of the same numbers."""
+    if paths.draws.exists() or paths.shards.exists():
+        return
+    for pattern in ("grades.*.parquet", "judging.*"):
+        for path in sorted(paths.folder.glob(pattern)):
+            aside = put_aside(stage, path.relative_to(stage.folder).as_posix())
+            print(f"{path} is of draws that are gone: kept as {aside}", flush=True)
 
 
 def missing(
