@@ -14,7 +14,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
-  test-calibration test-slurm test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow \
+  test-long test-slurm test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow \
   conformance fuzz check bench clean
 
 help: ## List the targets
@@ -112,7 +112,7 @@ INSTALLED := slurm or postgres or openrlhf or browser or latex
 test: setup-dev ## Run the tests that need nothing but Python, make and git, without the slow ones
 	@$(PYTEST) -m "not (slow or $(INSTALLED))" $(ARGS)
 
-test-calibration: setup-dev ## Run the slow tests that need nothing either, the calibration study among them
+test-long: setup-dev ## Run the slow tests that need nothing either: the calibration study, kills, whole tools
 	@$(PYTEST) -m "slow and not ($(INSTALLED))" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
@@ -141,6 +141,7 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
+	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
 
 conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
 	@$(PY) -m tests.conformance $(DATA)

@@ -20,8 +20,9 @@ from evaluators.backends import make_sampler
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.likelihood import Answer, Scorer, make_scorer
+from evaluators.mend import clear_tables
 from evaluators.records import Draw
-from evaluators.sample import clear_orphans, complete_draws
+from evaluators.sample import complete_draws
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.files import read_json, sha256_file
@@ -52,8 +53,8 @@ def collect(
     sha256 = read_json(source.done)["weights_sha256"]
     problems = training_problems(spec, run, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
+    clear_tables(paths)
     options: dict[str, Any] = {"device": device, "placement": placement}
-    clear_orphans(run.paths, paths)
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)
 

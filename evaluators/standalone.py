@@ -134,7 +134,8 @@ def outlook(paths: StagePaths) -> str:
     lines = [f"checkpoint {read_json(source_of(paths).spec)['path']}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
         problems = _problems(paths, spec, benchmark)
-        have = len(stored_draws(paths.benchmark(name)))
+        asked = {"n_samples": evaluation.n_samples, "seed": evaluation.seed}
+        have = len(stored_draws(paths.benchmark(name), problems, **asked)[0])
         of = len(problems) * evaluation.n_samples
         lines.append(
             f"{name}: {len(problems)} problems x {evaluation.n_samples} draws; {have:,} are there, "

@@ -217,14 +217,24 @@ def append_lines(path: Path, values: Iterable[Any], *, sync: bool) -> None:
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """Parsed JSON lines; a last line cut short by a crash is passed over."""
+    """Parsed JSON lines; one that is cut short by a crash, or damaged, is passed over."""
+    for _, value in numbered_lines(path):
+        if value is not None:
+            yield value
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Number, from 1, and parsed JSON of every line that holds anything; None for one that is no
+    JSON or no UTF-8."""
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").split("\n"):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         try:
-            yield json.loads(line)
-        except ValueError:
-            continue
+            value = json.loads(line.decode())
+        except (ValueError, RecursionError):
+            value = None
+        if value is not None or line:
+            yield number, value
 
 
 def sha256_file(path: Path, tell: Callable[[int], None] | None = None) -> str:

@@ -13,8 +13,8 @@ and above the mean, and `fgrpo_bench.spread` its width: standard deviation and d
 Student's t. With one seed that is an interval over problems only and says nothing about another
 training run. `python -m tests.calibration` measures what it holds.
 
-Resamples of two seeds reach no further than the seeds do, so with two of them the shape is at least
-as far as Student's t itself reaches, and the degrees of freedom are 1 (`fgrpo_bench.spread`).
+Resamples of two seeds reach no further than the seeds do, so with two of them the shape is to
+either side no less than that of Student's t itself.
 
 An interval without width says that nothing varied in the data, not that the value is certain.
 """

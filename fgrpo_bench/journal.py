@@ -11,6 +11,7 @@ its lines may say.
 from __future__ import annotations
 
 import json
+import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from typing import Any
 from fgrpo_bench.files import append_line
 
 CRC = "crc"
+WRITING_SECONDS = 0.05
+"""How long the last line may be seen in part while it is written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,11 @@ def read(path: Path) -> list[Line]:
     """All lines that are not empty, in order; none where there is no file."""
     if not path.exists():
         return []
-    texts = enumerate(path.read_bytes().split(b"\n"), start=1)
+    content = path.read_bytes()
+    if not content.endswith(b"\n"):  # torn, or somebody is writing it
+        time.sleep(WRITING_SECONDS)
+        content = path.read_bytes()
+    texts = enumerate(content.split(b"\n"), start=1)
     return [Line(number=number, row=opened(text)) for number, text in texts if text]
 
 

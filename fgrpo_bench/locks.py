@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -43,10 +44,19 @@ def locked(
             while not _taken(file):
                 waiting()
                 time.sleep(LOOK_SECONDS)
-        file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now()}))
-        file.flush()
+        _name_holder(file.fileno())
         yield
+
+
+def _name_holder(handle: int) -> None:
+    """On a full disk the lock holds without a name, so that jobs can be cancelled even then."""
+    holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now()}
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(holder).encode(), 0)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def _take(file: TextIO) -> None:

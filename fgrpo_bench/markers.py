@@ -86,6 +86,12 @@ def lacking(paths: StagePaths, marker: dict[str, Any]) -> dict[str, str]:
     return told
 
 
+def former_marker(paths: StagePaths, *, fingerprint: str) -> dict[str, Any]:
+    """The marker that stands for a fingerprint, whatever it covers; empty without one."""
+    marker = read_marker(paths) if paths.done.exists() else {}
+    return marker if marker.get("fingerprint") == fingerprint else {}
+
+
 def foreign(path: Path, facts: dict[str, Any], *, fingerprint: str) -> str | None:
     """In which way a marker or a draws.json is another stage's, with rule and remedy; None where it
     is its own.

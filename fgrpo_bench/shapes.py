@@ -23,6 +23,18 @@ OWNER = {"token": str, "over": str | None}
 SPEC = {"kind": str, "fingerprint": str, "target": dict}
 MANIFEST = {"fingerprint": str, "weights_sha256?": str | None, "engine?": dict}
 """draws.json."""
+EVENT = {
+    "event": str,
+    "stage": str,
+    "attempt": int,
+    "pid": int,
+    "driver": str,
+    "time": str,
+    "exit_code?": int | None,
+    "outcome?": str | None,
+    "wall_seconds?": int | float | None,
+}
+"""A line of ledger.jsonl."""
 PLAN = {
     "points": [
         {

@@ -25,7 +25,14 @@ from typing import Any
 
 from fgrpo_bench.files import is_unfinished, now, read_json, write_json
 from fgrpo_bench.locks import locked
-from fgrpo_bench.markers import clear_damage, described, is_done, read_marker, write_marker
+from fgrpo_bench.markers import (
+    clear_damage,
+    described,
+    former_marker,
+    is_done,
+    read_marker,
+    write_marker,
+)
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.shapes import OWNER, SPEC
 
@@ -53,6 +60,8 @@ class StageRun:
         self._begun = time.monotonic()
         self._first_step: int | None = None
         self._told = self._logged = 0.0
+        self.former: dict[str, Any] = {}
+        """The marker that stood for the same fingerprint when the work began; empty without."""
         self.outputs: dict[str, dict[str, Any]] = {}
         """What the stage promises, as its marker will list it (fgrpo_bench.markers)."""
 
@@ -67,6 +76,13 @@ class StageRun:
     def digest(self, path: Path) -> str:
         """sha256 of a promised file."""
         return str(self.outputs[path.relative_to(self.paths.folder).as_posix()]["sha256"])
+
+    def recorded(self, path: Path) -> str | None:
+        """sha256 of a file by the marker that stood when the work began; None where it is not
+        listed there."""
+        name = path.relative_to(self.paths.folder).as_posix()
+        listed: dict[str, Any] = self.former.get("outputs", {}).get(name, {})
+        return listed.get("sha256")
 
     def request_stop(self, signum: int, _frame: object) -> None:
         """Signal handler: let the work reach its next save."""
@@ -147,8 +163,10 @@ def run_stage(
                 print("already done", flush=True)
                 return EXIT_DONE
             clear_damage(paths, fingerprint=spec["fingerprint"])
+            run.former = former_marker(paths, fingerprint=spec["fingerprint"])
             run.own()
             facts = work(spec, run)
+            _tell_of_other_weights(run.former, facts)
             marker = {
                 "fingerprint": spec["fingerprint"],
                 "target": spec["target"],
@@ -169,6 +187,17 @@ def run_stage(
         traceback.print_exc()
         sys.stderr.flush()
         return EXIT_FAILED
+
+
+def _tell_of_other_weights(former: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Weights that were made again need not be the same on another machine."""
+    before, after = former.get("weights_sha256"), facts.get("weights_sha256")
+    if before not in (None, after):
+        print(
+            f"the weights have sha256 {after}, and those that stood here before had {before}: "
+            "evaluations of those are refused until their folders are moved away",
+            flush=True,
+        )
 
 
 def add_stage_arguments(parser: argparse.ArgumentParser) -> None:

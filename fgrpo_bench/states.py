@@ -9,16 +9,17 @@ not any more, or whose files are another stage's: that is its own affair and no 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fgrpo_bench.files import read_json, read_lines
+from fgrpo_bench import journal
+from fgrpo_bench.files import read_json, void
 from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import MANIFEST
+from fgrpo_bench.shapes import EVENT, MANIFEST, misfit
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
 Outcome = Literal["done", "stopped", "failed"]
@@ -48,14 +49,20 @@ class Event:
     wall_seconds: float | None = None
 
 
-def read_events(path: Path) -> list[Event]:
-    """All events so far; lines that are none (cut short, or another version's) are passed over."""
+def read_events(path: Path, warn: Callable[[str], None] = void) -> list[Event]:
+    """All events so far; lines that are none (damaged, or another version's) are passed over.
+
+    warn: told of the damaged ones, once.
+    """
+    lines = journal.read(path)
+    damaged = [line.number for line in lines if line.row is None]
+    if damaged:
+        warn(f"warning: {journal.passed_over(path, damaged)}")
     events = []
-    for row in read_lines(path):
-        try:
-            events.append(Event(**row))
-        except TypeError:
-            continue
+    for line in lines:
+        row = line.row
+        if row is not None and misfit(row, EVENT) is None:
+            events.append(Event(**{name: row[name] for name in Event.__slots__ if name in row}))
     return events
 
 
@@ -105,9 +112,16 @@ def driver_of(paths: RunPaths) -> dict[str, Any] | None:
     return lock_holder(paths.driver_lock) if is_locked(paths.driver_lock) else None
 
 
-def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[StageStatus]:
-    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target."""
-    events = read_events(paths.ledger)
+def read_stages(
+    paths: RunPaths,
+    records: Iterable[Mapping[str, Any]],
+    warn: Callable[[str], None] = void,
+) -> list[StageStatus]:
+    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target.
+
+    warn: as `read_events` takes it.
+    """
+    events = read_events(paths.ledger, warn)
     begun = Counter(event.stage for event in events if event.event == "start")
     last = latest(events)
     holder = driver_of(paths)
@@ -117,7 +131,7 @@ def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[S
         stage = StagePaths(paths.folder / record["name"])
         done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
         state: State = "done" if done else _state(stage, last.get(record["name"]), driver)
-        why = None if state == "running" else _damage(stage, record, done=done)
+        why = None if state == "running" else damage_of(stage, record, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
         found.append(
@@ -137,7 +151,7 @@ def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[S
     return found
 
 
-def _damage(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
     """What is wrong with a stage's files, in words; None where nothing is."""
     lacks = {} if done else damage(stage, fingerprint=record["fingerprint"])
     if stage.done.name in lacks:

@@ -11,6 +11,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sweeps.arguments import parse
@@ -93,13 +94,14 @@ def _status(arguments: Namespace) -> int:
 
     paths = address.find(arguments.sweep, arguments.overrides)
     render = status.render
+    warn = partial(print, file=sys.stderr)
     if status.on_slurm(paths):
         from sweeps.slurm import show
 
-        found = show.report(paths, warn=lambda text: print(text, file=sys.stderr))
+        found = show.report(paths, warn=warn)
         render = show.render
     else:
-        found = status.report(paths)
+        found = status.report(paths, warn)
     found = failures.with_last_lines(paths, found)
     if arguments.json:
         print(json.dumps(found, indent=1))

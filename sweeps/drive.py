@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager
 from textwrap import indent
 
 from fgrpo_bench.locks import lock_holder, locked
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration
+from fgrpo_bench.states import damage_of
 from sweeps import cost
 from sweeps.commands import (
     StageCommand,
@@ -124,6 +125,11 @@ def _say_begin(seen: Watcher, plan: Plan, pool: Pool) -> None:
     )
     for warning in plan.warnings:
         seen.say(f"warning: {warning}")
+    for stage in pool.waiting.values():
+        record = {"kind": stage.kind, "fingerprint": stage.fingerprint, "target": stage.target}
+        why = damage_of(StagePaths(pool.paths.folder / stage.name), record, done=False)
+        if why is not None:
+            seen.say(f"damaged: {title(stage)}: {why}")
 
 
 def _say_stopped(pool: Pool) -> None:

@@ -96,7 +96,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         self._attempts = Counter[str]()
-        for event in ledger.read(self.paths.ledger):
+        for event in ledger.read(self.paths.ledger, self.watcher.say):
             self._attempts[event.stage] = max(self._attempts[event.stage], event.attempt)
         self._before = self._attempts.copy()
         self._asked: set[int] = set()

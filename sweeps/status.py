@@ -7,10 +7,10 @@ its lock and its progress file tell. Imports stay light: this answers in a blink
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, void
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.states import StageStatus as StageStatus
@@ -36,10 +36,13 @@ def is_point_done(stages: Iterable[StageStatus]) -> bool:
     return all(stage.state == "done" for stage in stages)
 
 
-def report(paths: RunPaths) -> dict[str, Any]:
-    """The whole answer as JSON types; `render` puts it into words."""
+def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any]:
+    """The whole answer as JSON types; `render` puts it into words.
+
+    warn: told of damaged lines of the ledger.
+    """
     plan = read_json(paths.plan, PLAN)
-    stages = read_stages(paths, plan["stages"])
+    stages = read_stages(paths, plan["stages"], warn)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
         cell["point_id"]: [

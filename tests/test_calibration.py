@@ -41,3 +41,10 @@ def test_intervals_over_seeds_hold_what_they_promise(n_seeds, k):
     assert len(found) == 2
     for share in found.values():
         assert abs(share - 0.95) <= 0.02
+
+
+@pytest.mark.parametrize("k", [1, 64])
+def test_intervals_over_two_seeds_hold_no_less_than_they_promise(k):
+    found = shares(calibration.coverage_of_intervals(k, 2, TIMES))
+    assert len(found) == 2
+    assert min(found.values()) >= 0.93

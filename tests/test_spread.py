@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fgrpo_bench.spread import ENDLESS, of_average, spread, variance
 
@@ -67,7 +68,17 @@ def test_an_average_over_independent_problems_varies_less():
     assert (degrees > 5).all() and np.median(degrees) < 14
 
 
-def test_two_seeds_have_one_degree_whatever_varies():
-    for seeds, problems in ((1, 0), (0, 1), (1, 2)):
-        degrees = known(crossed(seeds=seeds, problems=problems, left=0.1, shape=(2, 12)))[1]
-        assert (degrees == 1).all()
+def test_two_seeds_have_one_degree_where_they_alone_differ_and_more_where_problems_do_too():
+    shape = {"shape": (2, 12)}
+    assert known(crossed(seeds=1, problems=0, left=0, **shape))[1] == pytest.approx(1, rel=1e-6)
+    assert known(crossed(seeds=0, problems=1, left=0, **shape))[1] == pytest.approx(11, rel=1e-6)
+    both = known(crossed(seeds=1, problems=1, left=0.1, **shape))[1]
+    assert ((both >= 1) & (both < 11.1)).all() and 1 < np.median(both) < 2
+
+
+def test_the_width_of_two_seeds_is_the_root_of_the_squares_of_its_parts():
+    values = crossed(seeds=1, problems=1, left=0, shape=(2, 12), times=20)
+    made, degrees = known(values)
+    seeds = values.mean(axis=1).var(axis=0, ddof=1) / 2
+    parts = stats.t.ppf(0.975, 1) ** 2 * seeds + stats.t.ppf(0.975, 11) ** 2 * (made - seeds)
+    np.testing.assert_allclose(stats.t.ppf(0.975, degrees) ** 2 * made, parts, rtol=1e-6)

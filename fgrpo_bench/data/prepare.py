@@ -171,9 +171,10 @@ def _source(dataset: DatasetSpec, paths: DataPaths, lock: dict[str, Any], run: S
                 "path": dataset.path,
             }
         facts["sha256"] = sha256_file(path)
-    wanted = dataset.sha256 or pinned.get("sha256", facts["sha256"])
+    pin = pinned.get("sha256", run.former.get("source_sha256"))  # a lost lock's is in the marker
+    wanted = dataset.sha256 or pin or facts["sha256"]
     if facts["sha256"] != wanted:
-        where = "the spec pins" if dataset.sha256 else f"{paths.lock} pins"
+        where = "the spec pins" if dataset.sha256 else f"{paths.lock} pinned"
         raise ValueError(
             f"{path} has sha256 {facts['sha256']}, but {where} {wanted}: it is not the file that "
             "was meant; restore that one, or change the pin where the new one is meant"

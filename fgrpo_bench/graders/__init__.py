@@ -18,8 +18,8 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "choice": (2, choice.grade),
     "countdown": (1, countdown.grade),
     "ifeval": (1, ifeval.grade),
-    "math": (1, math.grade),
-    "math-tolerance": (1, math_tolerance.grade),
+    "math": (2, math.grade),
+    "math-tolerance": (2, math_tolerance.grade),
     "synlogic": (1, synlogic.grade),
 }
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})

@@ -1,10 +1,12 @@
 """Mathematics: is the final answer of a response equal to the gold answer?
 
-The final answer is the last balanced, non-empty `\\boxed{...}` after the last `</think>`; without
-a box it is whatever math-verify finds in the whole text after that tag. Equality is math-verify's,
-between golds and answers that are normalised alike (`math_golds`), decided in a process that can be
-killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong. Where
-verdicts differ from plain math-verify's on purpose, tests/cases/math.json says so, with the reason.
+The final answer is the last balanced, non-empty `\\boxed{...}` after the last `</think>`, for a
+gold of several parts with those that are joined to it (`math_parts`); without a box it is whatever
+math-verify finds in the whole text after that tag. Equality is math-verify's with the mends of
+`judge_equality`, between golds and answers that are normalised alike (`math_golds`), decided in a
+process that can be killed (`judge`): a judgement that runs out of time or memory is unscored, never
+wrong. Where verdicts differ from plain math-verify's on purpose, tests/cases/math.json says so,
+with the reason; what stays as math-verify has it stands in docs/grading.md.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Iterator
 
 from fgrpo_bench.graders.judge import Judge, Verdict, default_judge
 from fgrpo_bench.graders.math_golds import normalise
+from fgrpo_bench.graders.math_parts import joins, parts
 from fgrpo_bench.records import Grade, Problem
 
 LONGEST = 500
@@ -37,8 +40,8 @@ def grade(problem: Problem, response: str) -> Grade:
 def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
     """As `grade`, by a given judge."""
     text = after_thoughts(response)
-    box = last_box(text)
     gold = normalise(problem.target)
+    box = final_answer(text, gold)
     if not gold:
         return _grade(Verdict(outcome="unscored", extracted=box, reason="the gold answer is empty"))
     if box is None:
@@ -68,6 +71,38 @@ def shortcut(gold: str, answer: str) -> Verdict | None:
 def after_thoughts(response: str) -> str:
     """What follows the last `</think>`; the whole response where there is none."""
     return response.rpartition("</think>")[2]
+
+
+def final_answer(text: str, gold: str) -> str | None:
+    """The answer in the boxes of a text; None without a box. Linear in the length of the text.
+
+    gold: normalised; only where it has several parts may several boxes be one answer.
+
+    >>> final_answer(r"They are \\boxed{1}, \\boxed{2} and $\\boxed{3}$.", "1, 2, 3")
+    '1, 2, 3'
+    >>> final_answer(r"They are \\boxed{1}, \\boxed{2} and $\\boxed{3}$.", "3")
+    '3'
+    """
+    last = last_box(text)
+    wanted = parts(gold)
+    if last is None or wanted == 1 or parts(last) >= wanted:
+        return last
+    return ", ".join(_joined_boxes(text))
+
+
+def _joined_boxes(text: str) -> list[str]:
+    """Contents of the last box and of those before it that are joined to it, in their order."""
+    together: list[str] = []
+    following = len(text)
+    for start, begin, end in sorted(boxes(text), reverse=True):
+        content = text[begin:end].strip()
+        if not content:
+            continue
+        if together and not (end < following and joins(text[end + 1 : following])):
+            break
+        together.append(content)
+        following = start
+    return together[::-1]
 
 
 def last_box(text: str) -> str | None:

@@ -56,7 +56,6 @@ class Worker:
                 env=os.environ | {"PYTHONPATH": search, "PYTHONHASHSEED": "0"},
                 start_new_session=True,  # Ctrl-C is this process's to handle
             )
-        self._buffer = b""
         self.asked = 0
 
     def wait_ready(self) -> None:
@@ -83,14 +82,14 @@ class Worker:
         return self._receive(deadline)
 
     def _receive(self, deadline: float) -> dict[str, Any]:
-        while b"\n" not in self._buffer:
+        parts: list[bytes] = []
+        while not parts or b"\n" not in parts[-1]:  # a line a question: nothing comes after it
             self._socket.settimeout(max(deadline - time.monotonic(), 1e-3))
             part = self._socket.recv(65_536)
             if not part:
                 raise ConnectionResetError("the process ended")
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        reply: dict[str, Any] = json.loads(line)
+            parts.append(part)
+        reply: dict[str, Any] = json.loads(b"".join(parts))
         return reply
 
     def cause(self, error: OSError, wall_seconds: float) -> tuple[str, bool]:

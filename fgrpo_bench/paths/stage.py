@@ -109,6 +109,11 @@ class BenchmarkPaths:
         return self.folder / "draws.json"
 
     @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, beside those of the stage itself."""
+        return self.folder.parent / "damaged" / self.folder.name
+
+    @property
     def draws(self) -> Path:
         """All draws (tables.DRAWS), once they are complete."""
         return self.folder / "draws.parquet"

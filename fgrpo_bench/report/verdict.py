@@ -151,18 +151,13 @@ def seeds_caveat(summary: Summary) -> str:
             "One training seed: the intervals are over problems only and say nothing about another "
             "training run."
         )
-    if n == 2:
-        return (
-            "The intervals are over problems and two training seeds, and as wide as two seeds "
-            "demand: Student's t with 1 degree of freedom whatever differs, so that where the "
-            "seeds hardly do they hold the truth more often than they say. A third seed narrows "
-            "them by far, and the differences of the single seeds stand beside them."
-        )
+    degrees = "1 degree" if n == 2 else f"{n - 1} degrees"
+    far = " A third seed narrows them by far." if n == 2 else ""
     return (
         f"The intervals are over problems and {n} training seeds, and as wide as {n} seeds demand: "
         "where seeds differ as wholes, Student's t with "
-        f"{n - 1} degrees of freedom. Where they are wide, more seeds would "
-        "narrow them, and the differences of the single seeds stand beside them."
+        f"{degrees} of freedom. Where they are wide, more seeds would "
+        f"narrow them, and the differences of the single seeds stand beside them.{far}"
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"
-DRAWS = ("draws.json", "draws.parquet")
 REPORT = "report"
 """In place of a stage's name."""
 DECLARATION = "declaration"

@@ -15,7 +15,6 @@ from fgrpo_bench.checkpoints import combined_sha256
 from fgrpo_bench.paths import StagePaths
 from sweeps.check.held import (
     DECLARATION,
-    DRAWS,
     MARKER_FILE,
     REPORT,
     SPEC_FILE,
@@ -159,16 +158,13 @@ def to_remove(held: Held, damage: Collection[Damage]) -> list[str]:
     """What must be away so that a stage makes again what is damaged, and only that: paths from the
     run's folder, whether or not such a file is there. Empty where spec.json alone is damaged.
 
-    Draws leave with the record of what they were made with (the evaluation then puts aside their
-    judgements, too); a training run writes its metrics again, with other times.
+    Of an evaluation without its draws, or their record, the rest is its own to judge
+    (evaluators.mend); a training run writes its metrics again, with other times.
     """
     own = {each.name for each in damage if each.of == held.name}
     gone = {name for name in own if not name.endswith(f"/{SPEC_FILE}")}
     if not gone:
         return []
-    for name in sorted(gone):
-        if PurePosixPath(name).name in DRAWS:
-            gone |= {str(PurePosixPath(name).with_name(each)) for each in DRAWS}
     if held.record["kind"] == "train":
         gone.add(f"{held.name}/metrics.parquet")
     if not any(promised(held)):  # by its files alone such a stage would still be done

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sweeps.slurm.answers import FAILURES, NEVER, Job
 from sweeps.slurm.arrays import FETCH, Record
-from sweeps.slurm.notes import UNREADY
+from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0
@@ -22,7 +22,8 @@ not believed: queues, databases and file systems lag."""
 State = Literal["done", "active", "again", "failed", "new"]
 FATAL = ("failed", "never started", "impossible")
 """Fates that another attempt would share: the stage's or the user's own fault."""
-FREE = ("cancelled before it began", "input incomplete")
+ANEW = "asked for anew"
+FREE = ("cancelled before it began", "input incomplete", ANEW)
 """Fates that count as no attempt."""
 REMEDIES = {
     "out of memory": "raise profile.mem_gb and give `run` again; the same memory may not do",
@@ -47,6 +48,13 @@ class Seen:
     """Whether squeue shows it."""
     note: Mapping[str, Any] | None = None
     """What the element's last attempt noted; None where none began."""
+    starts: int = 0
+    """Attempts that jobs noted since the stage was last allowed, SLURM's requeues among them."""
+    idle: bool = False
+    """Whether the last IDLE_ATTEMPTS of them brought it no further."""
+    anew: str = ""
+    """What its job, which waits, would ask SLURM for otherwise now; empty where nothing, or where
+    that is to stay."""
     doubt: str = ""
     """Why it may be there although squeue does not show it; empty where nothing says so."""
     at_work: bool = False
@@ -78,6 +86,8 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     if place.job_id is None:
         return Standing(state="active", fate="being submitted")
     if job is not None and seen.queued and job.active:
+        if waits and seen.anew:
+            return Standing(state="again", fate=ANEW, cancel=job)
         if not (waits and job.reason in NEVER):
             return Standing(state="active", fate=job.reason)
         fate = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
@@ -103,6 +113,9 @@ def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: Job | None = Non
     advice = _advice(fate, seen.job)
     if fate in FATAL:
         return Standing(state="failed", fate=f"{fate}{advice}", cancel=cancel)
+    if seen.idle and fate not in FREE:
+        said = f"{fate}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
+        return Standing(state="failed", fate=said, cancel=cancel)
     if seen.attempts - (fate in FREE) >= max_attempts:
         said = f"{fate}, after {seen.attempts} jobs{advice}"
         return Standing(state="failed", fate=said, cancel=cancel)
@@ -130,6 +143,8 @@ def _noted(note: Mapping[str, Any] | None) -> str | None:
     """The fate by the job's own word; None where it had none to say."""
     if note is None or "outcome" not in note:
         return None
+    if note.get("why"):
+        return str(note["why"])
     if note["outcome"] == UNREADY:
         return "input incomplete"
     if note["outcome"] == "failed" and note["exit_code"] == -9:

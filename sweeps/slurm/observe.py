@@ -17,8 +17,9 @@ from fgrpo_bench.paths import RunPaths, StagePaths
 from sweeps.slurm import doubts, recover, scheduler
 from sweeps.slurm.answers import Answer, Job
 from sweeps.slurm.arrays import Record
+from sweeps.slurm.causes import of_start
 from sweeps.slurm.judge import Decision, Seen
-from sweeps.slurm.notes import last_note
+from sweeps.slurm.notes import last_note, of_batches, stands_still
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import History, Place
 
@@ -70,7 +71,7 @@ def observe(
         _seen(
             paths,
             record,
-            history.attempts[record["name"]],
+            history,
             standing.get(record["name"]),
             queue,
             accounts,
@@ -122,26 +123,38 @@ def _rest(place: Place, queue: Mapping[str, Job]) -> Job | None:
 def _seen(
     paths: RunPaths,
     record: Record,
-    attempts: int,
+    history: History,
     place: Place | None,
     queue: Mapping[str, Job],
     accounts: Mapping[str, Job],
     *,
     done: bool,
 ) -> Seen:
-    stage = StagePaths(paths.folder / record["name"])
+    stage, name = StagePaths(paths.folder / record["name"]), record["name"]
+    attempts = history.attempts[name]
     if place is None:
         return Seen(record=record, done=done, attempts=attempts)
     queued = _row(place, queue)
+    job = queued or _row(place, accounts) or _rest(place, queue)
+    if done:
+        return Seen(
+            record=record, done=True, attempts=attempts, place=place, job=job, queued=bool(queued)
+        )
+    notes = of_batches(stage, history.tried[name])
+    note = last_note(stage, place.job_id, place.batch.name)
+    if place.job_id is not None and job is not None and job.state == "FAILED":
+        note = note or of_start(paths.batch(place.batch.name), place.job_id)
     return Seen(
         record=record,
-        done=done,
+        done=False,
         attempts=attempts,
         place=place,
-        job=queued or _row(place, accounts) or _rest(place, queue),
+        job=job,
         queued=queued is not None,
-        note=None if done else last_note(stage, place.job_id, place.batch.name),
-        at_work=not done and queued is None and is_locked(stage.lock),
+        note=note,
+        at_work=queued is None and is_locked(stage.lock),
+        starts=len(notes),
+        idle=stands_still(stage, notes),
     )
 
 

@@ -33,6 +33,7 @@ from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.stage import EXIT_CONTINUE
 from sweeps.ledger import explain, outcome
+from sweeps.slurm.causes import of_failure
 from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, claim, end, idle, step
 from sweeps.slurm.scheduler import environment
 
@@ -79,10 +80,15 @@ class Payload(Checkpointable):
                     end(stage, note, exit_code=EXIT_CONTINUE, how=UNREADY)
                     raise RuntimeError(f"{need} is not complete, so {self.folder} cannot start")
             exit_code, told = self._run(output)
-        end(stage, note, exit_code=exit_code, how=outcome(exit_code, marked=is_marked(stage)))
+        how, why = outcome(exit_code, marked=is_marked(stage)), None
+        if how == "failed":
+            why = of_failure(stage, stage.log(number), Path(self.cwd))
+        end(stage, note, exit_code=exit_code, how=how, why=why)
         if note["outcome"] == "done":
             return "done"
         said = f"{self.folder} {explain(exit_code)}; see {stage.log(number)}"
+        if why is not None:
+            raise RuntimeError(f"{said}; {why}")
         if note["outcome"] == "stopped":
             if signal.SIGTERM in told and not runs():
                 print(f"{said}; SLURM is ending this job", flush=True)

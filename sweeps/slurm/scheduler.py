@@ -22,6 +22,9 @@ SQUEUE = ["squeue", "-h", "-r", "-t", "all", f"--format={SQUEUE_FORMAT}"]
 SACCT_FORMAT = "JobID,JobName,State,NodeList,Elapsed,End,Reason"
 FIRST_DAYS = "now-90days"
 """How far back sacct looks; without it, only to midnight."""
+SACCT = ["sacct", "-X", "-n", "-P", "-S", FIRST_DAYS, "-o", SACCT_FORMAT]
+MOST_NAMES = 1000
+"""Batches that one call asks for: Linux bounds the length of an argument (128 KiB)."""
 
 UNREACHABLE = ("Unable to contact slurm controller", "Socket timed out on send/recv operation")
 """Words of SLURM's programs where they get no answer, as opposed to a refusal."""
@@ -84,10 +87,7 @@ def missing(program: str) -> str | None:
 
 def squeue(names: Iterable[str], call: Call = call) -> Answer:
     """The jobs of these names that the controller knows, ended ones for some minutes included."""
-    wanted = ",".join(sorted(names))
-    if not wanted:
-        return Answer()
-    return parse(call([*SQUEUE, f"--name={wanted}"]))
+    return _of_names(SQUEUE, names, call)
 
 
 def squeue_of_user(call: Call = call) -> Answer:
@@ -97,11 +97,16 @@ def squeue_of_user(call: Call = call) -> Answer:
 
 def sacct(names: Iterable[str], call: Call = call) -> Answer:
     """The jobs of these names in the accounting database, each as it ended last."""
-    wanted = ",".join(sorted(names))
-    if not wanted:
-        return Answer()
-    asked = ["sacct", "-X", "-n", "-P", "-S", FIRST_DAYS, f"--name={wanted}", "-o", SACCT_FORMAT]
-    return parse(call(asked))
+    return _of_names(SACCT, names, call)
+
+
+def _of_names(command: list[str], names: Iterable[str], call: Call) -> Answer:
+    answer, wanted = Answer(), sorted(names)
+    for first in range(0, len(wanted), MOST_NAMES):
+        part = parse(call([*command, f"--name={','.join(wanted[first : first + MOST_NAMES])}"]))
+        answer.update(part)
+        answer.nonsense = answer.nonsense or part.nonsense
+    return answer
 
 
 def scancel(jobs: Iterable[Job], call: Call = call) -> None:

@@ -97,6 +97,8 @@ class History:
     """By name, in the order in which they were sent."""
     attempts: Counter[str] = field(default_factory=Counter)
     """Submissions of each stage since it was last allowed."""
+    tried: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Names of its batches since then."""
     code: str | None = None
     held: bool = False
     synced: int = 0
@@ -158,6 +160,7 @@ def _add(history: History, row: dict[str, Any]) -> None:
             history.code = row["code"] or history.code
             for stage in list(history.attempts) if row["stages"] is None else row["stages"]:
                 del history.attempts[stage]
+                history.tried.pop(stage, None)
         case "intent":
             history.code = row.get("code") or history.code
             _intend(history, row)
@@ -187,6 +190,8 @@ def _intend(history: History, row: dict[str, Any]) -> None:
         history.insert(batch)
     else:
         history.batches[batch.name] = batch
+    for stage in batch.stages:
+        history.tried[stage].append(batch.name)
     if not batch.recovered:
         history.attempts.update(batch.stages)
 

@@ -8,6 +8,7 @@ submits what is to be done.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,12 +21,16 @@ from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import doubts, recover, scheduler, submissions
+from sweeps.slurm.anew import asked_anew
 from sweeps.slurm.answers import Job
 from sweeps.slurm.arrays import arrange
-from sweeps.slurm.judge import Decision, decide
+from sweeps.slurm.causes import check_room
+from sweeps.slurm.judge import ANEW, Decision, Seen, decide
+from sweeps.slurm.manifest import in_words
 from sweeps.slurm.observe import Found, in_queue, left, observe
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.submissions import REPORT, Batch
+from sweeps.slurm.snapshot import mend
+from sweeps.slurm.submissions import REPORT, Batch, History
 from sweeps.slurm.submit import Sender, send
 from sweeps.text import counted
 
@@ -107,8 +112,11 @@ def tick(
     call: Call = scheduler.call,
     command: StageCommand = stage_command,
     clock: Callable[[], float] = time.time,
+    renew: bool = False,
 ) -> Decision:
     """One reconciliation, under the driver's lock.
+
+    renew: whether jobs that wait are sent again where the profile asks for something else now.
 
     Raises BlockingIOError where another driver is at work, ValueError with SLURM's own words where
     it refuses something, ConnectionError where it gives no answer.
@@ -118,13 +126,22 @@ def tick(
     with locked(paths.driver_lock, wait=False, what=what):
         found = settle(paths, call, now=clock(), warn=say)
         history = found.history
-        decision = decide(
-            found.seen, now=clock(), max_attempts=profile.max_attempts, held=history.held
+        sender = Sender(
+            paths=paths,
+            profile=profile,
+            code=Path(history.code or ""),
+            records={seen.record["name"]: seen.record for seen in found.seen},
+            command=command,
         )
+        seen = asked_anew(found.seen, sender) if renew else found.seen
+        decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
+        if decision.submit:
+            _prepare(paths, history, say)
+        _tell_anew(seen, decision, say)
         _cancel(decision.cancel, "of no more use", call, say)
         _tell_fates(decision, say)
         if decision.submit:
-            _submit(paths, profile, found, decision, call, command, clock, say)
+            _submit(sender, found, decision, call, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
 
@@ -132,26 +149,38 @@ def tick(
 def _tell_fates(decision: Decision, say: Callable[[str], None]) -> None:
     for record in decision.submit:
         standing = decision.standings[record["name"]]
-        if standing.state == "again":
+        if standing.state == "again" and standing.fate != ANEW:
             say(f"{record['name']}: {standing.fate}; submitted again")
 
 
-def _submit(
-    paths: RunPaths,
-    profile: SlurmProfile,
-    found: Found,
-    decision: Decision,
-    call: Call,
-    command: StageCommand,
-    clock: Callable[[], float],
-    say: Callable[[str], None],
-) -> None:
-    history = found.history
+def _tell_anew(seen: Sequence[Seen], decision: Decision, say: Callable[[str], None]) -> None:
+    again = [one.anew for one in seen if decision.standings[one.record["name"]].fate == ANEW]
+    for change, count in Counter(again).items():
+        say(f"{counted(count, 'job')} that waited: sent again with {change}")
+
+
+def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> None:
+    """See that what is sent could run: with its own code, where something can still be written."""
     if history.code is None:
         raise ValueError(
             f"nothing tells with which code {paths.folder} was submitted: run it with `python -m "
             f"sweeps run {paths.sweep} profile=slurm`"
         )
+    check_room(paths.folder)
+    wrong = mend(Path(history.code))
+    if wrong:
+        say(f"the frozen code was damaged ({in_words(wrong)}): it was made again as it was")
+
+
+def _submit(
+    sender: Sender,
+    found: Found,
+    decision: Decision,
+    call: Call,
+    clock: Callable[[], float],
+    say: Callable[[str], None],
+) -> None:
+    paths, profile, history = sender.paths, sender.profile, found.history
     if decision.uncount:
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
     limit = profile.max_array_size
@@ -168,13 +197,6 @@ def _submit(
         at_once=profile.max_parallel,
         name=partial(recover.batch_name, paths),
         now=clock(),
-    )
-    sender = Sender(
-        paths=paths,
-        profile=profile,
-        code=Path(history.code),
-        records={seen.record["name"]: seen.record for seen in found.seen},
-        command=command,
     )
     send(sender, sendings, call)
     if any(sending.batch.kind == REPORT for sending in sendings):

@@ -120,6 +120,7 @@ def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(tmp_pat
     ]
 
 
+@pytest.mark.slow
 def test_lm_eval_runs_an_exported_task_and_its_log_is_imported(keys, tmp_path, capsys):
     folder, out = tmp_path / "tasks", tmp_path / "out"
     model = make_untrained(tmp_path / "model")

@@ -12,10 +12,11 @@ from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import check_manifest
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
+from evaluators.mend import clear_tables
 from evaluators.records import Wanted, drawn
-from evaluators.sample import clear_orphans, complete_draws
+from evaluators.sample import complete_draws
 from fgrpo_bench.fingerprint import SEED_SCHEME
-from fgrpo_bench.paths import BenchmarkPaths, StagePaths
+from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.seeds import draw_seeds
@@ -204,7 +205,7 @@ def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
 
 
 def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
-    stage, paths = StagePaths(tmp_path), BenchmarkPaths(tmp_path / "countdown")
+    paths = BenchmarkPaths(tmp_path / "countdown")
 
     def grade(draws):
         with GradeWorkers(PROBLEMS, workers=1) as workers:
@@ -212,13 +213,13 @@ def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
 
     old, _ = draw(paths, 8, Counting())
     before = grade(old)
-    clear_orphans(stage, paths)
+    clear_tables(paths)
     assert paths.grades("countdown-1").exists()
     paths.draws.unlink()
-    clear_orphans(stage, paths)
+    clear_tables(paths)
     other = old.with_columns(response=pl.lit("9*9"))  # as another engine might draw
     assert set(grade(other)["outcome"]) == {"incorrect"} != set(before["outcome"])
-    aside = stage.damaged / "countdown" / "grades.countdown-1.parquet"
+    aside = paths.damaged / "grades.countdown-1.parquet"
     assert read_table(aside, GRADES).equals(before)
 
 

@@ -21,7 +21,7 @@ from sweeps.slurm.notes import attempts, claim, idle
 from sweeps.slurm.payload import Payload
 from tests.slurm.processes import PATIENCE_S
 
-SPEC = {"fingerprint": "ff", "target": {}}
+SPEC = {"kind": "train", "fingerprint": "ff", "target": {}}
 RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
 
 

@@ -81,6 +81,18 @@ def test_all_names_are_asked_for_in_one_call_and_no_names_in_none() -> None:
     assert "--name=a,b" in asked[0]
 
 
+def test_more_names_than_an_argument_holds_are_asked_for_in_several_calls() -> None:
+    rows = {name: f"{name}|b{name}|RUNNING|n1|0:10|N/A|None\n" for name in map(str, range(2500))}
+
+    def call(command: list[str]) -> str:
+        names = command[-1].removeprefix("--name=").split(",")
+        assert len(command[-1]) < 2**17
+        return "".join(rows[name[1:]] for name in names) if len(names) > 500 else "<html>"
+
+    answer = scheduler.squeue([f"b{name}" for name in rows], call)
+    assert len(answer) == 2000 and answer.nonsense == "<html>"
+
+
 def test_the_site_names_its_largest_array() -> None:
     said = "MailProg                = /bin/mail\nMaxArraySize            = 1001\nMaxJobCount = 5\n"
     assert scheduler.max_array_size(said) == 1001

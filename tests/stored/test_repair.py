@@ -200,22 +200,6 @@ def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
     assert base == {"_warmup/s1": ["a", "b", "a/eval", "report", "MLflow"]}
 
 
-@pytest.mark.parametrize(
-    ("damaged", "removed"),
-    [
-        ("one/passk.parquet", ["one/passk.parquet"]),
-        ("one/grades.g-1.parquet", ["one/grades.g-1.parquet"]),
-        ("one/draws.parquet", ["one/draws.json", "one/draws.parquet"]),
-        ("one/draws.json", ["one/draws.json", "one/draws.parquet"]),
-        ("spec.json", []),
-    ],
-)
-def test_draws_leave_with_the_record_of_what_made_them(damaged: str, removed: list[str]) -> None:
-    held = stage("e", "evaluate", files=("one/draws.json", "two/draws.json", "two/draws.parquet"))
-    found = to_remove(held, [Damage(of="e", name=f"e/{damaged}", fault="")])
-    assert found == [f"e/{name}" for name in removed]
-
-
 def test_without_a_list_of_files_the_marker_leaves_too_and_training_leaves_its_metrics() -> None:
     held = replace(stage("t", "train"), marker={})
     damage = [Damage(of="t", name="t/checkpoints/step-00001/model.safetensors", fault="")]

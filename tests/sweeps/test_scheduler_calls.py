@@ -44,5 +44,5 @@ def test_a_submission_calls_slurm_as_often_as_the_readme_says(
     assert drive.run(declaration, say=lambda text: None) == 0
     calls = Counter(command.split()[0] for command in programs.calls())
     jobs, total = readme()[points]
-    assert calls == {"sbatch": total - 3, "sinfo": 2, "scontrol": 1}
+    assert calls == {"sbatch": total - 4, "sinfo": 2, "scontrol": 1, "squeue": 1}
     assert programs.elements() == jobs

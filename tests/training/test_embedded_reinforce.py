@@ -232,6 +232,7 @@ def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, 
     assert "is damaged" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
     """The real command, killed with -9 when its first state is on disk."""
     overrides = ["experiment.train.steps=80", "experiment.train.warmup.steps=150"]
