@@ -9,7 +9,6 @@ import polars as pl
 
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.files import read_json
-from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
@@ -31,7 +30,7 @@ def grades_version(point: PointResult, benchmark: str) -> str | None:
     """The version of the grader behind a point's pass@k, where its grades are there."""
     if point.results_on(benchmark) is None:
         return None
-    version = read_marker(point.evaluate)["target"].get("graders", {}).get(benchmark)
+    version = point.evaluated()["target"]["graders"].get(benchmark)
     return version if version in layers(point, benchmark) else None
 
 
@@ -102,7 +101,7 @@ def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemTex
     """The problem as published, with its gold; empty where an older version wrote the files, or
     the dataset is gone."""
     try:
-        spec = read_json(point.evaluate.spec)
+        spec = point.evaluation_spec()
         declared = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
         prompt, gold = _published(point, spec, declared, problem)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

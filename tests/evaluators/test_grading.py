@@ -39,7 +39,7 @@ def responses(wanted):
                 each,
                 f"Text {each.draw % 20}. \\boxed{{{ANSWERS[each.draw % 5]}}}",
                 n_tokens=9,
-                finished=True,
+                end_token=1,
             )
             for each in wanted[start : start + 10]
         ]
@@ -122,7 +122,7 @@ def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
                 list(lane.answers("math", wait=True))
 
 
-ENDED = {"n_tokens": 1, "finished": True}
+ENDED = {"n_tokens": 1, "end_token": 1}
 SLOW = ",".join(map(str, range(800)))
 """An answer that the judge is at for seconds."""
 

@@ -147,8 +147,13 @@ def test_an_evaluation_that_is_cancelled_while_it_waits_is_sent_again_once(
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch)
     job_at_hold(paths)
-    waiting = [row.split() for row in cluster.squeue("-r", "--format=%i %j").splitlines()]
-    (job,) = [job for job, name in waiting if "-evaluate-" in name]
+
+    def evaluations() -> list[str]:
+        rows = cluster.squeue("-r", "--format=%i %j").splitlines()
+        return [row.split()[0] for row in rows if "-evaluate-" in row]
+
+    wait_until(lambda: len(evaluations()) == 1, what="the end of all but one evaluation")
+    (job,) = evaluations()
     cluster.run("scancel", job)
     cluster.wait_for_state(job, "CANCELLED")
     sent = [tick.tick(paths, say=print, command=fake_command).submit for _ in range(2)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from fgrpo_bench.files import write_json
 from fgrpo_bench.paths import RunPaths, StagePaths
-from sweeps.slurm import observe, recover, submissions
+from sweeps.slurm import drive, observe, recover, submissions
 from sweeps.slurm.notes import last_note
 from sweeps.slurm.submissions import Batch, read
 
@@ -159,3 +161,22 @@ def test_a_job_is_not_held_to_what_another_one_of_its_id_noted(tmp_path: Path) -
     write_json(stage.attempt(1), {"attempt": 1, "job_id": "7", "batch": "old"})
     assert last_note(stage, "7", "new") is None
     assert last_note(stage, "7", "old") is not None
+
+
+def test_a_sweep_can_be_cancelled_where_nothing_can_be_written(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(paths, "smoke-train-1", "a", begun=1.0, job_id="7")
+    told: list[list[str]] = []
+
+    def call(command: list[str]) -> str:
+        told.append(command)
+        return "7|smoke-train-1|RUNNING|n1|0:10|N/A|None\n" if command[0] == "squeue" else ""
+
+    def full(path: Path, event: str, **facts: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(submissions, "append", full)
+    with pytest.raises(OSError, match="No space left"):
+        drive.cancel(paths, say=print, call=call)
+    assert told[-1] == ["scancel", "7"]
