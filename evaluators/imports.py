@@ -154,7 +154,7 @@ def responses(
             given = [
                 row.get(k) if isinstance(row.get(k), kind) else None for k, kind in OPTIONAL.items()
             ]
-            yield (problem_id, number, None, text.encode("utf-8", "replace").decode(), *given)
+            yield (problem_id, number, None, text.encode("utf-8", "replace").decode(), *given, None)
 
 
 def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, str], where: str) -> str:
@@ -203,7 +203,7 @@ def _folded(text: str) -> str:
 
 
 def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """tables.DRAWS; seed, n_tokens and finish_reason are null where nobody knows them."""
+    """tables.DRAWS; seed and what follows the response are null where nobody knows them."""
     return pl.DataFrame(rows, schema=DRAWS, orient="row").sort("problem_id", "draw")
 
 

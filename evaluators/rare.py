@@ -83,11 +83,12 @@ def collect(
         pl.col("problem_id").replace_strict(prompts, return_dtype=pl.String).alias("prompt"),
         "response",
         (pl.col("finish_reason") == "stop").alias("ended"),
+        "end_token",
     )
     scorer = partial(make_scorer, checkpoint, sha256, evaluation, settings, **options)
     nll = score(table, benchmark, scorer, run)
     rare = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec["share"])
-    write_table(run.paths.trajectories, rare, TRAJECTORIES)
+    write_table(run.paths.trajectories, rare.select(list(TRAJECTORIES)), TRAJECTORIES)
     run.leave(run.paths.trajectories, paths.draws, paths.grades(grading.version))
     return {
         "weights_sha256": sha256,
@@ -199,6 +200,7 @@ def score(table: pl.DataFrame, benchmark: BenchmarkSpec, scorer: Any, run: Stage
             ),
             response=row["response"],
             ended=row["ended"],
+            end_token=row["end_token"],
         )
         for row in table.iter_rows(named=True)
     ]

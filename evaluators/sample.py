@@ -30,7 +30,8 @@ SYNC_SECONDS = 1.0
 
 
 DRAW_TYPES = [str, int, int, str, int, str]
-"""Of a shard's line."""
+LINE_TYPES = ([*DRAW_TYPES, int], [*DRAW_TYPES, type(None)], DRAW_TYPES)
+"""Of a shard's line: with an end token, without one, of before it was stored."""
 
 
 class Shard:
@@ -75,7 +76,7 @@ def read_shards(
             lines.pop()
         for number, line in lines:
             if _is_wanted(line, seeds):
-                rows.append(line)
+                rows.append([*line, None][: len(DRAWS)])  # of before there were end tokens
             else:
                 refused.setdefault(shard, []).append(number)
     table = pl.DataFrame(rows, schema=DRAWS, orient="row")
@@ -92,15 +93,16 @@ def expected_seeds(
 
 def _is_wanted(line: Any, seeds: Mapping[str, list[int]]) -> bool:
     """Whether a line is a draw that is asked for, with its own seed."""
-    if not isinstance(line, list) or [type(value) for value in line] != DRAW_TYPES:
+    if not isinstance(line, list) or [type(value) for value in line] not in LINE_TYPES:
         return False
-    problem_id, draw, own, _, n_tokens, finish_reason = line
+    problem_id, draw, own, _, n_tokens, finish_reason, *ends = line
     wanted = seeds.get(problem_id, [])
     return (
         0 <= draw < len(wanted)
         and wanted[draw] == own
         and 0 <= n_tokens < 2**31
         and finish_reason in ("stop", "length")
+        and all(e is None or (0 <= e < 2**31 and finish_reason == "stop") for e in ends)
     )
 
 
@@ -150,8 +152,9 @@ def complete_draws(
     have, refused = stored_draws(paths, problems, **asked)
     for path, lines in refused.items():
         print(
-            f"{path}: {len(lines)} lines, the first of them line {lines[0]}, are no draws of this "
-            "evaluation: it was damaged or changed by hand; what is missing is drawn again",
+            f"{path}: what stands in {len(lines)} of its lines, the first of them line {lines[0]}, "
+            "is no draw of this evaluation: it was damaged or changed by hand; what is missing is "
+            "drawn again",
             flush=True,
         )
     wanted = list(missing(have, problems, n_samples=n_samples, seed=seed))

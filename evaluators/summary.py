@@ -15,7 +15,7 @@ from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.intervals import FRACTIONS, estimate
 from fgrpo_bench.report.documents import plain_table
 from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
-from fgrpo_bench.tables import DRAWS, GRADES, read_passk, read_table, reading, scan_table
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, reading, scan_table
 
 
 def closing_table(stored: Sequence[Stored]) -> str:
@@ -49,7 +49,7 @@ def _rows(stored: Stored) -> Iterator[tuple[str, ...]]:
         path = stored.paths.passk if own else stored.paths.also_passk(version)
         if not path.exists():
             continue
-        table = read_passk(path)
+        table = read_table(path, PASSK)
         yield from _of(table, stored, grader)
 
 

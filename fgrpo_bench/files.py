@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,20 @@ def read_json(path: Path, shape: Shape = dict) -> Any:
             "sweep again, which makes only what is missing"
         )
     return value
+
+
+@contextmanager
+def fields_of(path: Path) -> Iterator[None]:
+    """Around what takes the values of a stored file apart: what is missing, or of another type, is
+    a ValueError that names the file."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        said = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise ValueError(
+            f"{path} does not hold what belongs there ({said}); it was changed by hand or written "
+            "by another version: delete it and run the sweep again, which writes it anew"
+        ) from error
 
 
 def set_aside(path: Path, into: Path) -> Path:

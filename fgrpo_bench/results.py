@@ -18,10 +18,10 @@ from fgrpo_bench.paths import BenchmarkPaths, RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
 from fgrpo_bench.selection import is_for_selection
-from fgrpo_bench.shapes import MANIFEST, PLAN, SWEEP
+from fgrpo_bench.shapes import EVALUATED, EVALUATION, MANIFEST, PLAN, SWEEP
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
-from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
+from fgrpo_bench.tables import METRICS, PASSK, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +122,18 @@ class PointResult:
         paths = self.results_on(benchmark)
         if paths is None:
             return PASSK.to_frame()
-        table = read_passk(paths.passk)
+        table = read_table(paths.passk, PASSK)
         return reported_half(table) if benchmark in self.halved else table
+
+    def evaluated(self) -> dict[str, Any]:
+        """The marker of the evaluation (shapes.EVALUATED)."""
+        marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
+        return marker
+
+    def evaluation_spec(self) -> dict[str, Any]:
+        """What the evaluation computes (shapes.EVALUATION)."""
+        spec: dict[str, Any] = read_json(self.evaluate.spec, EVALUATION)
+        return spec
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""
@@ -169,7 +179,8 @@ class SweepResults:
     def model(self) -> str:
         """Name of the trained model."""
         train = self.declaration["declaration"]["experiment"]["train"]
-        return str((train["model"] or train["pretrained"])["name"])
+        named = train.get("model") or train.get("pretrained") or {"name": "a model without a name"}
+        return str(named["name"])
 
 
 def reported_half(table: pl.DataFrame) -> pl.DataFrame:
@@ -212,6 +223,11 @@ def load_results(paths: RunPaths) -> SweepResults:
         for checkpoints in [_checkpoints(paths, cell, marks)]
     )
     declaration = read_json(paths.sweep_json, SWEEP)
+    if not declaration["declaration"]["experiment"]["evaluation"]["benchmarks"]:
+        raise ValueError(
+            f"{paths.sweep_json} names no benchmark: delete it and run the sweep again, which "
+            "writes it anew"
+        )
     return SweepResults(paths=paths, declaration=declaration, points=points)
 
 

@@ -19,7 +19,7 @@ from fgrpo_bench.files import read_json, void
 from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import EVENT, MANIFEST, misfit
+from fgrpo_bench.shapes import EVENT, MANIFEST, PROGRESS, misfit
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
 Outcome = Literal["done", "stopped", "failed"]
@@ -205,7 +205,7 @@ def _noted(stage: StagePaths) -> State:
 def read_progress(stage: StagePaths) -> dict[str, Any]:
     """What the stage last told; empty where it told nothing that can be read."""
     try:
-        progress = read_json(stage.progress)
+        progress: dict[str, Any] = read_json(stage.progress, PROGRESS)
     except (OSError, ValueError):
         return {}
-    return progress if isinstance(progress, dict) else {}
+    return progress

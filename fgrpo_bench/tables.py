@@ -1,6 +1,6 @@
 """The stored tables: schemas, and reading and writing them whole.
 
-A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop")
+A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop", 1)
 A row of GRADES: ("3256-24", 7, "incorrect", "6*3+5+1", "digits are not those given", "countdown-1")
 A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757...)
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -24,6 +25,7 @@ DRAWS = pl.Schema(
         "response": pl.String,
         "n_tokens": pl.Int32,  # sampled tokens, the end token included
         "finish_reason": pl.String,  # stop | length
+        "end_token": pl.Int32,  # id of the sampled one; null: cut off, or not known (LATER)
     }
 )
 GRADES = pl.Schema(
@@ -56,6 +58,7 @@ TRAJECTORIES = pl.Schema(
         "response": pl.String,
         "ended": pl.Boolean,  # by the model itself, so that the end token counts
         "nll": pl.Float64,  # nats a token under the base model, the end token included
+        "end_token": pl.Int32,  # as in DRAWS
     }
 )
 LIKELIHOODS = pl.Schema(
@@ -105,7 +108,8 @@ METRICS = pl.Schema(
         "eval_pass_at_n": pl.Float64,  # share of problems with any correct draw; null likewise
     }
 )
-
+LATER = frozenset({*BOUNDS, "end_token"})
+"""Columns that tables of before they were stored lack; they are null there."""
 
 _DRAW = ("problem_id", "draw")
 _KEYS = {
@@ -137,20 +141,18 @@ def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
     """Read Parquet; ValueError that names the file where it is damaged or another table."""
-    return _checked(path, _read(path), schema)
-
-
-def read_passk(path: Path) -> pl.DataFrame:
-    """Read tables.PASSK; in a table of before there were bounds these are null."""
     frame = _read(path)
-    if frame.columns == [name for name in PASSK if name not in BOUNDS]:
-        frame = frame.with_columns(pl.lit(None, pl.Float64).alias(name) for name in BOUNDS)
-    return _checked(path, frame, PASSK)
+    if frame.columns == [name for name in schema if name not in LATER]:
+        lacking = [name for name in schema if name in LATER]
+        frame = frame.with_columns(pl.lit(None, schema[name]).alias(name) for name in lacking)
+        frame = frame.select(list(schema))
+    return _checked(path, frame, schema)
 
 
 def scan_table(path: Path, schema: pl.Schema) -> pl.LazyFrame:
     """A stored table, of which only what is asked for is read; collect it within `reading`."""
-    return pl.scan_parquet(path, schema=schema, glob=False)
+    lacking: Literal["insert", "raise"] = "raise" if LATER.isdisjoint(schema) else "insert"
+    return pl.scan_parquet(path, schema=schema, glob=False, missing_columns=lacking)
 
 
 @contextmanager

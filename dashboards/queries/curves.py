@@ -16,8 +16,8 @@ import polars as pl
 from dashboards.queries.counts import Counts, counts
 from dashboards.queries.memo import remembered
 from dashboards.queries.store import cell_id, cells_of
-from fgrpo_bench.files import read_json
 from fgrpo_bench.intervals import DIFFERENCES, FRACTIONS, Estimate, conclude, resample_together
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.comparisons import p_of_the_draws
 from fgrpo_bench.report.summary import Cell
@@ -144,7 +144,7 @@ def compute(results: SweepResults) -> dict[str, dict[str, float]]:
         costs = {
             "rollouts": float(last["rollouts"][0]),
             "tokens": float(last["tokens"][0]),
-            "cpu_seconds": float(read_json(point.train.done)["cpu_seconds"]),
+            "cpu_seconds": float(read_marker(point.train).get("cpu_seconds", 0.0)),
             "gpu_seconds": float((metrics["seconds"] * metrics["gpus"]).to_numpy().sum()),
         }
         found.setdefault(cell_id(Cell.of(point)), []).append(costs)

@@ -18,6 +18,7 @@ from fgrpo_bench.files import read_json, sha256_file, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_golds import stored_gold
 from fgrpo_bench.paths import DataPaths
+from fgrpo_bench.shapes import LOCK
 from fgrpo_bench.specs import DatasetSpec, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import PROBLEMS, write_table
@@ -134,7 +135,7 @@ def describe(dataset: DatasetSpec, rows: int) -> str:
 def _lock(paths: DataPaths, mark: str) -> dict[str, Any]:
     if not paths.lock.exists():
         return {"fingerprint": mark}
-    lock: dict[str, Any] = read_json(paths.lock)
+    lock: dict[str, Any] = read_json(paths.lock, LOCK)
     if lock.get("fingerprint") != mark:
         raise ValueError(
             f"{paths.lock} records data of fingerprint {lock.get('fingerprint')}, but this stage "

@@ -9,6 +9,14 @@ from pathlib import Path
 
 from fgrpo_bench.paths.stage import StagePaths
 
+RESERVED = frozenset(
+    {
+        *("mlflow.db", "mlflow.lock", "mlflow-artifacts", "verdicts", "cache", "data", "evals"),
+        "simulation",
+    }
+)
+"""Names in a run root that are no sweep's; those that begin with `_` or `.` are none's either."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunPaths:

@@ -65,9 +65,9 @@ def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
     """Every evaluated checkpoint, as its point, with each benchmark and the version of its grader:
     a report may choose among them all, and compares earlier ones at equal rollouts."""
     for point in evaluated(results):
-        versions = read_marker(point.evaluate)["target"]["graders"]
+        versions = point.evaluated()["target"]["graders"]
         for benchmark in results.benchmarks:
-            if point.results_on(benchmark) is not None:
+            if benchmark in versions and point.results_on(benchmark) is not None:
                 yield point, benchmark, versions[benchmark]
 
 

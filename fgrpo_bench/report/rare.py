@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fgrpo_bench.files import read_json
-from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.published import CONTROLS, published
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NONE, Table, names
 from fgrpo_bench.results import SweepResults, stands
-from fgrpo_bench.shapes import PLAN
+from fgrpo_bench.shapes import LIKELIHOOD, PLAN
 
 OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
 PAPERS_MODEL = "Qwen2.5-7B"
@@ -47,7 +46,7 @@ def scores(results: SweepResults) -> dict[tuple[str, int], Score]:
     """By point_id and step; those that are done and whose set has an answer."""
     found = {}
     for point_id, step, stage in stages(results):
-        marker = read_marker(stage)
+        marker = read_json(stage.done, LIKELIHOOD)
         if marker.get("delta_nll") is not None:
             found[point_id, step] = Score(delta_nll=marker["delta_nll"], n_rare=marker["n_rare"])
     return found

@@ -11,20 +11,20 @@ from statistics import fmean
 import polars as pl
 
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import fields_of, read_json
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.records import Grade
 from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.specs import BenchmarkSpec, from_dict
+from fgrpo_bench.shapes import LIKELIHOOD
+from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
 from fgrpo_bench.tables import (
     BOUNDS,
     DRAWS,
     GRADES,
     LIKELIHOODS,
     PASSK,
-    read_passk,
     read_table,
 )
 
@@ -44,7 +44,7 @@ def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[s
     if not paths.grades(version).exists():
         yield f"{where(point, benchmark)}: there are no grades of {version}"
         return
-    stored = read_passk(paths.passk).sort("k", "problem_id")
+    stored = read_table(paths.passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     again = score(count_stored(paths.grades(version)), ks).sort("k", "problem_id")
     columns = [
@@ -57,8 +57,12 @@ def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[s
 def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
     """Where the grades are not what the grader says now: outcome, answer and reason of every
     distinct response; and draws without a grade, and grades without a draw."""
-    spec = read_json(point.evaluate.spec)
-    of = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
+    spec = point.evaluation_spec()
+    with fields_of(point.evaluate.spec):
+        of = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
+        task = spec["identity"]["sampling"]["task"]
+        if task is not None:
+            from_dict(TaskSpec, task)
     if grader_version(of.grader) != version:
         yield (
             f"{where(point, benchmark)}: was graded by {version}, and this is "
@@ -70,7 +74,6 @@ def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator
     yield from _unpaired(where(point, benchmark), draws, grades)
     data = spec["data"].get(benchmark)
     at = None if data is None else (point.evaluate.folder / data).resolve()
-    task = spec["identity"]["sampling"]["task"]
     problems = {problem.problem_id: problem for problem in load_problems(of, task, at)}
     told = ["outcome", "extracted", "reason"]
     different = draws.join(grades, on=["problem_id", "draw"]).unique(
@@ -126,7 +129,7 @@ def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator
 def wrong_likelihoods(results: SweepResults) -> Iterator[str]:
     """Mean rises of likelihoods that are not those of their answers."""
     for point_id, step, stage in stages(results):
-        told = read_json(stage.done)["delta_nll"]
+        told = read_json(stage.done, LIKELIHOOD)["delta_nll"]
         rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
         mean = fmean(rises) if rises else None
         same = told is mean if told is None or mean is None else isclose(told, mean, rel_tol=1e-9)

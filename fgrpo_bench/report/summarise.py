@@ -138,7 +138,7 @@ def _done(points: Sequence[PointResult], found: _Read) -> dict[Cell, list[int]]:
 
 
 def _scores(points: Sequence[PointResult], found: _Read, estimates: tuple[Estimate, ...]) -> Scores:
-    sizes = [int(read_marker(point.evaluate)["target"]["n_samples"]) for point in points]
+    sizes = [int(point.evaluated()["target"]["n_samples"]) for point in points]
     drawn = sum(n * int(own.sum()) for n, own in zip(sizes, found.present, strict=True))
     return Scores(
         seeds=tuple(point.seed for point in points),
@@ -182,8 +182,8 @@ def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame], cel
             [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
         ),
         optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
-        train_cpu_seconds=_mean([marker["cpu_seconds"] for marker in trained]),
-        evaluate_cpu_seconds=_mean([marker["cpu_seconds"] for marker in judged]),
+        train_cpu_seconds=_mean([m["cpu_seconds"] for m in trained if "cpu_seconds" in m]),
+        evaluate_cpu_seconds=_mean([m["cpu_seconds"] for m in judged if "cpu_seconds" in m]),
     )
 
 
@@ -204,6 +204,6 @@ def _graders(points: Sequence[PointResult]) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for point in points:
         if point.is_evaluated:
-            for benchmark, version in read_marker(point.evaluate)["target"]["graders"].items():
+            for benchmark, version in point.evaluated()["target"]["graders"].items():
                 found.setdefault(benchmark, set()).add(version)
     return {benchmark: tuple(sorted(versions)) for benchmark, versions in found.items()}

@@ -13,6 +13,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.specs import Declaration, SlurmProfile
 from sweeps import finish
 from sweeps.commands import (
@@ -170,7 +171,7 @@ def _said_once(say: Say) -> Say:
 
 def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
     """Try again what was given up, of one point or of all, with the code as it was frozen."""
-    records = read_json(paths.plan)["stages"]
+    records = read_json(paths.plan, PLAN)["stages"]
     known = sorted({record["point_id"] for record in records})
     if point_id is not None and point_id not in known:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")

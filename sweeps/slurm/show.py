@@ -9,6 +9,7 @@ from typing import Any
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.shapes import PLAN
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.answers import LIMITS
@@ -55,7 +56,7 @@ def report(
     """
     found = status.report(paths)
     limit = frozen_profile(paths).max_attempts
-    records = read_json(paths.plan)["stages"]
+    records = read_json(paths.plan, PLAN)["stages"]
     try:
         seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
     except (ValueError, ConnectionError) as error:

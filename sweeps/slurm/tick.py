@@ -18,6 +18,7 @@ from submitit.core.utils import JobPaths
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import doubts, recover, scheduler, submissions
@@ -43,7 +44,7 @@ def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], Non
     """Observe, and first make up the books: of a driver that died between sbatch and its note, and
     of a journal that lost lines."""
     noted = submissions.read(paths.submissions)
-    records = read_json(paths.plan)["stages"]
+    records = read_json(paths.plan, PLAN)["stages"]
     found = observe(paths, records, call, warn=warn)
     history = found.history
     lost = recover.strays(paths, history, call) if noted.damaged or not noted.batches else []
@@ -206,7 +207,7 @@ def _submit(
 
 def frozen_profile(paths: RunPaths) -> SlurmProfile:
     """The profile that the sweep was last run with; ValueError where that was not SLURM."""
-    declaration = from_dict(Declaration, read_json(paths.sweep_json)["declaration"])
+    declaration = from_dict(Declaration, read_json(paths.sweep_json, SWEEP)["declaration"])
     if not isinstance(declaration.profile, SlurmProfile):
         raise ValueError(
             f"{paths.folder} was last run with profile={declaration.profile.name}, on one machine: "

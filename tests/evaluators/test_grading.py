@@ -39,7 +39,7 @@ def responses(wanted):
                 each,
                 f"Text {each.draw % 20}. \\boxed{{{ANSWERS[each.draw % 5]}}}",
                 n_tokens=9,
-                finished=True,
+                end_token=1,
             )
             for each in wanted[start : start + 10]
         ]
@@ -86,8 +86,8 @@ def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     with graded(later, "math", workers=1) as grading:
         assert grading.finish(draws).equals(table)
     assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
-    assert read_table(later.grades("math-1"), GRADES).equals(table)
-    assert not later.judging("math-1").exists()
+    assert read_table(later.grades("math-2"), GRADES).equals(table)
+    assert not later.judging("math-2").exists()
 
 
 def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
@@ -104,7 +104,7 @@ def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
         with pytest.raises(Stopped):
             sampled(paths, first, until=60)
         first._take(first._workers.answers("math", wait=True))
-    assert paths.judging("math-1").exists() and not paths.grades("math-1").exists()
+    assert paths.judging("math-2").exists() and not paths.grades("math-2").exists()
     with graded(paths, "math", workers=1) as second:
         table = second.finish(sampled(paths, second))
     assert len(table) == 120 and second.tally.graded == 60
@@ -122,7 +122,7 @@ def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
                 list(lane.answers("math", wait=True))
 
 
-ENDED = {"n_tokens": 1, "finished": True}
+ENDED = {"n_tokens": 1, "end_token": 1}
 SLOW = ",".join(map(str, range(800)))
 """An answer that the judge is at for seconds."""
 

@@ -60,6 +60,7 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
         "response": said,
         "n_tokens": 5 + draw % 7,
         "finish_reason": np.where(draw == n - 1, "length", "stop").tolist(),
+        "end_token": [None if cut else 1 for cut in draw == n - 1],
     }
     grades = {
         "problem_id": names,

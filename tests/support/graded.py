@@ -41,7 +41,7 @@ def draw_and_grade(point):
         guesses = ["+".join(digits), "*".join(digits), "what?"]
         for draw in range(n):
             response = guesses[(draw + number + point.step) % 3]
-            rows.append((problem.problem_id, draw, own + draw, response, len(response), "stop"))
+            rows.append((problem.problem_id, draw, own + draw, response, len(response), "stop", 1))
             made = grade(problem, response)
             grades.append(
                 (problem.problem_id, draw, made.outcome, made.extracted, made.reason, "countdown-1")
