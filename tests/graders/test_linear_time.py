@@ -20,6 +20,7 @@ from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, last_box, scan_boxes
 from fgrpo_bench.graders.math_golds import normalise, stored_gold
+from fgrpo_bench.graders.math_parts import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
 from fgrpo_bench.records import Problem
@@ -99,6 +100,8 @@ CHOICES = (
     Text("answer is (B) or "),
     Text("answer is B, "),
     Text("wrong answer "),
+    Text("not the answer \\boxed{B}"),
+    Text("$", before="not ", after="\\boxed{B}"),
     Text("not the answer "),
     Text(" ", before="the answer is"),
     Text("(", before="the answer is "),
@@ -142,6 +145,8 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "normalise": (normalise, ANSWERS),
     "stored_gold": (stored_gold, ANSWERS),
     "number": (number, ANSWERS),
+    "parts": (parts, ANSWERS),
+    "joins": (joins, ANSWERS),
     "final_text": (extract.final_text, PUZZLES),
     "short_answer": (extract.short_answer, PUZZLES),
     "block": (extract.block, PUZZLES),
