@@ -13,8 +13,9 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test test-slurm \
-  test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow conformance fuzz check bench clean
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
+  test-long test-slurm test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow \
+  conformance fuzz check bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -104,9 +105,15 @@ mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
 	@$(PY) -m dashboards serve $(ARGS)
 
-test: setup-dev ## Run the tests that need neither SLURM, nor PostgreSQL, OpenRLHF, a browser or LaTeX
-	@$(PY) -m pytest -n 2 --dist loadfile \
-	  -m "not slurm and not postgres and not openrlhf and not browser and not latex" $(ARGS)
+# A worker that has nothing left takes over half of what another still has, so that no long file ends alone.
+PYTEST := $(PY) -m pytest -n 2 --dist worksteal
+INSTALLED := slurm or postgres or openrlhf or browser or latex
+
+test: setup-dev ## Run the tests that need nothing but Python, make and git, without the slow ones
+	@$(PYTEST) -m "not (slow or $(INSTALLED))" $(ARGS)
+
+test-long: setup-dev ## Run the slow tests that need nothing either: the calibration study, kills, whole tools
+	@$(PYTEST) -m "slow and not ($(INSTALLED))" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
@@ -134,9 +141,11 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
+	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
 
 conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
 	@$(PY) -m tests.conformance $(DATA)
+	@$(PY) -m tests.passed_over $(DATA)
 
 fuzz: setup-dev $(VENV)/.fuzz ## Fuzz what reads model output, a minute a target (ARGS='600 last_box' for longer)
 	@$(PY) -m tests.fuzz $(ARGS)

@@ -41,7 +41,7 @@ result = {{
 DIFFERENCES = (
     SUMMARY
     + """\
-from fgrpo_bench.intervals import estimate
+from fgrpo_bench.intervals import DIFFERENCES, estimate
 
 column = summary.ks.index({k})
 by_label = {{cell.label: summary.scores[{benchmark!r}, cell] for cell in summary.cells}}
@@ -50,7 +50,7 @@ result = {{}}
 for name, new in by_label.items():
     seeds = [seed for seed in new.seeds if seed in old.seeds]
     values = new.of_seeds(seeds).values - old.of_seeds(seeds).values
-    result[name] = estimate(values[:, :, [column]])[0]
+    result[name] = estimate(values[:, :, [column]], limits=DIFFERENCES)[0]
 """
 )
 COMPUTE = (

@@ -17,7 +17,9 @@ from evaluators.by_task import Row, by_task, task_table
 from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
 from fgrpo_bench.graders.judge import default_judge
+from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import after_thoughts, last_box
+from fgrpo_bench.graders.math_leniency import DECIMALS, KINDS, leniencies
 from fgrpo_bench.report.documents import plain, plain_table
 from fgrpo_bench.report.tables import NONE, Table
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
@@ -28,8 +30,6 @@ COMPARED = 2_000
 """Most draws that are judged by plain math-verify too."""
 BOXED = ("math", "math-tolerance")
 """Graders that look for a box."""
-ROUNDED = "equal by math-verify's absolute rounding alone"
-"""A reason of the judge where plain math-verify says correct."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +97,10 @@ def _audit(
     if grader in BOXED:
         table = table.with_columns(_column("boxed", table, _has_box))
         kinds.append(("without a box", table, ~pl.col("boxed")))
+        table = table.with_columns(_passed_over(table, golds))
+        for kind in (*KINDS, DECIMALS):
+            rule = pl.col("passed_over").list.contains(kind)
+            kinds.append((f"correct, but for {kind}", table, rule))
         part = table.gather_every(max(-(-len(table) // compared), 1)) if compared else table.clear()
         part = part.with_columns(pl.Series("plain", list(_plain(part, golds)), dtype=pl.String))
         kinds.append(("judged otherwise by plain math-verify", part, _differs()))
@@ -129,12 +133,22 @@ def _has_box(response: str) -> bool:
     return last_box(after_thoughts(response)) is not None
 
 
+def _passed_over(table: pl.DataFrame, golds: dict[str, str]) -> pl.Series:
+    """What of correct answers decided nothing, by kind."""
+    columns = table.select("problem_id", "outcome", "extracted", "reason")
+    kinds = [
+        leniencies(golds[name], answer, reason) if outcome == "correct" and answer else []
+        for name, outcome, answer, reason in columns.iter_rows()
+    ]
+    return pl.Series("passed_over", kinds, dtype=pl.List(pl.String))
+
+
 def _plain(part: pl.DataFrame, golds: dict[str, str]) -> Iterator[str]:
     """Outcomes by math-verify on the whole response."""
     judge = default_judge()
     for name, response in part.select("problem_id", "response").iter_rows():
         verdict = judge.verdict(golds[name], response, boxed=False)
-        yield "correct" if verdict.reason == ROUNDED else verdict.outcome
+        yield by_math_verify(verdict.outcome, verdict.reason)
 
 
 def _differs() -> pl.Expr:

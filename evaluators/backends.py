@@ -95,7 +95,7 @@ def embedded(
             n_tokens = mask.sum(1).tolist()
             finished = ((sampled.tokens == EOS) & mask).any(1).tolist()
             yield [
-                drawn(each, response, n_tokens=tokens, finished=ended)
+                drawn(each, response, n_tokens=tokens, end_token=EOS if ended else None)
                 for each, response, tokens, ended in zip(
                     flat, responses, n_tokens, finished, strict=True
                 )

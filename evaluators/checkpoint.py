@@ -10,6 +10,7 @@ from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.files import now, read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
+from fgrpo_bench.markers import read_marker, write_marker
 from fgrpo_bench.paths import StagePaths
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -113,7 +114,7 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
     """
     found = weights_sha256(folder)
     if paths.done.exists():
-        known = read_json(paths.done)["weights_sha256"]
+        known = read_marker(paths).get("weights_sha256")
         if known != found:
             raise ValueError(
                 f"{paths.folder} belongs to weights with sha256 {known}, but those of {named} have "
@@ -124,7 +125,7 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
     link(folder, paths)
     mark = {"fingerprint": fingerprint({"weights_sha256": found}), "target": {}}
     write_json(paths.spec, {"kind": "checkpoint", **mark, "path": named})
-    write_json(paths.done, {**mark, "step": 0, "weights_sha256": found, "finished": now()})
+    write_marker(paths, {**mark, "step": 0, "weights_sha256": found, "finished": now()})
     return found
 
 

@@ -14,6 +14,7 @@ from evaluators.backends import make_sampler
 from evaluators.bar import Bar
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
+from evaluators.mend import clear_draws, clear_tables
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import graders_of, load_problems
@@ -23,6 +24,7 @@ from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
+from fgrpo_bench.shapes import MANIFEST
 from fgrpo_bench.specs import EvalSpec, Placement, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import PASSK, write_table
@@ -66,7 +68,12 @@ def evaluate(
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, settings["task"], data.get(name))
+        clear_draws(paths, run.recorded)
+        clear_tables(paths)
         manifest = check_manifest(paths, problems, sha256, marks[name])
+        if "engine" not in manifest and run.former.get("engine"):  # of draws that stood before
+            manifest |= {"engine": run.former["engine"]}
+            write_json(paths.manifest, manifest)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
                 Grading(paths, problems, grader, workers=workers)
@@ -109,6 +116,8 @@ def evaluate(
                 own = layer is layers[0]
                 at = paths.passk if own else paths.also_passk(layer.version)
                 write_table(at, score(counts, list(evaluation.ks)), PASSK)
+                run.leave(paths.grades(layer.version), at)
+            run.leave(paths.manifest, paths.draws)
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return {
         "step": spec["step"],
@@ -151,7 +160,7 @@ def check_manifest(
     if not paths.manifest.exists():
         write_json(paths.manifest, wanted)
         return wanted
-    found: dict[str, Any] = read_json(paths.manifest)
+    found: dict[str, Any] = read_json(paths.manifest, MANIFEST)
     for field, value in wanted.items():
         if found.get(field) != value:
             raise ValueError(

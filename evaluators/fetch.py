@@ -13,6 +13,7 @@ from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.fingerprint import dataset_stage
 from fgrpo_bench.locks import is_locked
 from fgrpo_bench.paths import DataPaths, StagePaths, default_root, shared_data
+from fgrpo_bench.shapes import LOCK
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 
 EXAMPLES = """examples:
@@ -124,7 +125,9 @@ def _state(root: Path, benchmark: BenchmarkSpec) -> str:
         return "in hand"
     if not stage.done.exists():
         return "-"
-    lock = read_json(DataPaths(folder).lock)
+    lock = read_json(DataPaths(folder).lock, LOCK)
+    if "source" not in lock or "result" not in lock:
+        return "damaged"
     source = lock["source"]
     return f"{lock['result']['rows']} rows of {source.get('revision', source['sha256'])[:12]}"
 

@@ -106,13 +106,14 @@ class _Lane:
     def _start(self) -> None:
         context = get_context("spawn")
         mine, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, self._problems), daemon=True)
+        process = context.Process(target=serve, args=(theirs, self._problems), daemon=True)
         ensure_running()  # it would unblock what is blocked next
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            self._process.start()  # deaf to the stop signals: they are the stage's to handle
+            process.start()  # deaf to the stop signals: they are the stage's to handle
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._process = process  # only now is there something to end
         theirs.close()
         threading.Thread(target=self._speak, args=(mine,), daemon=True).start()
 

@@ -3,7 +3,8 @@
 Quick graders judge here; the others in processes of their own (`grade_worker`), whose judgements
 are appended to a file as they come, so that a kill costs few. What such a process cannot take in
 time is judged once sampling is over: sampling never waits for a grader. The table at the end is the
-same whether it was made while sampling or afterwards.
+same whether it was made while sampling or afterwards. Judgements of former runs are kept, but for
+those that were interrupted (`graders.worker.interrupted`): they are made anew.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from evaluators.grade_worker import Answer, GradeWorkers
 from evaluators.records import Draw
 from fgrpo_bench.files import append_lines, read_lines
 from fgrpo_bench.graders import WAITING, get_grader, grader_version
+from fgrpo_bench.graders.worker import interrupted
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Grade, Outcome, Problem
 from fgrpo_bench.tables import GRADES, read_table, write_table
@@ -87,7 +89,7 @@ class Grading:
         self._scored, self._correct = [0] * len(problems), [0] * len(problems)
         self._workers = workers if grader in WAITING else None
         self._own = paths.judging(self.version)
-        self._stored: int | None = None  # judgements in the table
+        self._stored: int | None = None  # judgements in the table; None: it is to be written
         self._load()
 
     @property
@@ -173,6 +175,11 @@ class Grading:
             self._grades.append(grade)
         return number
 
+    def _kept(self, grade: Grade) -> int:
+        """Number of a grade of a former run; UNKNOWN for one that is made anew."""
+        again = grade.outcome == "unscored" and interrupted(grade.reason)
+        return UNKNOWN if again else self._number(grade)
+
     def _grow(self, draws: int) -> None:
         if (lacking := draws - self._at.shape[1]) > 0:
             wider = max(lacking, self._at.shape[1])
@@ -193,7 +200,9 @@ class Grading:
             self._stored = len(table)
             fields = ["outcome", "extracted", "reason"]
             kinds = table.select(fields).unique(maintain_order=True).with_row_index("kind")
-            numbers = [self._number(Grade(**row)) for row in kinds.select(fields).to_dicts()]
+            numbers = [self._kept(Grade(**row)) for row in kinds.select(fields).to_dicts()]
+            if UNKNOWN in numbers:
+                self._stored = None
             joined = table.join(kinds, on=fields, nulls_equal=True, maintain_order="left")
             rows, draws = self._places(table)
             self._at[rows, draws] = np.array(numbers, np.int32)[joined["kind"].to_numpy()]
@@ -201,7 +210,7 @@ class Grading:
             if _is_judgement(line) and line[0] in self._rows:
                 grade = Grade(outcome=line[2], extracted=line[3], reason=line[4])
                 self._grow(max(line[1]) + 1)
-                self._at[self._rows[line[0]], line[1]] = self._number(grade)
+                self._at[self._rows[line[0]], line[1]] = self._kept(grade)
         outcomes = np.array([str(grade.outcome) for grade in self._grades], dtype=np.str_)
         placed = self._at >= 0
         where, judged = np.nonzero(placed)[0], outcomes[self._at[placed]]

@@ -2,7 +2,10 @@
 
 A back end is a function that returns a Scorer, and a line in `make_scorer`. Answers are stored as
 text and encoded again: where a tokenizer would split an answer otherwise than it was sampled, the
-likelihood is that of the usual split, under every checkpoint alike.
+likelihood is that of the usual split, under every checkpoint alike. The end token is the one that
+was sampled, of which a model may have several. Where that is not known, as in draws that were
+stored without it, it is the engine's first: the tokenizer's (vLLM) or the smallest (transformers),
+which such sets were scored with under the base model too.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ class Answer:
     response: str
     ended: bool
     """By the model itself, so that the end token counts."""
+    end_token: int | None
+    """The one that was sampled; None where it is not known, or there is none."""
 
 
 Scorer = Callable[[Sequence[Answer]], Iterator[list[tuple[int, float]]]]
@@ -74,10 +79,7 @@ def _embedded(checkpoint: Path, sha256: str, *, device: str) -> Scorer:
         for start in range(0, len(answers), ROWS):
             rows = answers[start : start + ROWS]
             prompts = tokenizer.encode([row.problem.prompt for row in rows])
-            own = [
-                [*tokenizer.encode([row.response])[0].tolist(), *([EOS] if row.ended else [])]
-                for row in rows
-            ]
+            own = [[*tokenizer.encode([row.response])[0].tolist(), *_end(row, EOS)] for row in rows]
             longest = max(map(len, own))
             ids = np.array([row + [PAD] * (longest - len(row)) for row in own])
             tokens = torch.from_numpy(np.concatenate([prompts, ids], axis=1)).to(device)
@@ -104,16 +106,14 @@ def _transformers(
     checkpoint: Path, evaluation: EvalSpec, settings: dict[str, Any], *, device: str
 ) -> Scorer:
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    from evaluators.transformers import end_tokens
+    from evaluators.transformers import end_tokens, load_whole
 
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        checkpoint, dtype=getattr(torch, evaluation.dtype), local_files_only=True
-    )
-    model = model.to(device).eval()
+    model = load_whole(checkpoint, evaluation.dtype).to(device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
-    encode = _encoder(tokenizer, evaluation, settings, min(end_tokens(model, tokenizer)))
+    first = min(end_tokens(model, tokenizer), default=None)
+    encode = answer_encoder(tokenizer, evaluation, settings, first)
 
     def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
         for batch in _batches([encode(answer) for answer in answers]):
@@ -157,7 +157,7 @@ def _vllm(
         placement=placement,
     )
     tokenizer: Any = engine.get_tokenizer()
-    encode = _encoder(tokenizer, evaluation, settings, tokenizer.eos_token_id)
+    encode = answer_encoder(tokenizer, evaluation, settings, tokenizer.eos_token_id)
 
     def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
         from vllm import SamplingParams
@@ -182,17 +182,26 @@ def _vllm(
     return score
 
 
-def _encoder(
-    tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any], end: int
+def answer_encoder(
+    tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any], first_end: int | None
 ) -> Callable[[Answer], tuple[list[int], list[int]]]:
-    """From an answer to the token ids of its prompt and of itself."""
+    """From an answer to the token ids of its prompt and of itself.
+
+    first_end: the end token of answers of which it is not known; None where the model has none.
+    """
     of_prompt = encoder(tokenizer, evaluation, settings)
 
     def encode(answer: Answer) -> tuple[list[int], list[int]]:
         own = list(tokenizer(answer.response, add_special_tokens=False)["input_ids"])
-        return of_prompt(answer.problem), [*own, *([end] if answer.ended else [])]
+        return of_prompt(answer.problem), [*own, *_end(answer, first_end)]
 
     return encode
+
+
+def _end(answer: Answer, first_end: int | None) -> list[int]:
+    """The end token of an answer, as a list of one; empty where it was cut off."""
+    token = first_end if answer.end_token is None else answer.end_token
+    return [token] if answer.ended and token is not None else []
 
 
 def _batches(

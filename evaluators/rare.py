@@ -20,6 +20,7 @@ from evaluators.backends import make_sampler
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.likelihood import Answer, Scorer, make_scorer
+from evaluators.mend import clear_tables
 from evaluators.records import Draw
 from evaluators.sample import complete_draws
 from fgrpo_bench.checkpoints import weights_sha256
@@ -52,6 +53,7 @@ def collect(
     sha256 = read_json(source.done)["weights_sha256"]
     problems = training_problems(spec, run, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
+    clear_tables(paths)
     options: dict[str, Any] = {"device": device, "placement": placement}
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)
@@ -81,11 +83,13 @@ def collect(
         pl.col("problem_id").replace_strict(prompts, return_dtype=pl.String).alias("prompt"),
         "response",
         (pl.col("finish_reason") == "stop").alias("ended"),
+        "end_token",
     )
     scorer = partial(make_scorer, checkpoint, sha256, evaluation, settings, **options)
     nll = score(table, benchmark, scorer, run)
     rare = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec["share"])
-    write_table(run.paths.trajectories, rare, TRAJECTORIES)
+    write_table(run.paths.trajectories, rare.select(list(TRAJECTORIES)), TRAJECTORIES)
+    run.leave(run.paths.trajectories, paths.draws, paths.grades(grading.version))
     return {
         "weights_sha256": sha256,
         "n_draws": len(draws),
@@ -122,6 +126,7 @@ def rescore(
         (pl.col("nll") - table["nll"]).alias("delta_nll")
     )
     write_table(run.paths.likelihoods, scored, LIKELIHOODS)
+    run.leave(run.paths.likelihoods)
     return {
         "step": spec["step"],
         "weights_sha256": sha256,
@@ -195,6 +200,7 @@ def score(table: pl.DataFrame, benchmark: BenchmarkSpec, scorer: Any, run: Stage
             ),
             response=row["response"],
             ended=row["ended"],
+            end_token=row["end_token"],
         )
         for row in table.iter_rows(named=True)
     ]

@@ -31,20 +31,23 @@ class Draw:
     """Sampled tokens, the end token included."""
     finish_reason: str
     """stop: the model ended by itself; length: it ran into the limit."""
+    end_token: int | None
+    """Id of the end token that was sampled, of which a model may have several; None without one."""
 
 
 Sampler = Callable[[Sequence[Wanted]], Iterator[Sequence[Draw]]]
 """Wanted draws -> draws as they are made, each once, in any order."""
 
 
-def drawn(wanted: Wanted, response: str, *, n_tokens: int, finished: bool) -> Draw:
-    """What became of a wanted draw; what no file can hold of a response (half of a surrogate pair)
-    becomes `?`."""
+def drawn(wanted: Wanted, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
+    """What became of a wanted draw, which ran into the limit where it has no end token; what no
+    file can hold of a response (half of a surrogate pair) becomes `?`."""
     return Draw(
         problem_id=wanted.problem.problem_id,
         draw=wanted.draw,
         seed=wanted.seed,
         response=response.encode("utf-8", "replace").decode(),
         n_tokens=n_tokens,
-        finish_reason="stop" if finished else "length",
+        finish_reason="length" if end_token is None else "stop",
+        end_token=end_token,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import polars as pl
 
@@ -10,8 +11,8 @@ from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of, versions
-from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import read_marker, rewritten
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
@@ -37,8 +38,7 @@ def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
     write_table(at, score(count(table), stored.ks), PASSK)
-    if grader in graders_of(stored.benchmark):
-        _mark(stored, stored.benchmark.name if own else f"{stored.benchmark.name}/{grader}")
+    _mark(stored, grader, [stored.paths.grades(grading.version), at])
     said = f"{stored.benchmark.name}, {grading.version}: "
     tally = grading.tally
     if not tally.graded:
@@ -84,9 +84,13 @@ def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
     )
 
 
-def _mark(stored: Stored, key: str) -> None:
-    """Let the completion marker say whose pass@k stands there."""
-    if stored.stage.done.exists():
-        marker = read_json(stored.stage.done)
-        marker["target"]["graders"][key] = versions({stored.benchmark.name: stored.benchmark})[key]
-        write_json(stored.stage.done, marker)
+def _mark(stored: Stored, grader: str, written: list[Path]) -> None:
+    """Let the completion marker list the files, and say whose pass@k stands there."""
+    if not stored.stage.done.exists():
+        return
+    target = read_marker(stored.stage)["target"]
+    if grader in graders_of(stored.benchmark):
+        name = stored.benchmark.name
+        key = name if grader == stored.benchmark.grader else f"{name}/{grader}"
+        target["graders"][key] = versions({name: stored.benchmark})[key]
+    rewritten(stored.stage, written, target=target)

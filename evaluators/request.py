@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench import config
 from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec
-from fgrpo_bench.specs.base import STRICT, Name, Positive
+from fgrpo_bench.specs.base import STRICT, FolderName, Positive
 
 ROOT = "evaluate"
 OF_EVALUATION = {field.name for field in fields(EvalSpec)} - {"name"}
@@ -28,7 +28,7 @@ class Request:
     """A folder, or an id of the Hugging Face Hub."""
     revision: str | None
     """Branch, tag or commit of a model on the Hub; null is the newest."""
-    name: Name | None
+    name: FolderName | None
     """Folder under evals/; null is the checkpoint's name with the digest of its weights."""
     run_root: str
     """Folder of all runs."""

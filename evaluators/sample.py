@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from evaluators.records import Draw, Sampler, Wanted
-from fgrpo_bench.files import append_lines, read_lines
+from fgrpo_bench.files import append_lines, numbered_lines, set_aside
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
@@ -25,6 +27,11 @@ from fgrpo_bench.tables import DRAWS, read_table, write_table
 
 SYNC_SECONDS = 1.0
 """A draw is handed to the operating system at once, and forced to the disk so often."""
+
+
+DRAW_TYPES = [str, int, int, str, int, str]
+LINE_TYPES = ([*DRAW_TYPES, int], [*DRAW_TYPES, type(None)], DRAW_TYPES)
+"""Of a shard's line: with an end token, without one, of before it was stored."""
 
 
 class Shard:
@@ -55,26 +62,60 @@ class Shard:
         self._synced, self._dirty = (now, False) if due else (self._synced, True)
 
 
-def read_shards(paths: BenchmarkPaths) -> pl.DataFrame:
-    """Draws (tables.DRAWS) of all shards, each once; a line that a crash cut short is passed
-    over."""
-    rows = [
-        row
-        for shard in sorted(paths.shards.glob("*.jsonl"))
-        for row in read_lines(shard)
-        if isinstance(row, list) and len(row) == len(DRAWS)
-    ]
+def read_shards(
+    paths: BenchmarkPaths, problems: Sequence[Problem], *, n_samples: int, seed: int
+) -> tuple[pl.DataFrame, dict[Path, list[int]]]:
+    """Draws (tables.DRAWS) of all shards, each once; and by shard the numbers of lines that are no
+    draws that this evaluation asks for, a last one that a crash cut short left out."""
+    seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
+    rows: list[Any] = []
+    refused: dict[Path, list[int]] = {}
+    for shard in sorted(paths.shards.glob("*.jsonl")):
+        lines = list(numbered_lines(shard))
+        if lines and lines[-1][1] is None:
+            lines.pop()
+        for number, line in lines:
+            if _is_wanted(line, seeds):
+                rows.append([*line, None][: len(DRAWS)])  # of before there were end tokens
+            else:
+                refused.setdefault(shard, []).append(number)
     table = pl.DataFrame(rows, schema=DRAWS, orient="row")
-    return table.unique(["problem_id", "draw"], keep="first", maintain_order=True)
+    return table.unique(["problem_id", "draw"], keep="first", maintain_order=True), refused
 
 
-def stored_draws(paths: BenchmarkPaths) -> pl.DataFrame:
-    """Draws (tables.DRAWS) so far, complete or not, each once."""
+def expected_seeds(
+    problems: Sequence[Problem], *, n_samples: int, seed: int
+) -> dict[str, list[int]]:
+    """The seeds of draws 0 .. n_samples - 1 of every problem, by problem_id."""
+    names = [problem.problem_id for problem in problems]
+    return dict(zip(names, draw_seeds(seed, names, np.arange(n_samples)).tolist(), strict=True))
+
+
+def _is_wanted(line: Any, seeds: Mapping[str, list[int]]) -> bool:
+    """Whether a line is a draw that is asked for, with its own seed."""
+    if not isinstance(line, list) or [type(value) for value in line] not in LINE_TYPES:
+        return False
+    problem_id, draw, own, _, n_tokens, finish_reason, *ends = line
+    wanted = seeds.get(problem_id, [])
+    return (
+        0 <= draw < len(wanted)
+        and wanted[draw] == own
+        and 0 <= n_tokens < 2**31
+        and finish_reason in ("stop", "length")
+        and all(e is None or (0 <= e < 2**31 and finish_reason == "stop") for e in ends)
+    )
+
+
+def stored_draws(
+    paths: BenchmarkPaths, problems: Sequence[Problem], *, n_samples: int, seed: int
+) -> tuple[pl.DataFrame, dict[Path, list[int]]]:
+    """Draws (tables.DRAWS) so far, complete or not, each once; and as `read_shards`."""
     have = read_table(paths.draws, DRAWS) if paths.draws.exists() else DRAWS.to_frame()
     if not paths.shards.exists():
-        return have
-    have = pl.concat([have, read_shards(paths)])
-    return have.unique(["problem_id", "draw"], keep="first", maintain_order=True)
+        return have, {}
+    fresh, refused = read_shards(paths, problems, n_samples=n_samples, seed=seed)
+    have = pl.concat([have, fresh])
+    return have.unique(["problem_id", "draw"], keep="first", maintain_order=True), refused
 
 
 def missing(
@@ -85,11 +126,10 @@ def missing(
         problem_id: set(draws)
         for problem_id, draws in have.group_by("problem_id").agg("draw").iter_rows()
     }
-    numbers = np.arange(n_samples)
-    seeds = draw_seeds(seed, [problem.problem_id for problem in problems], numbers)
-    for problem, own in zip(problems, seeds.tolist(), strict=True):
+    seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
+    for problem in problems:
         there = known.get(problem.problem_id, set())
-        for number, its in enumerate(own):
+        for number, its in enumerate(seeds[problem.problem_id]):
             if number not in there:
                 yield Wanted(problem=problem, draw=number, seed=its)
 
@@ -108,7 +148,15 @@ def complete_draws(
     sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
     whenever draws are stored, with these; it may raise to stop there.
     """
-    have = stored_draws(paths)
+    asked = {"n_samples": n_samples, "seed": seed}
+    have, refused = stored_draws(paths, problems, **asked)
+    for path, lines in refused.items():
+        print(
+            f"{path}: what stands in {len(lines)} of its lines, the first of them line {lines[0]}, "
+            "is no draw of this evaluation: it was damaged or changed by hand; what is missing is "
+            "drawn again",
+            flush=True,
+        )
     wanted = list(missing(have, problems, n_samples=n_samples, seed=seed))
     if not wanted and not paths.shards.exists():
         return have, 0
@@ -119,11 +167,14 @@ def complete_draws(
                 shard.append(draws)
                 made += len(draws)
                 tell(len(have) + made, len(have) + len(wanted), draws)
-        fresh = read_shards(paths)
+        fresh, _ = read_shards(paths, problems, **asked)
         have = pl.concat([have, fresh]).unique(["problem_id", "draw"], keep="first")
     if made < len(wanted):
         raise RuntimeError(f"the sampler made {made} of {len(wanted)} draws and ended")
     table = have.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
-    shutil.rmtree(paths.shards)
+    if refused:
+        print(f"kept as {set_aside(paths.shards, paths.damaged)}", flush=True)
+    else:
+        shutil.rmtree(paths.shards)
     return table, made

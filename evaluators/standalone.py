@@ -29,6 +29,7 @@ from fgrpo_bench.fingerprint import (
     sampling_identity,
 )
 from fgrpo_bench.paths import DataPaths, StagePaths, shared_data
+from fgrpo_bench.shapes import EVALUATION
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -108,7 +109,7 @@ def _with_former(spec: dict[str, Any], paths: StagePaths) -> dict[str, Any]:
     """The spec, with the benchmarks that were evaluated here before and are not asked for now."""
     if not paths.spec.exists():
         return spec
-    old = read_json(paths.spec)
+    old = read_json(paths.spec, EVALUATION)
     asked = spec["evaluation"]["benchmarks"]
     known = old.get("former", {}) | old["evaluation"]["benchmarks"]
     spec["former"] = {name: value for name, value in known.items() if name not in asked}
@@ -129,12 +130,13 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
 
 def outlook(paths: StagePaths) -> str:
     """What a run would draw, for --dry-run."""
-    spec = read_json(paths.spec)
+    spec = read_json(paths.spec, EVALUATION)
     evaluation = from_dict(EvalSpec, spec["evaluation"])
     lines = [f"checkpoint {read_json(source_of(paths).spec)['path']}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
         problems = _problems(paths, spec, benchmark)
-        have = len(stored_draws(paths.benchmark(name)))
+        asked = {"n_samples": evaluation.n_samples, "seed": evaluation.seed}
+        have = len(stored_draws(paths.benchmark(name), problems, **asked)[0])
         of = len(problems) * evaluation.n_samples
         lines.append(
             f"{name}: {len(problems)} problems x {evaluation.n_samples} draws; {have:,} are there, "

@@ -10,9 +10,10 @@ from typing import Any
 from evaluators.fetch import chosen
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.config import load_benchmark
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import fields_of, read_json
 from fgrpo_bench.paths import BenchmarkPaths, DataPaths, StagePaths, default_root
 from fgrpo_bench.records import Problem
+from fgrpo_bench.shapes import EVALUATION
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, from_dict
 from fgrpo_bench.tables import PROBLEMS, read_table
 
@@ -41,7 +42,7 @@ class Stored:
     def gated(self) -> bool:
         """Whether no text of the benchmark may be shown."""
         dataset = self.benchmark.dataset
-        return dataset is not None and dataset.layout == "gpqa"
+        return dataset is not None and dataset.gated
 
     def problems(self) -> list[Problem]:
         """The problems that were drawn for."""
@@ -88,12 +89,12 @@ def _stored(manifest: Path) -> list[Stored]:
     paths, stage = BenchmarkPaths(manifest.parent), StagePaths(manifest.parents[1])
     if not paths.draws.exists() or not stage.spec.exists():
         return []
-    spec = read_json(stage.spec)
+    spec = read_json(stage.spec, EVALUATION)
     benchmark = spec["evaluation"]["benchmarks"].get(paths.folder.name)
     if benchmark is None:  # it was evaluated on this one before
         benchmark = spec.get("former", {}).get(paths.folder.name)
     if benchmark is None:
         return []
-    return [
-        Stored(stage=stage, paths=paths, benchmark=from_dict(BenchmarkSpec, benchmark), spec=spec)
-    ]
+    with fields_of(stage.spec):
+        of = from_dict(BenchmarkSpec, benchmark)
+    return [Stored(stage=stage, paths=paths, benchmark=of, spec=spec)]

@@ -12,10 +12,10 @@ from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import guessing_floor
-from fgrpo_bench.intervals import estimate
+from fgrpo_bench.intervals import FRACTIONS, estimate
 from fgrpo_bench.report.documents import plain_table
 from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
-from fgrpo_bench.tables import DRAWS, GRADES, read_passk, read_table
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, reading, scan_table
 
 
 def closing_table(stored: Sequence[Stored]) -> str:
@@ -49,7 +49,7 @@ def _rows(stored: Stored) -> Iterator[tuple[str, ...]]:
         path = stored.paths.passk if own else stored.paths.also_passk(version)
         if not path.exists():
             continue
-        table = read_passk(path)
+        table = read_table(path, PASSK)
         yield from _of(table, stored, grader)
 
 
@@ -61,7 +61,7 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
     for k in table["k"].unique().sort():
         part = table.filter(pl.col("k") == k)
         values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
-        made = estimate(values[None, :, None])[0]
+        made = estimate(values[None, :, None], limits=FRACTIONS)[0]
         low, high = (part[f"pass_at_k_{end}"].mean() for end in ("low", "high"))
         tight = not unscored or low is None or high is None
         yield (
@@ -79,7 +79,8 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
 
 def drawn(path: Path) -> int:
     """Number of stored draws, from the table's own header."""
-    return int(pl.scan_parquet(path, schema=DRAWS).select(pl.len()).collect().item())
+    with reading(path):
+        return int(scan_table(path, DRAWS).select(pl.len()).collect().item())
 
 
 def _without_empty(table: Table) -> Table:

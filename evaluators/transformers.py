@@ -71,17 +71,17 @@ def transformers(
                 temperature=evaluation.temperature,
                 ends=ends,
             ):
-                yield [
-                    drawn(
-                        rows[row],
-                        tokenizer.decode(tokens, skip_special_tokens=True),
-                        n_tokens=len(tokens),
-                        finished=tokens[-1] in ends,
-                    )
-                    for row, tokens in made
-                ]
+                yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in made]
 
     return draw, facts(device)
+
+
+def drawn_from(wanted: Wanted, tokens: list[int], tokenizer: Any, ends: frozenset[int]) -> Draw:
+    """The draw of sampled tokens, whose text is without the end token."""
+    end = tokens[-1] if tokens[-1] in ends else None
+    own = tokens if end is None else tokens[:-1]
+    text = tokenizer.decode(own, skip_special_tokens=True)
+    return drawn(wanted, text, n_tokens=len(tokens), end_token=end)
 
 
 def load_whole(checkpoint: Path, dtype: str) -> Any:

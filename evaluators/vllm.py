@@ -139,24 +139,28 @@ def run(
                 flying[str(number)] = each
             if not flying:
                 return
-            made = []
-            for output in core.step():
-                if output.finished:
-                    answer = output.outputs[0]
-                    each = flying.pop(output.request_id.split("-")[0])
-                    made.append(
-                        drawn(
-                            each,
-                            answer.text,
-                            n_tokens=len(answer.token_ids),
-                            finished=answer.finish_reason == "stop",
-                        )
-                    )
+            made = [
+                drawn_from(flying.pop(output.request_id.split("-")[0]), output.outputs[0])
+                for output in core.step()
+                if output.finished
+            ]
             if made:
                 yield made
     finally:
         if flying:
             core.abort_request(list(flying))
+
+
+def drawn_from(wanted: Wanted, answer: Any) -> Draw:
+    """The draw of a finished answer (vllm.outputs.CompletionOutput), whose last token is the end
+    token where it stopped, whichever of the model's it is."""
+    ended = answer.finish_reason == "stop"
+    return drawn(
+        wanted,
+        answer.text,
+        n_tokens=len(answer.token_ids),
+        end_token=int(answer.token_ids[-1]) if ended else None,
+    )
 
 
 def facts(device: str, placement: Placement) -> dict[str, Any]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fgrpo_bench.files import sha256_file
 
 
-def weights_sha256(folder: Path) -> str:
+def weights_sha256(folder: Path, digest: Callable[[Path], str] = sha256_file) -> str:
     """Of the one weight file, or of the names and digests of several.
 
-    FileNotFoundError where the folder has no *.safetensors.
+    digest: of a file, where it is known already. FileNotFoundError where the folder has no
+    *.safetensors.
     """
     files = sorted(folder.glob("*.safetensors"))
     if not files:
@@ -19,10 +21,14 @@ def weights_sha256(folder: Path) -> str:
             f"{folder} holds no *.safetensors: it is no checkpoint; delete the DONE.json of its "
             "stage and run the same command again to make it anew"
         )
-    digests = [sha256_file(file) for file in files]
-    if len(files) == 1:
-        return digests[0]
-    rows = (f"{digest} {file.name}\n" for digest, file in zip(digests, files, strict=True))
+    return combined_sha256({file.name: digest(file) for file in files})
+
+
+def combined_sha256(digests: Mapping[str, str]) -> str:
+    """The digest of weights from those of their files by name, at least one."""
+    if len(digests) == 1:
+        return next(iter(digests.values()))
+    rows = (f"{digests[name]} {name}\n" for name in sorted(digests))
     return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 

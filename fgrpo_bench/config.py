@@ -6,6 +6,7 @@ strictly. Every refusal names the value, the rule and the remedy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,7 +61,8 @@ def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CON
 def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config") -> dict[str, Any]:
     """The merged configuration as plain dictionaries, lists and scalars.
 
-    root: the file that it begins with.
+    root: the file that it begins with. ValueError for overrides that cannot be applied, a file that
+    cannot be read, and for an environment variable anywhere but in run_root.
     """
     for override in overrides:
         name, _, value = override.partition("=")
@@ -74,10 +76,12 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     try:
         with initialize_config_dir(str(conf), version_base="1.3"):
             config = hydra_compose(root, overrides=list(overrides))
+        _check_environment(OmegaConf.to_container(config, resolve=False))
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
         said = [line for line in str(error).splitlines() if not line.startswith("To append")]
@@ -87,8 +91,50 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
             + "\n"
             + f"conf/{root}.yaml and the files it names hold every key with its value"
         ) from error
+    except (YAMLError, RecursionError, UnicodeDecodeError, OSError) as error:
+        nested = f"these overrides are nested too deeply: {_one_line(overrides)}"
+        raise ValueError(_damaged(conf) or nested) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def _check_environment(node: Any, where: tuple[str, ...] = ()) -> None:
+    """ValueError where anything but the run root is read from the environment: what is declared is
+    stored, printed and sent to MLflow, and a token must not be."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            _check_environment(value, (*where, str(key)))
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            _check_environment(value, (*where, str(i)))
+    elif isinstance(node, str) and where != ("run_root",) and re.search(r"\$\{\s*oc\.env", node):
+        raise ValueError(
+            f"{'.'.join(where)} = {node!r} reads the environment, and what is declared is stored "
+            "and shown: only run_root may; write the value itself"
+        )
+
+
+def _damaged(conf: Path) -> str | None:
+    """The first file that cannot be read by itself, and why; None where all can."""
+    from omegaconf import OmegaConf
+    from yaml import MarkedYAMLError, YAMLError
+
+    for path in sorted(conf.rglob("*.yaml")):
+        try:
+            OmegaConf.load(path)
+        except MarkedYAMLError as error:
+            line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
+            return f"{path}{line}: {error.problem}: mend the file"
+        except RecursionError:
+            return f"{path}: it holds itself, or is nested too deeply: mend the file"
+        except (YAMLError, UnicodeDecodeError, OSError) as error:
+            return f"{path} cannot be read: {_one_line(str(error).split())}: mend the file"
+    return None
+
+
+def _one_line(words: Sequence[str]) -> str:
+    text = " ".join(words)
+    return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def validate(config: dict[str, Any]) -> Declaration:

@@ -10,9 +10,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from fgrpo_bench.shapes import Shape, misfit
+
+PART_BYTES = 2**22
+"""Read at once where somebody is told how far a digest is."""
+SEAL = "content_sha256"
+"""Key under which `sealed` keeps the digest."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -129,15 +136,67 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """The parsed file; ValueError that names the file where it is no JSON."""
+def sealed(value: dict[str, Any]) -> dict[str, Any]:
+    """An object for a JSON file, with the digest of its own content: `is_altered` notices an edit
+    (not a forger, who can make a new digest)."""
+    return value | {SEAL: _content_sha256(value)}
+
+
+def is_altered(value: dict[str, Any]) -> bool:
+    """Whether an object was changed after it was sealed, or lost its seal."""
+    return value.get(SEAL) != _content_sha256(value)
+
+
+def _content_sha256(value: dict[str, Any]) -> str:
+    content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(path: Path, shape: Shape = dict) -> Any:
+    """The parsed file, of a shape of fgrpo_bench.shapes; FileNotFoundError where it is not there,
+    ValueError that names file, fault and remedy where it is no JSON or of another shape."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        fault = misfit(value, shape)
+        said = f"does not hold what belongs there ({fault})"
+    except (ValueError, RecursionError) as error:
+        said = fault = f"holds no valid JSON ({error})"
+    if fault is not None:
         raise ValueError(
-            f"{path} holds no valid JSON ({error}); it was changed by hand or by a faulty disk: "
-            "delete it and run the same command again"
+            f"{path} {said}; it was changed by hand or by a faulty disk: delete it and run the "
+            "sweep again, which makes only what is missing"
+        )
+    return value
+
+
+@contextmanager
+def fields_of(path: Path) -> Iterator[None]:
+    """Around what takes the values of a stored file apart: what is missing, or of another type, is
+    a ValueError that names the file."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        said = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise ValueError(
+            f"{path} does not hold what belongs there ({said}); it was changed by hand or written "
+            "by another version: delete it and run the sweep again, which writes it anew"
         ) from error
+
+
+def set_aside(path: Path, into: Path) -> Path:
+    """Move what is damaged to where nothing reads it, kept for whoever wants to look at it; returns
+    the new path. into: a folder that nobody writes anew, unlike that of a checkpoint."""
+    into.mkdir(parents=True, exist_ok=True)
+    number, aside = 1, into / path.name
+    while aside.exists():
+        number, aside = number + 1, into / f"{path.name}.{number + 1}"
+    path.rename(aside)
+    return aside
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a file is being written under another name, or was when its writer was killed."""
+    return path.name.startswith(".") and path.suffix == ".tmp"
 
 
 def append_line(path: Path, value: Any) -> None:
@@ -172,20 +231,36 @@ def append_lines(path: Path, values: Iterable[Any], *, sync: bool) -> None:
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """Parsed JSON lines; a last line cut short by a crash is passed over."""
+    """Parsed JSON lines; one that is cut short by a crash, or damaged, is passed over."""
+    for _, value in numbered_lines(path):
+        if value is not None:
+            yield value
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Number, from 1, and parsed JSON of every line that holds anything; None for one that is no
+    JSON or no UTF-8."""
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").split("\n"):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         try:
-            yield json.loads(line)
-        except ValueError:
-            continue
+            value = json.loads(line.decode())
+        except (ValueError, RecursionError):
+            value = None
+        if value is not None or line:
+            yield number, value
 
 
-def sha256_file(path: Path) -> str:
-    """Hex digest of a file's bytes."""
+def sha256_file(path: Path, tell: Callable[[int], None] | None = None) -> str:
+    """Hex digest of a file's bytes. tell(bytes): called for every part that was read."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if tell is None:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        while part := file.read(PART_BYTES):
+            digest.update(part)
+            tell(len(part))
+        return digest.hexdigest()
 
 
 def now() -> str:

@@ -13,6 +13,9 @@ and above the mean, and `fgrpo_bench.spread` its width: standard deviation and d
 Student's t. With one seed that is an interval over problems only and says nothing about another
 training run. `python -m tests.calibration` measures what it holds.
 
+Resamples of two seeds reach no further than the seeds do, so with two of them the shape is to
+either side no less than that of Student's t itself.
+
 An interval without width says that nothing varied in the data, not that the value is certain.
 """
 
@@ -30,6 +33,11 @@ from fgrpo_bench.spread import of_average, spread, variance
 REPLICATES = 10_000
 LEVEL = 0.95
 SEED = 0
+Limits = tuple[float, float]
+FRACTIONS: Limits = (0.0, 1.0)
+"""The least and the largest mean that there can be of fractions, e.g. pass@k."""
+DIFFERENCES: Limits = (-1.0, 1.0)
+"""The same of differences of two fractions."""
 BLOCK = 256
 """Columns of all seeds that are resampled at once: enough for the product of matrices to be fast,
 and few enough that what it makes (REPLICATES x BLOCK floats) stays small."""
@@ -54,7 +62,7 @@ class Estimate:
     """Problems with a value for every seed; only these count."""
     p_value: float | None = None
     """Two-sided, of a mean of 0: 1 less the level of the interval that ends at 0, by the shape of
-    that at `level`; None like low. At least 2 / (REPLICATES + 1)."""
+    that at `level`; None like low. 0 where nothing varied around a mean that is not 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,29 +78,30 @@ class Resampled:
     spread: NDArray[np.float64]
     """[3, columns], of `fgrpo_bench.spread`; nan likewise."""
     limits: NDArray[np.float64]
-    """[2, columns], the least and the largest mean that there can be: 0 and 1 for fractions, -1
-    and 1 for their differences, infinite for other values."""
+    """[2, columns], the least and the largest mean that there can be."""
 
 
-def estimate(values: NDArray[np.float64], *, level: float = LEVEL) -> list[Estimate]:
+def estimate(
+    values: NDArray[np.float64], *, limits: Limits, level: float = LEVEL
+) -> list[Estimate]:
     """Mean, interval and p-value of every column.
 
     values: float64 [seeds, problems, columns], e.g. pass@k with a column a k; nan where there is
     no value. A problem counts in a column only where every seed has a value there, so that all
     seeds are judged on the same problems. For a difference between two cells pass the difference
     of their values: it is paired over problems and seeds, and both sides are resampled alike.
-    level: how often the interval is to hold the truth.
+    limits: FRACTIONS, DIFFERENCES, or infinite ones where nothing bounds the values; no interval
+    ends beyond them. level: how often the interval is to hold the truth.
     """
-    return conclude(resample(values), level=level)
+    return conclude(resample(values, limits=limits), level=level)
 
 
-def resample(values: NDArray[np.float64], *, stream: int = 0) -> Resampled:
+def resample(values: NDArray[np.float64], *, limits: Limits, stream: int = 0) -> Resampled:
     """The data of `estimate` resampled; another stream resamples its problems independently, and
     seeds as every stream does."""
     n_seeds, _, n_columns = values.shape
     by_seed = np.full((n_seeds, n_columns), np.nan)
     means = np.full((REPLICATES, n_columns), np.nan)
-    limits = np.full((2, n_columns), np.nan)
     complete = ~np.isnan(values).any(axis=0)
     varied = np.full((3, n_columns), np.nan)
     if n_seeds:
@@ -104,25 +113,18 @@ def resample(values: NDArray[np.float64], *, stream: int = 0) -> Resampled:
             if mask.sum() > 1:
                 means[:, columns] = bootstrap_means(known, stream=stream)
                 varied[:, columns] = spread(known)
-                limits[:, columns] = _limits(known)
     return Resampled(
         by_seed=by_seed,
         means=means,
         n_problems=complete.sum(axis=0),
         spread=varied,
-        limits=limits,
+        limits=np.repeat([[limits[0]], [limits[1]]], n_columns, axis=1),
     )
 
 
-def _limits(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
-    inside = (low >= -1) & (high <= 1)
-    return np.array(
-        [np.where(inside, np.where(low < 0, -1.0, 0.0), -np.inf), np.where(inside, 1.0, np.inf)]
-    )
-
-
-def resample_together(cells: Sequence[NDArray[np.float64]], *, stream: int = 0) -> list[Resampled]:
+def resample_together(
+    cells: Sequence[NDArray[np.float64]], *, limits: Limits, stream: int = 0
+) -> list[Resampled]:
     """`resample` of each cell's data, many times faster than one after the other: cells of as many
     seeds and problems are columns of one array. Ends differ from its own in the last digits."""
     alike: dict[tuple[int, ...], list[int]] = {}
@@ -130,7 +132,8 @@ def resample_together(cells: Sequence[NDArray[np.float64]], *, stream: int = 0) 
         alike.setdefault(values.shape[:2], []).append(i)
     found: dict[int, Resampled] = {}
     for places in alike.values():
-        whole = resample(np.concatenate([cells[i] for i in places], axis=2), stream=stream)
+        columns = np.concatenate([cells[i] for i in places], axis=2)
+        whole = resample(columns, limits=limits, stream=stream)
         ends = np.cumsum([cells[i].shape[2] for i in places])
         for i, end in zip(places, ends, strict=True):
             own = slice(end - cells[i].shape[2], end)
@@ -195,12 +198,14 @@ def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDA
     # How far the bootstrap reaches to either side, in standard deviations of a normal one.
     shape = np.zeros((2, len(columns)))
     np.divide(np.maximum([mean - low, high - mean], 0), spans, out=shape, where=spans > 0)
+    if len(by_seed) == 2:
+        shape = np.maximum(shape, 1.0)
     of_mean, degrees = variance(by_seed, resampled.spread[:, columns])
     reach = shape * np.sqrt(of_mean)
     ends = mean + np.array([[-1], [1]]) * stdtrit(degrees, 1 - tail) * reach
     towards_0 = np.where(mean > 0, reach[0], reach[1])
     away = np.divide(np.abs(mean), towards_0, out=np.full(len(mean), np.inf), where=towards_0 > 0)
-    p = np.where(mean == 0, 1.0, np.clip(2 * stdtr(degrees, -away), 2 / (REPLICATES + 1), 1))
+    p = np.where(mean == 0, 1.0, np.minimum(2 * stdtr(degrees, -away), 1))
     return np.stack([*np.clip(ends, *resampled.limits[:, columns]), p])
 
 

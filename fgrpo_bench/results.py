@@ -5,19 +5,22 @@ Report, tracking and dashboards read through here and never need the YAML that m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.markers import refuse_foreign, stands
+from fgrpo_bench.paths import BenchmarkPaths, RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
 from fgrpo_bench.selection import is_for_selection
+from fgrpo_bench.shapes import EVALUATED, EVALUATION, MANIFEST, PLAN, SWEEP
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
-from fgrpo_bench.tables import METRICS, PASSK, read_passk, read_table
+from fgrpo_bench.tables import METRICS, PASSK, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,8 @@ class Checkpoint:
     """Rollout batches behind it; 0 for a base model."""
     evaluate: StagePaths
     """Its evaluation."""
+    fingerprint: str | None
+    """Of the evaluation by the plan; None where a plan of before does not name it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,9 @@ class PointResult:
     evaluate: StagePaths
     checkpoints: tuple[Checkpoint, ...]
     """All that are evaluated, by rising step."""
+    train_fingerprint: str | None
+    """By the plan, likewise below; None where a plan of before does not name it."""
+    evaluate_fingerprint: str | None
     halved: tuple[str, ...] = ()
     """Benchmarks of which `passk` has the problems alone that no checkpoint was chosen by."""
 
@@ -66,17 +74,42 @@ class PointResult:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the training stage has its completion marker."""
-        return self.train.done.exists()
+        """Whether the training stage has its completion marker; ValueError where it is another's,
+        likewise below. A marker that is damaged is none."""
+        return stands(self.train, fingerprint=self.train_fingerprint)
 
     @property
     def is_evaluated(self) -> bool:
         """Whether the evaluation stage has its completion marker."""
-        return self.evaluate.done.exists()
+        return stands(self.evaluate, fingerprint=self.evaluate_fingerprint)
+
+    @property
+    def lacks(self) -> str:
+        """What a point without results is in want of, in words."""
+        for stage, is_there in ((self.train, self.is_trained), (self.evaluate, self.is_evaluated)):
+            if stage.done.exists() and not is_there:
+                return f"{stage.done} is damaged"
+        return "trained, not evaluated" if self.is_trained else "not trained"
 
     def at(self, checkpoint: Checkpoint) -> PointResult:
         """The same run with another checkpoint standing for it."""
-        return replace(self, step=checkpoint.step, evaluate=checkpoint.evaluate)
+        return replace(
+            self,
+            step=checkpoint.step,
+            evaluate=checkpoint.evaluate,
+            evaluate_fingerprint=checkpoint.fingerprint,
+        )
+
+    def results_on(self, benchmark: str) -> BenchmarkPaths | None:
+        """The evaluation's files on a benchmark; None where it is not complete, ValueError where
+        they are another evaluation's."""
+        paths = self.evaluate.benchmark(benchmark)
+        if not self.is_evaluated or not paths.passk.exists():
+            return None
+        if paths.manifest.exists():
+            facts = read_json(paths.manifest, MANIFEST)
+            refuse_foreign(paths.manifest, facts, fingerprint=self.evaluate_fingerprint)
+        return paths
 
     def metrics(self) -> pl.DataFrame:
         """Training metrics so far (tables.METRICS); no rows where there are none."""
@@ -86,17 +119,27 @@ class PointResult:
 
     def passk(self, benchmark: str) -> pl.DataFrame:
         """pass@k by problem (tables.PASSK); no rows where the evaluation is not complete."""
-        path = self.evaluate.benchmark(benchmark).passk
-        if not self.is_evaluated or not path.exists():
+        paths = self.results_on(benchmark)
+        if paths is None:
             return PASSK.to_frame()
-        table = read_passk(path)
+        table = read_table(paths.passk, PASSK)
         return reported_half(table) if benchmark in self.halved else table
+
+    def evaluated(self) -> dict[str, Any]:
+        """The marker of the evaluation (shapes.EVALUATED)."""
+        marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
+        return marker
+
+    def evaluation_spec(self) -> dict[str, Any]:
+        """What the evaluation computes (shapes.EVALUATION)."""
+        spec: dict[str, Any] = read_json(self.evaluate.spec, EVALUATION)
+        return spec
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""
         path = self.evaluate.benchmark(benchmark).manifest
-        found = read_json(path).get("engine") if path.exists() else None
-        return found if isinstance(found, dict) and found else None
+        found: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
+        return found.get("engine") or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +179,8 @@ class SweepResults:
     def model(self) -> str:
         """Name of the trained model."""
         train = self.declaration["declaration"]["experiment"]["train"]
-        return str((train["model"] or train["pretrained"])["name"])
+        named = train.get("model") or train.get("pretrained") or {"name": "a model without a name"}
+        return str(named["name"])
 
 
 def reported_half(table: pl.DataFrame) -> pl.DataFrame:
@@ -159,7 +203,8 @@ def load_results(paths: RunPaths) -> SweepResults:
             f"{paths.folder} holds no plan: run `python -m sweeps run {paths.sweep}` first, or "
             "name another root, experiment or version"
         )
-    plan = read_json(paths.plan)
+    plan = read_json(paths.plan, PLAN)
+    marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
     points = tuple(
         PointResult(
             point_id=cell["point_id"],
@@ -171,16 +216,30 @@ def load_results(paths: RunPaths) -> SweepResults:
             train=StagePaths(paths.folder / cell["train"]),
             evaluate=checkpoints[-1].evaluate,
             checkpoints=checkpoints,
+            train_fingerprint=marks.get(cell["train"]),
+            evaluate_fingerprint=checkpoints[-1].fingerprint,
         )
         for cell in plan["points"]
-        for checkpoints in [_checkpoints(paths, cell)]
+        for checkpoints in [_checkpoints(paths, cell, marks)]
     )
-    return SweepResults(paths=paths, declaration=read_json(paths.sweep_json), points=points)
+    declaration = read_json(paths.sweep_json, SWEEP)
+    if not declaration["declaration"]["experiment"]["evaluation"]["benchmarks"]:
+        raise ValueError(
+            f"{paths.sweep_json} names no benchmark: delete it and run the sweep again, which "
+            "writes it anew"
+        )
+    return SweepResults(paths=paths, declaration=declaration, points=points)
 
 
-def _checkpoints(paths: RunPaths, cell: dict[str, Any]) -> tuple[Checkpoint, ...]:
+def _checkpoints(
+    paths: RunPaths, cell: dict[str, Any], marks: Mapping[str, str]
+) -> tuple[Checkpoint, ...]:
     """Of a point in plan.json; plans of earlier versions name the last checkpoint alone."""
     return tuple(
-        Checkpoint(step=each["step"], evaluate=StagePaths(paths.folder / each["evaluate"]))
+        Checkpoint(
+            step=each["step"],
+            evaluate=StagePaths(paths.folder / each["evaluate"]),
+            fingerprint=marks.get(each["evaluate"]),
+        )
         for each in cell.get("checkpoints", [cell])
     )

@@ -7,12 +7,13 @@ from pathlib import Path
 import polars as pl
 
 from fgrpo_bench.passk import pass_at_k
-from fgrpo_bench.tables import GRADES, PASSK
+from fgrpo_bench.tables import GRADES, PASSK, reading, scan_table
 
 
 def count_stored(path: Path) -> pl.DataFrame:
     """`count` of a stored table of grades, of which only two columns are read."""
-    return count(pl.scan_parquet(path, schema=GRADES))
+    with reading(path):
+        return count(scan_table(path, GRADES))
 
 
 def count(grades: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:

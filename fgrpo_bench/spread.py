@@ -9,6 +9,9 @@ which mean squares estimate without bias as (MS_seeds + MS_problems - MS_left) /
 Casella and McCulloch 1992, "Variance Components", chapter 4). Its degrees of freedom are
 Satterthwaite's (1946, Biometrics Bulletin 2(6), 110-114): near S - 1 where the seeds differ as
 wholes, near P - 1 where problems do. So three seeds that disagree give Student's t with 2 degrees.
+How far two seeds differ is known so badly that two that agree by chance would pass for seeds that
+always agree; for them each part has its own Student's t, and the squares of their widths are added
+(Banerjee 1960, Sankhya 22, 357-358), which for normal parts holds at least what it promises.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 ENDLESS = 1e9
 """Degrees of freedom where nothing bounds them."""
+UPPER = 0.975
+"""Where Student's t of two seeds is that of Banerjee's width: the end of a 95% interval."""
 
 
 def spread(values: Floats) -> Floats:
@@ -61,5 +66,19 @@ def variance(by_seed: Floats, parts: Floats) -> tuple[Floats, Floats]:
     whole = seeds + problems
     degrees = np.full_like(whole, ENDLESS)
     np.divide(whole**2, bound, out=degrees, where=bound > 0)
+    if n_seeds == 2:
+        degrees = _of_two_seeds(seeds, problems, parts[2])
     # Seeds that agree by chance do not lessen what is due to neither.
     return np.maximum(whole, left), np.minimum(degrees, ENDLESS)
+
+
+def _of_two_seeds(seeds: Floats, problems: Floats, bound: Floats) -> Floats:
+    """Degrees of freedom that give Banerjee's width; 1 where only seeds differ."""
+    from scipy.special import stdtridf, stdtrit
+
+    of_problems = np.full_like(problems, ENDLESS)
+    np.divide(problems**2, bound, out=of_problems, where=bound > 0)
+    squares = stdtrit(1.0, UPPER) ** 2 * seeds + stdtrit(of_problems, UPPER) ** 2 * problems
+    widths = np.full_like(seeds, stdtrit(ENDLESS, UPPER) ** 2)
+    np.divide(squares, seeds + problems, out=widths, where=seeds + problems > 0)
+    return np.asarray(np.clip(stdtridf(UPPER, np.sqrt(widths)), 1.0, ENDLESS))

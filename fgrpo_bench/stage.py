@@ -23,9 +23,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.files import is_unfinished, now, read_json, write_json
 from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import (
+    clear_damage,
+    described,
+    former_marker,
+    is_done,
+    read_marker,
+    write_marker,
+)
 from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.shapes import OWNER, SPEC
 
 EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75
 PROGRESS_SECONDS = 2.0
@@ -51,16 +60,45 @@ class StageRun:
         self._begun = time.monotonic()
         self._first_step: int | None = None
         self._told = self._logged = 0.0
+        self.former: dict[str, Any] = {}
+        """The marker that stood for the same fingerprint when the work began; empty without."""
+        self.outputs: dict[str, dict[str, Any]] = {}
+        """What the stage promises, as its marker will list it (fgrpo_bench.markers)."""
+
+    def leave(self, *promised: Path) -> None:
+        """Promise files, and all files of folders, in the stage's folder: they are written, and
+        the stage is done only while they are there. Their digests are taken now, once."""
+        for path in promised:
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+            own = [file for file in files if file.is_file() and not is_unfinished(file)]
+            self.outputs |= described(self.paths, own)
+
+    def digest(self, path: Path) -> str:
+        """sha256 of a promised file."""
+        return str(self.outputs[path.relative_to(self.paths.folder).as_posix()]["sha256"])
+
+    def recorded(self, path: Path) -> str | None:
+        """sha256 of a file by the marker that stood when the work began; None where it is not
+        listed there."""
+        name = path.relative_to(self.paths.folder).as_posix()
+        listed: dict[str, Any] = self.former.get("outputs", {}).get(name, {})
+        return listed.get("sha256")
 
     def request_stop(self, signum: int, _frame: object) -> None:
         """Signal handler: let the work reach its next save."""
         print(f"signal {signal.Signals(signum).name}: stopping at the next save", flush=True)
         self.stopping = True
 
+    def check_stopping(self) -> None:
+        """Stopped where that is asked for while another process has the stage in hand: that one may
+        itself be held up, and never let go."""
+        if self.stopping:
+            raise Stopped("another process has the stage, and nothing was begun here")
+
     def own(self) -> None:
         """Take the stage over from whoever began it before; a marker that stands is kept."""
         self._token = uuid.uuid4().hex
-        marked = read_json(self.paths.done).get("owner") if self.paths.done.exists() else None
+        marked = read_marker(self.paths).get("owner") if self.paths.done.exists() else None
         facts = {"token": self._token, "over": marked, "pid": os.getpid()}
         write_json(self.paths.owner, facts | {"host": socket.gethostname(), "since": now()})
 
@@ -73,10 +111,11 @@ class StageRun:
         """RuntimeError where a newer process has begun this stage."""
         if self._token is None:
             return
-        owner = read_json(self.paths.owner)
+        owner = read_json(self.paths.owner, OWNER)
         if owner["token"] != self._token:
             raise RuntimeError(
-                f"process {owner['pid']} on {owner['host']} began this stage at {owner['since']}, "
+                f"process {owner.get('pid')} on {owner.get('host')} began this stage at "
+                f"{owner.get('since')}, "
                 "after this one, and owns it: this one marks nothing"
             )
 
@@ -100,38 +139,6 @@ class StageRun:
             print(f"step {step}/{of}  {shown}{left}", flush=True)
 
 
-def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> bool:
-    """Whether the marker stands for this fingerprint and covers the target.
-
-    target: layers on top of the identity, e.g. {"n_samples": 512, "ks": [1, 256]}: an integer is
-    covered by one at least as large, a list by one that contains it, other values by equal ones.
-    """
-    if not paths.done.exists():
-        return False
-    marker = read_json(paths.done)
-    if marker["fingerprint"] != fingerprint or not _of_owner(paths, marker):
-        return False
-    return all(_covers(marker["target"].get(key), wanted) for key, wanted in target.items())
-
-
-def _of_owner(paths: StagePaths, marker: dict[str, Any]) -> bool:
-    """False for the marker of a process that another had taken the stage over from before."""
-    if not paths.owner.exists():
-        return True
-    owner = read_json(paths.owner)
-    return marker.get("owner") in (owner["token"], owner["over"])
-
-
-def _covers(have: Any, wanted: Any) -> bool:
-    if have is None:
-        return False
-    if isinstance(wanted, int):
-        return bool(have >= wanted)
-    if isinstance(wanted, list):
-        return set(wanted) <= set(have)
-    return bool(have == wanted)
-
-
 def run_stage(
     paths: StagePaths,
     work: Callable[[dict[str, Any], StageRun], dict[str, Any]],
@@ -140,21 +147,26 @@ def run_stage(
 ) -> int:
     """Run a stage to its exit code.
 
-    work: takes the spec and the StageRun; returns facts for the marker, or raises Stopped at a
-    save. Any other exception is printed with its traceback and fails the stage.
+    work: takes the spec and the StageRun, promises what it leaves (StageRun.leave) and returns
+    facts for the marker, or raises Stopped at a save. Any other exception is printed with its
+    traceback and fails the stage.
     """
     begun, cpu = time.time(), time.process_time()
     run = StageRun(paths, save_seconds=save_seconds)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, run.request_stop)
     try:
-        with locked(paths.lock, wait=True, what=f"stage {paths.folder.name}"):
-            spec = read_json(paths.spec)
+        what = f"stage {paths.folder.name}"
+        with locked(paths.lock, wait=True, what=what, waiting=run.check_stopping):
+            spec = read_json(paths.spec, SPEC)
             if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
                 print("already done", flush=True)
                 return EXIT_DONE
+            clear_damage(paths, fingerprint=spec["fingerprint"])
+            run.former = former_marker(paths, fingerprint=spec["fingerprint"])
             run.own()
             facts = work(spec, run)
+            _tell_of_other_weights(run.former, facts)
             marker = {
                 "fingerprint": spec["fingerprint"],
                 "target": spec["target"],
@@ -165,7 +177,7 @@ def run_stage(
                 "cpu_seconds": round(time.process_time() - cpu, 3),
             }
             run.check_owned()
-            write_json(paths.done, marker | facts)
+            write_marker(paths, marker | {"outputs": run.outputs} | facts)
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE
     except Stopped as stop:
@@ -175,6 +187,17 @@ def run_stage(
         traceback.print_exc()
         sys.stderr.flush()
         return EXIT_FAILED
+
+
+def _tell_of_other_weights(former: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Weights that were made again need not be the same on another machine."""
+    before, after = former.get("weights_sha256"), facts.get("weights_sha256")
+    if before not in (None, after):
+        print(
+            f"the weights have sha256 {after}, and those that stood here before had {before}: "
+            "evaluations of those are refused until their folders are moved away",
+            flush=True,
+        )
 
 
 def add_stage_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,24 +2,33 @@
 
 The reader's side of what `sweeps` writes; status on a terminal and the dashboard both ask here. A
 stage is done when its marker covers what the plan asks for; else the ledger's last line about it,
-its lock and its progress file tell.
+its lock and its progress file tell. A stage is damaged that was done once and is
+not any more, or whose files are another stage's: that is its own affair and no other stage's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fgrpo_bench.files import read_json, read_lines
+from fgrpo_bench import journal
+from fgrpo_bench.files import read_json, void
 from fgrpo_bench.locks import is_locked, lock_holder
+from fgrpo_bench.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
+from fgrpo_bench.shapes import EVENT, MANIFEST, PROGRESS, misfit
 
-State = Literal["done", "running", "waiting", "failed", "stopped"]
+State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
 Outcome = Literal["done", "stopped", "failed"]
+REMADE_ALONE = "makes it again, and nothing else"
+REMADE = {
+    "warmup": "trains it again from its start, since only training makes it",
+    "train": "trains it again from its start, since only training makes it",
+}
+"""What `run` does about a missing file, by kind of stage."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,14 +49,20 @@ class Event:
     wall_seconds: float | None = None
 
 
-def read_events(path: Path) -> list[Event]:
-    """All events so far; lines that are none (cut short, or another version's) are passed over."""
+def read_events(path: Path, warn: Callable[[str], None] = void) -> list[Event]:
+    """All events so far; lines that are none (damaged, or another version's) are passed over.
+
+    warn: told of the damaged ones, once.
+    """
+    lines = journal.read(path)
+    damaged = [line.number for line in lines if line.row is None]
+    if damaged:
+        warn(f"warning: {journal.passed_over(path, damaged)}")
     events = []
-    for row in read_lines(path):
-        try:
-            events.append(Event(**row))
-        except TypeError:
-            continue
+    for line in lines:
+        row = line.row
+        if row is not None and misfit(row, EVENT) is None:
+            events.append(Event(**{name: row[name] for name in Event.__slots__ if name in row}))
     return events
 
 
@@ -88,6 +103,8 @@ class StageStatus:
     of: int | None = None
     reward: float | None = None
     eta_seconds: float | None = None
+    why: str | None = None
+    """What is damaged, and the remedy; None for every other state."""
 
 
 def driver_of(paths: RunPaths) -> dict[str, Any] | None:
@@ -95,9 +112,16 @@ def driver_of(paths: RunPaths) -> dict[str, Any] | None:
     return lock_holder(paths.driver_lock) if is_locked(paths.driver_lock) else None
 
 
-def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[StageStatus]:
-    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target."""
-    events = read_events(paths.ledger)
+def read_stages(
+    paths: RunPaths,
+    records: Iterable[Mapping[str, Any]],
+    warn: Callable[[str], None] = void,
+) -> list[StageStatus]:
+    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target.
+
+    warn: as `read_events` takes it.
+    """
+    events = read_events(paths.ledger, warn)
     begun = Counter(event.stage for event in events if event.event == "start")
     last = latest(events)
     holder = driver_of(paths)
@@ -105,7 +129,10 @@ def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[S
     found = []
     for record in records:
         stage = StagePaths(paths.folder / record["name"])
-        state = _state(stage, record, last.get(record["name"]), driver)
+        done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
+        state: State = "done" if done else _state(stage, last.get(record["name"]), driver)
+        why = None if state == "running" else damage_of(stage, record, done=done)
+        state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
         found.append(
             StageStatus(
@@ -118,16 +145,43 @@ def read_stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> list[S
                 of=progress.get("of"),
                 reward=progress.get("reward"),
                 eta_seconds=progress.get("eta_seconds") if state == "running" else None,
+                why=why,
             )
         )
     return found
 
 
-def _state(
-    stage: StagePaths, record: Mapping[str, Any], last: Event | None, driver: str | None
-) -> State:
-    if is_done(stage, fingerprint=record["fingerprint"], target=record["target"]):
-        return "done"
+def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+    """What is wrong with a stage's files, in words; None where nothing is."""
+    lacks = {} if done else damage(stage, fingerprint=record["fingerprint"])
+    if stage.done.name in lacks:
+        return lacks[stage.done.name]
+    if lacks:
+        return (
+            "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
+            + f": `run` {REMADE.get(record['kind'], REMADE_ALONE)}"
+        )
+    return _foreign(stage, record, done=done)
+
+
+def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+    """done: its marker is its own, which was looked at."""
+    if not stage.done.exists():
+        return None
+    try:
+        facts = {} if done else {stage.done: read_marker(stage)}
+        if record["kind"] == "evaluate":
+            for name in record["target"].get("graders", {}):
+                manifest = stage.benchmark(name).manifest
+                if manifest.exists():
+                    facts[manifest] = read_json(manifest, MANIFEST)
+    except ValueError as error:
+        return str(error)
+    faults = (foreign(path, of, fingerprint=record["fingerprint"]) for path, of in facts.items())
+    return next(filter(None, faults), None)
+
+
+def _state(stage: StagePaths, last: Event | None, driver: str | None) -> State:
     if last is None:
         return _noted(stage)
     of_this_driver = last.driver == driver
@@ -154,7 +208,7 @@ def _noted(stage: StagePaths) -> State:
 def read_progress(stage: StagePaths) -> dict[str, Any]:
     """What the stage last told; empty where it told nothing that can be read."""
     try:
-        progress = read_json(stage.progress)
+        progress: dict[str, Any] = read_json(stage.progress, PROGRESS)
     except (OSError, ValueError):
         return {}
-    return progress if isinstance(progress, dict) else {}
+    return progress

@@ -1,14 +1,17 @@
 """The stored tables: schemas, and reading and writing them whole.
 
-A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop")
+A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop", 1)
 A row of GRADES: ("3256-24", 7, "incorrect", "6*3+5+1", "digits are not those given", "countdown-1")
 A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757...)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -22,6 +25,7 @@ DRAWS = pl.Schema(
         "response": pl.String,
         "n_tokens": pl.Int32,  # sampled tokens, the end token included
         "finish_reason": pl.String,  # stop | length
+        "end_token": pl.Int32,  # id of the sampled one; null: cut off, or not known (LATER)
     }
 )
 GRADES = pl.Schema(
@@ -54,6 +58,7 @@ TRAJECTORIES = pl.Schema(
         "response": pl.String,
         "ended": pl.Boolean,  # by the model itself, so that the end token counts
         "nll": pl.Float64,  # nats a token under the base model, the end token included
+        "end_token": pl.Int32,  # as in DRAWS
     }
 )
 LIKELIHOODS = pl.Schema(
@@ -103,12 +108,32 @@ METRICS = pl.Schema(
         "eval_pass_at_n": pl.Float64,  # share of problems with any correct draw; null likewise
     }
 )
+LATER = frozenset({*BOUNDS, "end_token"})
+"""Columns that tables of before they were stored lack; they are null there."""
+
+_DRAW = ("problem_id", "draw")
+_KEYS = {
+    tuple(schema): key
+    for schema, key in (
+        (DRAWS, _DRAW),
+        (GRADES, _DRAW),
+        (PASSK, ("problem_id", "k")),
+        (TRAJECTORIES, _DRAW),
+        (LIKELIHOODS, _DRAW),
+        (PROBLEMS, ("problem_id",)),
+        (METRICS, ("step",)),
+    )
+}
+"""By columns of a table, those that no two of its rows share."""
 
 
 def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
-    """Write Parquet whole or not at all; raises where the columns are not the schema's."""
+    """Write Parquet whole or not at all; raises where the columns are not the schema's, or two rows
+    stand for the same thing."""
     if frame.schema != schema:
         raise TypeError(f"{path.name}: columns {dict(frame.schema)} are not {dict(schema)}")
+    if (fault := _repeated(frame)) is not None:
+        raise ValueError(f"{path} is not written: {fault}; run the same command again")
     buffer = BytesIO()  # so that a full disk shows as the OSError that it is
     frame.write_parquet(buffer)
     write_whole(path, lambda aside: void(aside.write_bytes(buffer.getbuffer())))
@@ -116,31 +141,63 @@ def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
     """Read Parquet; ValueError that names the file where it is damaged or another table."""
-    return _checked(path, _read(path), schema)
-
-
-def read_passk(path: Path) -> pl.DataFrame:
-    """Read tables.PASSK; in a table of before there were bounds these are null."""
     frame = _read(path)
-    if frame.columns == [name for name in PASSK if name not in BOUNDS]:
-        frame = frame.with_columns(pl.lit(None, pl.Float64).alias(name) for name in BOUNDS)
-    return _checked(path, frame, PASSK)
+    if frame.columns == [name for name in schema if name not in LATER]:
+        lacking = [name for name in schema if name in LATER]
+        frame = frame.with_columns(pl.lit(None, schema[name]).alias(name) for name in lacking)
+        frame = frame.select(list(schema))
+    return _checked(path, frame, schema)
+
+
+def scan_table(path: Path, schema: pl.Schema) -> pl.LazyFrame:
+    """A stored table, of which only what is asked for is read; collect it within `reading`."""
+    lacking: Literal["insert", "raise"] = "raise" if LATER.isdisjoint(schema) else "insert"
+    return pl.scan_parquet(path, schema=schema, glob=False, missing_columns=lacking)
+
+
+@contextmanager
+def reading(*paths: Path) -> Iterator[None]:
+    """Around a query over stored tables: ValueError that names the damaged one, as `read_table`."""
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        for path in paths:
+            _read(path)
+        raise ValueError(_unreadable(" or ".join(map(str, paths)), error)) from error
 
 
 def _read(path: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(path)
+        return pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
-        raise ValueError(
-            f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): it is damaged; "
-            "delete it and run the same command again, which makes only what is missing"
-        ) from error
+        raise ValueError(_unreadable(str(path), error)) from error
+
+
+def _unreadable(named: str, error: Exception) -> str:
+    return (
+        f"{named} is no readable Parquet file ({str(error).splitlines()[0]}): it is damaged; "
+        "delete it and run the sweep again, which makes only what is missing"
+    )
 
 
 def _checked(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     if frame.schema != schema:
         raise ValueError(
             f"{path} has columns {frame.columns}, but this version reads {list(schema)}: it was "
-            "written by another version; move it away and run the same command again"
+            "written by another version; move it away and run the sweep again"
+        )
+    if (fault := _repeated(frame)) is not None:
+        raise ValueError(
+            f"{path} is damaged: {fault}; delete it and run the sweep again, which makes only what "
+            "is missing"
         )
     return frame
+
+
+def _repeated(frame: pl.DataFrame) -> str | None:
+    """The first row that a table has twice, in words; None where each stands for itself."""
+    key = _KEYS.get(tuple(frame.columns))
+    if key is None or frame.select(pl.struct(key).n_unique()).item() == len(frame):
+        return None
+    twice = frame.filter(pl.struct(key).is_duplicated()).row(0, named=True)
+    return "more than one row has " + " and ".join(f"{name} {twice[name]!r}" for name in key)

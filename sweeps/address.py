@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def find(sweep: str, overrides: Sequence[str]) -> RunPaths:
                 f"{override!r} says nothing here: this command reads files and takes only "
                 f"{', '.join(f'{key}=<value>' for key in KEYS)}"
             )
-        given[key] = value
+        given[key] = plain_value(key, value)
     root = Path(given.pop("run_root", default_root())).absolute()
     found = find_runs(root, sweep, **given)
     if len(found) == 1:
@@ -42,3 +43,15 @@ def find(sweep: str, overrides: Sequence[str]) -> RunPaths:
         + "start one with `python -m sweeps run <sweep>`, or name another folder with "
         "run_root=<folder>"
     )
+
+
+def plain_value(key: str, value: str) -> str:
+    """The value that `run` reads in key=value: quotes around it are none of it.
+
+    Hydra is loaded only where it could tell a difference. Raises ValueError where it refuses one.
+    """
+    if key == "experiment" or not re.search(r"^\s*['\"]|[\\$]", value):
+        return value.strip()
+    from fgrpo_bench import config
+
+    return str(config.compose([f"{key}={value}"])[key])

@@ -40,6 +40,7 @@ examples:
   python -m sweeps status groupsize      where it stands
   python -m sweeps logs groupsize grpo-n8-g0.5-s11
   python -m sweeps cancel groupsize      stop it where it can be continued
+  python -m sweeps check groupsize       is every file as it was made?
 """,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -99,6 +100,26 @@ examples:
         "  watch python -m sweeps status groupsize\n",
     )
     status.add_argument("--json", action="store_true", help="print JSON")
+    check = add(
+        "check",
+        "compare every file of a sweep with its digest; --repair makes again what is damaged",
+        f"{ADDRESS}\n"
+        "It lists what is damaged or missing, what rests on it and what it took to make. With\n"
+        "--repair damaged files are moved into folders named `damaged`, and exactly what is then\n"
+        "missing is made again, by the workers of `run` or on SLURM; nothing else is computed.\n"
+        "MLflow is a view of these files and is not compared: `python -m fgrpo_bench.tracking\n"
+        "rebuild` makes it anew.\n"
+        "Exit codes: 0 whole (with --repair: mended, or SLURM has it), 1 damaged, 2 refused.\n\n"
+        "examples:\n"
+        "  python -m sweeps check groupsize\n"
+        "  python -m sweeps check groupsize experiment=countdown version=v1 --json\n"
+        "  python -m sweeps check groupsize --repair\n",
+    )
+    either = check.add_mutually_exclusive_group()
+    either.add_argument("--json", action="store_true", help="print JSON")
+    either.add_argument(
+        "--repair", action="store_true", help="make again what is damaged, and nothing else"
+    )
     add(
         "cancel",
         "ask a running sweep to save and stop",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.shapes import PLAN
 from sweeps.stopping import holder_here, terminate
 
 PATIENCE_SECONDS = 60.0
@@ -33,7 +34,7 @@ def cancel(paths: RunPaths) -> Iterator[str]:
         yield f"asked the driver, process {pid}, to stop; its workers save first"
         locks = [paths.driver_lock]
     else:
-        stages = [paths.folder / stage["name"] for stage in read_json(paths.plan)["stages"]]
+        stages = [paths.folder / stage["name"] for stage in read_json(paths.plan, PLAN)["stages"]]
         locks = [lock for lock in (StagePaths(stage).lock for stage in stages) if is_locked(lock)]
         for lock in locks:
             pid = holder_here(lock, host)

@@ -11,6 +11,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sweeps.arguments import parse
@@ -18,6 +19,7 @@ from sweeps.arguments import parse
 if TYPE_CHECKING:
     from fgrpo_bench.specs import Declaration
 
+EXIT_DAMAGED = 1
 EXIT_REFUSED = 2
 
 
@@ -92,13 +94,14 @@ def _status(arguments: Namespace) -> int:
 
     paths = address.find(arguments.sweep, arguments.overrides)
     render = status.render
+    warn = partial(print, file=sys.stderr)
     if status.on_slurm(paths):
         from sweeps.slurm import show
 
-        found = show.report(paths, warn=lambda text: print(text, file=sys.stderr))
+        found = show.report(paths, warn=warn)
         render = show.render
     else:
-        found = status.report(paths)
+        found = status.report(paths, warn)
     found = failures.with_last_lines(paths, found)
     if arguments.json:
         print(json.dumps(found, indent=1))
@@ -106,6 +109,27 @@ def _status(arguments: Namespace) -> int:
         print(render(found))
         print(failures.render(found), end="")
     return 0
+
+
+def _check(arguments: Namespace) -> int:
+    from sweeps import address
+    from sweeps.check import examine, findings
+    from sweeps.view import reading
+
+    paths = address.find(arguments.sweep, arguments.overrides)
+    try:
+        with reading(sys.stderr) as bar:
+            examined = examine.examine(paths, bar)
+    except ValueError as error:  # without a plan there is nothing to compare
+        print(f"damaged: {error}", file=sys.stderr)
+        return EXIT_DAMAGED
+    found = findings.findings(examined)
+    print(json.dumps(found, indent=1) if arguments.json else findings.render(found))
+    if not found["damaged"] or not arguments.repair:
+        return EXIT_DAMAGED if found["damaged"] else 0
+    from sweeps.check.repair import repair
+
+    return repair(examined, say=lambda text: print(text, flush=True))
 
 
 def _cancel(arguments: Namespace) -> int:
@@ -159,6 +183,7 @@ COMMANDS = {
     "plan": _plan,
     "run": _run,
     "status": _status,
+    "check": _check,
     "cancel": _cancel,
     "logs": _logs,
     "tick": _tick,

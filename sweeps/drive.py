@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from textwrap import indent
 
 from fgrpo_bench.locks import lock_holder, locked
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration
+from fgrpo_bench.states import damage_of
 from sweeps import cost
 from sweeps.commands import (
     StageCommand,
@@ -28,6 +30,7 @@ from sweeps.logs import last_lines
 from sweeps.overview import title
 from sweeps.plan import Plan, make_plan
 from sweeps.pool import Pool, Watcher
+from sweeps.stages import Stage
 from sweeps.stopping import stop_requests
 from sweeps.text import counted
 from sweeps.view import shown as view
@@ -49,46 +52,84 @@ def run(
     plan, paths = make_plan(declaration), run_paths(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
     check_writable(paths)
-    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    with locked(paths.driver_lock, wait=False, what=what):
+    with _driving(paths):
         check_conflicts(paths, plan)
-        with stop_requests() as stop, view(sys.stdout) as seen:
-            pool = Pool(
-                paths=paths,
-                stages=plan.stages,
-                seconds={stage.name: cost.cpu_seconds(stage) for stage in plan.stages},
-                workers=workers(declaration.profile),
-                command=lambda stage, folder: command(
-                    stage.kind, folder, declaration.profile, stage.environment
-                ),
-                environment=stage_environment(declaration.profile, paths, os.environ),
-                driver=driver_id(lock_holder(paths.driver_lock)),
-                watcher=seen,
-                stop=stop,
-            )
+        return _make(plan, paths, plan.stages, command=command, finish=finish, freezes=True)
+
+
+def again(
+    plan: Plan,
+    paths: RunPaths,
+    names: Collection[str],
+    *,
+    command: StageCommand = stage_command,
+    finish: Finish = finish,
+) -> int:
+    """Make some stages of a frozen sweep again, whose files were moved away, and nothing else; see
+    the exit codes above. names: of stages; none of them only finishes. Raises as `run`."""
+    needed = {need for stage in plan.stages if stage.name in names for need in stage.needs}
+    stages = [stage for stage in plan.stages if stage.name in {*names, *needed}]
+    check_interpreters(plan.declaration.profile, {stage.environment for stage in stages})
+    with _driving(paths):
+        return _make(plan, paths, stages, command=command, finish=finish, freezes=False)
+
+
+def _driving(paths: RunPaths) -> AbstractContextManager[None]:
+    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
+    return locked(paths.driver_lock, wait=False, what=what)
+
+
+def _make(
+    plan: Plan,
+    paths: RunPaths,
+    stages: Sequence[Stage],
+    *,
+    command: StageCommand,
+    finish: Finish,
+    freezes: bool,
+) -> int:
+    profile = plan.declaration.profile
+    with stop_requests() as stop, view(sys.stdout) as seen:
+        pool = Pool(
+            paths=paths,
+            stages=stages,
+            seconds={stage.name: cost.cpu_seconds(stage) for stage in stages},
+            workers=workers(profile),
+            command=lambda stage, folder: command(stage.kind, folder, profile, stage.environment),
+            environment=stage_environment(profile, paths, os.environ),
+            driver=driver_id(lock_holder(paths.driver_lock)),
+            watcher=seen,
+            stop=stop,
+        )
+        if freezes:
             freeze(paths, plan, nothing_to_run=not pool.waiting)
-            _say_begin(seen, plan, pool)
-            pool.run()
-        if stop.signum is not None:
-            _say_stopped(pool)
-            return stop.exit_code
-        if pool.failures:
-            _say_failures(pool)
-            return 1
-        finish(paths, lambda text: print(text, flush=True))
-        return 0
+        _say_begin(seen, plan, pool)
+        pool.run()
+    if stop.signum is not None:
+        _say_stopped(pool)
+        return stop.exit_code
+    if pool.failures:
+        _say_failures(pool)
+        return 1
+    finish(paths, lambda text: print(text, flush=True))
+    return 0
 
 
 def _say_begin(seen: Watcher, plan: Plan, pool: Pool) -> None:
     seen.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     seen.say(f"folder {shown(pool.paths.folder)}")
     seen.say(
-        f"{counted(len(plan.points), 'point')}, {counted(len(plan.stages), 'stage')}: "
+        f"{counted(len(plan.points), 'point')}, {counted(len(pool.stages), 'stage')}: "
         f"{len(pool.done)} done before, {len(pool.waiting)} to run, "
         f"{counted(pool.workers, 'worker')} at once"
     )
     for warning in plan.warnings:
         seen.say(f"warning: {warning}")
+    for stage in pool.waiting.values():
+        record = {"kind": stage.kind, "fingerprint": stage.fingerprint, "target": stage.target}
+        why = damage_of(StagePaths(pool.paths.folder / stage.name), record, done=False)
+        if why is not None:
+            seen.say(f"damaged: {title(stage)}: {why}")
 
 
 def _say_stopped(pool: Pool) -> None:

@@ -12,6 +12,7 @@ import platform
 import subprocess
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
     if frozen is None and not paths.owner.exists():
         return []  # cut short when the machine failed, before anything began: it is written again
     frozen = read_json(paths.spec)
-    if not isinstance(frozen, dict) or not {"fingerprint", "identity"} <= frozen.keys():
+    if not {"fingerprint", "identity"} <= frozen.keys():
         return [
             "spec.json has no fingerprint and identity: another version of this program wrote it"
         ]
@@ -115,14 +116,15 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
         {"declaration": to_dict(plan.declaration)}
         | {key: value for key, value in recorded.items() if key != "declaration"},
     )
-    _freeze_specs(paths, plan)
+    _share_data(paths, plan)
+    freeze_specs(paths, plan.stages)
     write_if_other(paths.plan, plan_record(plan))
 
 
-def _freeze_specs(paths: RunPaths, plan: Plan) -> None:
+def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
+    """Write the spec.json of every stage that does not have it already."""
     wanted: dict[str, str] = {}
-    _share_data(paths, plan)
-    for stage in plan.stages:
+    for stage in stages:
         spec = StagePaths(paths.folder / stage.name).spec
         if _frozen(spec) != stage.spec:
             wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(stage.spec)

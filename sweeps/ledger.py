@@ -2,9 +2,11 @@
 
 A line of ledger.jsonl:
 {"event": "end", "stage": "grpo-n8-g0.5-s11", "attempt": 1, "pid": 4711, "driver": "host:4700:...",
- "time": "2026-01-02T03:04:05+00:00", "exit_code": 0, "outcome": "done", "wall_seconds": 31.2}
+ "time": "2026-01-02T03:04:05+00:00", "exit_code": 0, "outcome": "done", "wall_seconds": 31.2,
+ "crc": "1f9a02c7"}
 
-It tells what was tried. Whether a stage is done is told by its marker alone.
+A damaged line is passed over (fgrpo_bench.journal). The ledger tells what was tried. Whether a
+stage is done is told by its marker alone.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import signal
 from dataclasses import asdict
 from pathlib import Path
 
-from fgrpo_bench.files import append_line
+from fgrpo_bench import journal
 from fgrpo_bench.stage import EXIT_CONTINUE
 from fgrpo_bench.states import Event, Outcome, driver_id, latest
 from fgrpo_bench.states import read_events as read
@@ -23,7 +25,7 @@ __all__ = ["Event", "Outcome", "append", "driver_id", "explain", "latest", "outc
 
 def append(path: Path, event: Event) -> None:
     """Append one event and fsync it."""
-    append_line(path, {key: value for key, value in asdict(event).items() if value is not None})
+    journal.append(path, {key: value for key, value in asdict(event).items() if value is not None})
 
 
 def outcome(exit_code: int, *, marked: bool) -> Outcome:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.shapes import PLAN
 from sweeps import ledger
 from sweeps.status import read_stages
 
@@ -22,7 +23,7 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
     kind: None is the stage that was started last. ValueError lists near names, or the kinds there.
     """
     stages: dict[str, dict[str, Any]] = {
-        stage["name"]: stage for stage in read_json(paths.plan)["stages"]
+        stage["name"]: stage for stage in read_json(paths.plan, PLAN)["stages"]
     }
     known = sorted({stage["point_id"] for stage in stages.values()})
     if point_id not in known:

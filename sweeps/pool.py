@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from fgrpo_bench.files import now
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
 from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from sweeps.schedule import in_order, ready
@@ -96,7 +96,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         self._attempts = Counter[str]()
-        for event in ledger.read(self.paths.ledger):
+        for event in ledger.read(self.paths.ledger, self.watcher.say):
             self._attempts[event.stage] = max(self._attempts[event.stage], event.attempt)
         self._before = self._attempts.copy()
         self._asked: set[int] = set()

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.power import advice
 from fgrpo_bench.specs import method_name
@@ -94,7 +94,7 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     names = {stage.name for stage in [*to_run, *unknown]}
     for stage in plan.stages:
         if stage.name not in names and stage.environment == "base":
-            marker = read_json(StagePaths(paths.folder / stage.name).done)
+            marker = read_marker(StagePaths(paths.folder / stage.name))
             if "cpu_seconds" in marker:
                 measured.append((stage.kind, cost.cpu_seconds(stage), marker["cpu_seconds"]))
     factors = cost.calibration(measured)

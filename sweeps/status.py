@@ -7,11 +7,12 @@ its lock and its progress file tell. Imports stay light: this answers in a blink
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, void
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.states import StageStatus as StageStatus
 from fgrpo_bench.states import State as State
 from fgrpo_bench.states import driver_of as driver_of
@@ -19,12 +20,14 @@ from fgrpo_bench.states import read_progress as read_progress
 from fgrpo_bench.states import read_stages as read_stages
 from sweeps.text import counted, duration, table
 
+DAMAGED: State = "damaged"
+
 
 def on_slurm(paths: RunPaths) -> bool:
     """Whether the sweep was last run on SLURM."""
-    if not paths.submissions.exists():
+    if not paths.sweep_json.exists():
         return False
-    profile = read_json(paths.sweep_json)["declaration"]["profile"]
+    profile = read_json(paths.sweep_json, SWEEP)["declaration"]["profile"]
     return bool(profile["dispatcher"] == "slurm")
 
 
@@ -33,10 +36,13 @@ def is_point_done(stages: Iterable[StageStatus]) -> bool:
     return all(stage.state == "done" for stage in stages)
 
 
-def report(paths: RunPaths) -> dict[str, Any]:
-    """The whole answer as JSON types; `render` puts it into words."""
-    plan = read_json(paths.plan)
-    stages = read_stages(paths, plan["stages"])
+def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any]:
+    """The whole answer as JSON types; `render` puts it into words.
+
+    warn: told of damaged lines of the ledger.
+    """
+    plan = read_json(paths.plan, PLAN)
+    stages = read_stages(paths, plan["stages"], warn)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
         cell["point_id"]: [
@@ -97,7 +103,9 @@ def render(found: Mapping[str, Any]) -> str:
         )
     header = ["point", "train", "evaluate", "step", "reward", "left", "attempts"]
     driver = found["driver"]
-    counts = ", ".join(f"{count} {state}" for state, count in found["stages"].items())
+    counts = ", ".join(
+        f"{count} {state}" for state, count in found["stages"].items() if count or state != DAMAGED
+    )
     return "\n".join(
         [
             f"{found['sweep']}  experiment={found['experiment']}  version={found['version']}",
@@ -111,5 +119,16 @@ def render(found: Mapping[str, Any]) -> str:
             f"{driver.get('since')}"
             if driver
             else "no driver is running",
+            *damaged(found),
         ]
     )
+
+
+def damaged(found: Mapping[str, Any]) -> list[str]:
+    """A line a damaged stage, with its remedy."""
+    return [
+        f"damaged: {stage['name']}: {stage['why']}"
+        for point in found["points"]
+        for stage in point["stages"]
+        if stage["state"] == DAMAGED
+    ]

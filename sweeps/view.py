@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
@@ -160,3 +161,18 @@ def shown(out: TextIO) -> Iterator[Watcher]:
     screen = Screen()
     with screen.live:
         yield screen
+
+
+@contextmanager
+def reading(out: TextIO) -> Iterator[Callable[[int], Callable[[int], None]]]:
+    """A bar of the bytes that are read, on a terminal; nothing elsewhere. Gives what is told once
+    how many there are, and then of every part."""
+    console = Console(file=out)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not out.isatty()) as progress:
+
+        def begin(total: int) -> Callable[[int], None]:
+            task = progress.add_task("reading", total=total)
+            return lambda part: progress.advance(task, part)
+
+        yield begin

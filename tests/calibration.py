@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from fgrpo_bench.hierarchical import hierarchical_interval
-from fgrpo_bench.intervals import estimate
+from fgrpo_bench.intervals import DIFFERENCES, estimate
 from fgrpo_bench.passk import pass_at_k
 from fgrpo_bench.power import smallest_effect
 from fgrpo_bench.significance import TestResult, draws_test, subsampling_test
@@ -110,7 +110,7 @@ def coverage_of_intervals(k: int, n_seeds: int, times: int) -> list[Finding]:
         values = pass_at_k(n_samples=N, n_correct=new, k=k) - pass_at_k(
             n_samples=N, n_correct=old, k=k
         )
-        (made,) = estimate(values[:, :, None])
+        (made,) = estimate(values[:, :, None], limits=DIFFERENCES)
         assert made.low is not None and made.high is not None
         held["problems and seeds"] += made.low <= truth <= made.high
         low, high = hierarchical_interval(
@@ -143,7 +143,7 @@ def coverage_over_problems(k: int, times: int) -> Finding:
         values = pass_at_k(n_samples=N, n_correct=new, k=k) - pass_at_k(
             n_samples=N, n_correct=old, k=k
         )
-        (made,) = estimate(values[None, :, None])
+        (made,) = estimate(values[None, :, None], limits=DIFFERENCES)
         assert made.low is not None and made.high is not None
         held += made.low <= truth <= made.high
     what = f"coverage, paired bootstrap of problems, one run each, k={k}"
@@ -166,7 +166,7 @@ def study(times: int) -> list[Finding]:
     found = [one for k in (1, 16, 64) for one in size_of_tests(k, times)]
     found += [one for k in (1, 16, 64) for one in power_of_tests(k, times)]
     found += [coverage_over_problems(k, times) for k in (1, 64)]
-    for n_seeds in (3, 10):
+    for n_seeds in (2, 3, 10):
         found += [one for k in (1, 64) for one in coverage_of_intervals(k, n_seeds, times)]
     return found
 

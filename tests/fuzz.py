@@ -53,7 +53,7 @@ def normalise(text: str) -> None:
 def letters(text: str) -> None:
     """A letter is one of four, and a box at the end counts."""
     assert choice.extract(text) in (None, *choice.LETTERS)
-    assert choice.extract(f"{text} \\boxed{{B}}") == "B"
+    assert choice.extract(f"{text} So \\boxed{{B}}") == "B"
 
 
 def arithmetic(text: str) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths
 from sweeps.commands import REPOSITORY
@@ -41,6 +43,7 @@ def paths(root: Path) -> RunPaths:
     return RunPaths(root=root, sweep="smoke", experiment="countdown-tiny", version="v1")
 
 
+@pytest.mark.slow
 def test_ten_kills_of_drivers_and_workers_end_with_the_same_bytes(tmp_path):
     calm, hurt = tmp_path / "calm", tmp_path / "hurt"
     assert start(calm, tmp_path / "calm.log").wait(timeout=120) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fgrpo_bench.spread import ENDLESS, of_average, spread, variance
 
@@ -58,10 +59,26 @@ def test_nothing_varied_has_no_variance_and_no_bound():
 
 
 def test_an_average_over_independent_problems_varies_less():
-    parts = [crossed(seeds=0, problems=1, left=0, shape=(2, n), seed=n) for n in (6, 10)]
+    parts = [crossed(seeds=0, problems=1, left=0, shape=(3, n), seed=n) for n in (6, 10)]
     by_seed = np.mean([one.mean(axis=1) for one in parts], axis=0)
     made, degrees = variance(by_seed, of_average([spread(one) for one in parts]))
     assert made.mean() == pytest.approx((1 / 6 + 1 / 10) / 4, rel=0.05)
     means = np.mean([one.mean(axis=(0, 1)) for one in parts], axis=0)
     assert made.mean() == pytest.approx(means.var(), rel=0.06)
     assert (degrees > 5).all() and np.median(degrees) < 14
+
+
+def test_two_seeds_have_one_degree_where_they_alone_differ_and_more_where_problems_do_too():
+    shape = {"shape": (2, 12)}
+    assert known(crossed(seeds=1, problems=0, left=0, **shape))[1] == pytest.approx(1, rel=1e-6)
+    assert known(crossed(seeds=0, problems=1, left=0, **shape))[1] == pytest.approx(11, rel=1e-6)
+    both = known(crossed(seeds=1, problems=1, left=0.1, **shape))[1]
+    assert ((both >= 1) & (both < 11.1)).all() and 1 < np.median(both) < 2
+
+
+def test_the_width_of_two_seeds_is_the_root_of_the_squares_of_its_parts():
+    values = crossed(seeds=1, problems=1, left=0, shape=(2, 12), times=20)
+    made, degrees = known(values)
+    seeds = values.mean(axis=1).var(axis=0, ddof=1) / 2
+    parts = stats.t.ppf(0.975, 1) ** 2 * seeds + stats.t.ppf(0.975, 11) ** 2 * (made - seeds)
+    np.testing.assert_allclose(stats.t.ppf(0.975, degrees) ** 2 * made, parts, rtol=1e-6)

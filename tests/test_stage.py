@@ -2,10 +2,13 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
-from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.files import read_json, sha256_file, write_json
+from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import damage, is_done, rewritten
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.stage import (
     EXIT_CONTINUE,
@@ -13,7 +16,6 @@ from fgrpo_bench.stage import (
     EXIT_FAILED,
     StageRun,
     Stopped,
-    is_done,
     run_stage,
 )
 
@@ -21,7 +23,7 @@ from fgrpo_bench.stage import (
 @pytest.fixture
 def stage(tmp_path):
     paths = StagePaths(tmp_path / "stage")
-    write_json(paths.spec, {"fingerprint": "f", "target": {"n_samples": 8}})
+    write_json(paths.spec, {"kind": "train", "fingerprint": "f", "target": {"n_samples": 8}})
     handlers = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
     yield paths
     for signum, handler in handlers.items():
@@ -50,7 +52,9 @@ def test_a_larger_target_runs_again_and_a_smaller_one_does_not(stage):
 
 
 def test_a_list_is_covered_by_one_that_contains_it(stage):
-    write_json(stage.spec, {"fingerprint": "f", "target": {"ks": [1, 4], "grader": "a-1"}})
+    write_json(
+        stage.spec, {"kind": "train", "fingerprint": "f", "target": {"ks": [1, 4], "grader": "a-1"}}
+    )
     run_stage(stage, lambda spec, run: {})
     assert is_done(stage, fingerprint="f", target={"ks": [4]})
     assert not is_done(stage, fingerprint="f", target={"ks": [4, 8]})
@@ -67,6 +71,19 @@ def test_a_signal_stops_the_work_at_its_save_and_leaves_no_marker(stage, capsys)
     assert run_stage(stage, work) == EXIT_CONTINUE
     assert not stage.done.exists()
     assert "step 3 is saved; run the same command again" in capsys.readouterr().out
+
+
+def test_a_stop_reaches_a_process_that_waits_for_another_which_never_lets_go(stage, capsys):
+    def say_stop():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with locked(stage.lock, wait=False, what="the stage of a process that hangs"):
+        timer = threading.Timer(0.5, say_stop)
+        timer.start()
+        assert run_stage(stage, lambda spec, run: {}) == EXIT_CONTINUE
+        timer.join()
+    assert "another process has the stage, and nothing was begun here" in capsys.readouterr().out
+    assert not stage.done.exists() and not stage.owner.exists()
 
 
 def test_a_marker_is_the_owners_or_older_than_the_owner_and_else_not_believed(stage):
@@ -102,3 +119,80 @@ def test_progress_says_how_far_and_how_long(stage, capsys):
     told = read_json(stage.progress)
     assert (told["step"], told["of"], told["reward"], told["pid"]) == (3, 3, 0.25, os.getpid())
     assert "step 3/3  reward 0.250" in capsys.readouterr().out
+
+
+def write_two(spec, run):
+    """Work that promises a file and a folder."""
+    run.paths.metrics.write_text("metrics")
+    run.paths.checkpoint(0).mkdir(parents=True, exist_ok=True)
+    (run.paths.checkpoint(0) / "model.safetensors").write_bytes(b"weights")
+    run.leave(run.paths.metrics, run.paths.checkpoints)
+    return {}
+
+
+def test_the_marker_lists_every_promised_file_with_bytes_and_digest(stage):
+    run_stage(stage, write_two)
+    assert read_json(stage.done)["outputs"] == {
+        "metrics.parquet": {"bytes": 7, "sha256": sha256_file(stage.metrics)},
+        "checkpoints/step-00000/model.safetensors": {
+            "bytes": 7,
+            "sha256": sha256_file(stage.checkpoint(0) / "model.safetensors"),
+        },
+    }
+
+
+def test_a_stage_whose_promised_file_is_gone_is_not_done_and_is_made_again(stage):
+    run_stage(stage, write_two)
+    stage.metrics.unlink()
+    assert not is_done(stage, fingerprint="f", target={})
+    assert damage(stage, fingerprint="f") == {"metrics.parquet": "is missing"}
+    assert run_stage(stage, write_two) == EXIT_DONE
+    assert is_done(stage, fingerprint="f", target={}) and stage.metrics.exists()
+
+
+def test_a_file_that_was_cut_short_is_moved_aside_and_made_again(stage, capsys):
+    run_stage(stage, write_two)
+    stage.metrics.write_text("met")
+    assert not is_done(stage, fingerprint="f", target={})
+    assert run_stage(stage, write_two) == EXIT_DONE
+    assert stage.metrics.read_text() == "metrics"
+    assert (stage.damaged / "metrics.parquet").read_text() == "met"
+    assert "has 3 bytes instead of 7" in capsys.readouterr().out
+
+
+def test_what_a_killed_process_wrote_after_the_marker_is_not_taken_for_damage(stage):
+    run_stage(stage, write_two)
+    StageRun(stage).own()  # begins again, for more draws, writes and is killed
+    stage.metrics.write_text("more metrics")
+    assert damage(stage, fingerprint="f") == {}
+    assert not is_done(stage, fingerprint="f", target={})
+
+    def work(spec, run):
+        assert stage.metrics.read_text() == "more metrics"
+        return write_two(spec, run)
+
+    assert run_stage(stage, work) == EXIT_DONE
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", '{"fingerprint": 1}', "\udcff"])
+def test_a_damaged_marker_is_moved_aside_when_the_stage_is_run_again(stage, content):
+    run_stage(stage, write_two)
+    stage.done.write_bytes(content.encode(errors="surrogateescape"))
+    assert not is_done(stage, fingerprint="f", target={})
+    assert list(damage(stage, fingerprint="f")) == ["DONE.json"]
+    assert run_stage(stage, write_two) == EXIT_DONE
+    assert is_done(stage, fingerprint="f", target={})
+    assert (stage.damaged / "DONE.json").exists()
+
+
+def test_a_marker_of_before_lists_nothing_and_stands(stage):
+    write_json(stage.done, {"fingerprint": "f", "target": {}})
+    assert is_done(stage, fingerprint="f", target={})
+
+
+def test_a_file_written_again_is_brought_up_to_date_in_the_marker(stage):
+    run_stage(stage, write_two)
+    stage.metrics.write_text("other metrics")
+    rewritten(stage, [stage.metrics], target={"ks": [1]})
+    assert is_done(stage, fingerprint="f", target={"ks": [1]})
+    assert read_json(stage.done)["outputs"]["metrics.parquet"]["bytes"] == 13

@@ -130,7 +130,7 @@ def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> Value:
     )
     parts = [_done(stage) for stage in (*training, *evaluation)]
     words = f"{done} of {len(training)} done"
-    for state in ("running", "failed", "stopped"):
+    for state in ("running", "failed", "damaged", "stopped"):
         n = sum(stage.state == state for stage in (*training, *evaluation))
         words += f", {n} {state}" if n else ""
     return sum(parts) / len(parts), words
@@ -174,8 +174,8 @@ def _shade(values: Mapping[str, Value], name: str | None) -> Shade:
     if name is None:
         return Shade(text="", title="not in the grid", kind="absent")
     value, words = values[name]
-    failed = "failed" if "failed" in words else ""
-    return Shade(text=words, level=level(value), title=name, kind=failed)
+    bad = next((state for state in ("failed", "damaged") if state in words), "")
+    return Shade(text=words, level=level(value), title=name, kind=bad)
 
 
 def level(value: float | None) -> int | None:

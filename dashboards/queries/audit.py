@@ -14,7 +14,7 @@ import polars as pl
 from dashboards.queries.draws import grades_version, layers
 from dashboards.queries.memo import remembered
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.tables import DRAWS, GRADES
+from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
 EXAMPLES = 3
 """Draws shown of a kind and point, of different problems."""
@@ -68,20 +68,21 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
         paths = point.evaluate.benchmark(benchmark)
         if version is None or not paths.draws.exists():
             continue
-        draws = pl.scan_parquet(paths.draws, schema=DRAWS)
-        grades = pl.scan_parquet(paths.grades(version), schema=GRADES)
+        draws = scan_table(paths.draws, DRAWS)
+        grades = scan_table(paths.grades(version), GRADES)
         cut, unjudged = pl.col("finish_reason") == "length", pl.col("outcome") == "unscored"
-        of_draws, of_grades, shown_cut, shown_unjudged = pl.collect_all(
-            [
-                draws.select(draws=pl.len(), truncated=cut.sum()),
-                grades.select(
-                    unscored=unjudged.sum(),
-                    correct=(pl.col("outcome") == "correct").sum(),
-                ),
-                _examples(draws.filter(cut)),
-                _examples(grades.filter(unjudged)),
-            ]
-        )
+        with reading(paths.draws, paths.grades(version)):
+            of_draws, of_grades, shown_cut, shown_unjudged = pl.collect_all(
+                [
+                    draws.select(draws=pl.len(), truncated=cut.sum()),
+                    grades.select(
+                        unscored=unjudged.sum(),
+                        correct=(pl.col("outcome") == "correct").sum(),
+                    ),
+                    _examples(draws.filter(cut)),
+                    _examples(grades.filter(unjudged)),
+                ]
+            )
         found.append(
             PointAudit(
                 point_id=point.point_id,
@@ -98,20 +99,22 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
     """Every two layers of grades of every point, where there are several."""
     found = []
     for point in results.points:
+        paths = point.evaluate.benchmark(benchmark)
         for pair in combinations(_own_first(point, benchmark), 2):
             first, second = (_layer(point, benchmark, version) for version in pair)
             both = first.join(second, on=["problem_id", "draw"], suffix="_2")
             differs = pl.col("outcome") != pl.col("outcome_2")
-            facts, shown = pl.collect_all(
-                [
-                    both.select(
-                        draws=pl.len(),
-                        differing=differs.sum(),
-                        only_second=(differs & (pl.col("outcome_2") == "correct")).sum(),
-                    ),
-                    _examples(both.filter(differs)),
-                ]
-            )
+            with reading(*(paths.grades(version) for version in pair)):
+                facts, shown = pl.collect_all(
+                    [
+                        both.select(
+                            draws=pl.len(),
+                            differing=differs.sum(),
+                            only_second=(differs & (pl.col("outcome_2") == "correct")).sum(),
+                        ),
+                        _examples(both.filter(differs)),
+                    ]
+                )
             found.append(
                 Disagreement(
                     point_id=point.point_id,
@@ -146,7 +149,7 @@ def _own_first(point: PointResult, benchmark: str) -> list[str]:
 
 def _layer(point: PointResult, benchmark: str, version: str) -> pl.LazyFrame:
     path = point.evaluate.benchmark(benchmark).grades(version)
-    return pl.scan_parquet(path, schema=GRADES).select("problem_id", "draw", "outcome")
+    return scan_table(path, GRADES).select("problem_id", "draw", "outcome")
 
 
 def _examples(found: pl.LazyFrame) -> pl.LazyFrame:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dashboards.queries.memo import remembered
 from fgrpo_bench.passk import pass_at_k
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.tables import reading
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,21 +59,25 @@ class Counts:
 def _files(results: SweepResults, benchmark: str) -> Iterable[Path]:
     for point in results.points:
         yield point.evaluate.done
-        yield point.evaluate.benchmark(benchmark).passk
+        paths = point.evaluate.benchmark(benchmark)
+        yield from (paths.passk, paths.manifest)
 
 
 @remembered(_files)
 def counts(results: SweepResults, benchmark: str) -> Counts:
     """Counts of every point that has results on a benchmark."""
-    points, frames = [], []
+    points, frames, files = [], [], []
     for point in results.points:
-        path = point.evaluate.benchmark(benchmark).passk
-        if not point.is_evaluated or not path.exists():
+        paths = point.results_on(benchmark)
+        if paths is None:
             continue
-        rows = pl.scan_parquet(path).filter(pl.col("k") == pl.col("k").min())
+        path = paths.passk
+        rows = pl.scan_parquet(path, glob=False).filter(pl.col("k") == pl.col("k").min())
         frames.append(rows.select("problem_id", "n_scored", "n_correct"))
         points.append(point)
-    tables = pl.collect_all(frames)
+        files.append(path)
+    with reading(*files):
+        tables = pl.collect_all(frames)
     problems = sorted({name for table in tables for name in table["problem_id"]})
     shape = (len(points), len(problems))
     n_scored, n_correct = np.zeros(shape, np.int64), np.zeros(shape, np.int64)

@@ -16,8 +16,8 @@ import polars as pl
 from dashboards.queries.counts import Counts, counts
 from dashboards.queries.memo import remembered
 from dashboards.queries.store import cell_id, cells_of
-from fgrpo_bench.files import read_json
-from fgrpo_bench.intervals import Estimate, conclude, resample_together
+from fgrpo_bench.intervals import DIFFERENCES, FRACTIONS, Estimate, conclude, resample_together
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.comparisons import p_of_the_draws
 from fgrpo_bench.report.summary import Cell
@@ -60,7 +60,7 @@ def estimates(
     found = counts(results, benchmark)
     rows = {name: rows_of(found, cell) for name, cell in cells_of(results).items()}
     values = {name: found.passk(list(own.values()), ks) for name, own in rows.items() if own}
-    resampled = resample_together(list(values.values()))
+    resampled = resample_together(list(values.values()), limits=FRACTIONS)
     return {name: tuple(conclude(one)) for name, one in zip(values, resampled, strict=True)}
 
 
@@ -94,7 +94,7 @@ def differences(
             ),
         )
         for (name, (before, after)), one in zip(
-            pairs.items(), resample_together(values), strict=True
+            pairs.items(), resample_together(values, limits=DIFFERENCES), strict=True
         )
     ]
     known = [i for i, one in enumerate(made) if one.difference.p_value is not None]
@@ -144,7 +144,7 @@ def compute(results: SweepResults) -> dict[str, dict[str, float]]:
         costs = {
             "rollouts": float(last["rollouts"][0]),
             "tokens": float(last["tokens"][0]),
-            "cpu_seconds": float(read_json(point.train.done)["cpu_seconds"]),
+            "cpu_seconds": float(read_marker(point.train).get("cpu_seconds", 0.0)),
             "gpu_seconds": float((metrics["seconds"] * metrics["gpus"]).to_numpy().sum()),
         }
         found.setdefault(cell_id(Cell.of(point)), []).append(costs)

@@ -10,9 +10,9 @@ import polars as pl
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import DataPaths
-from fgrpo_bench.results import PointResult
-from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.specs import BenchmarkSpec, from_dict, withheld
+from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
 
 JUDGED = ("outcome", "extracted", "reason", "grader_version")
 OUTCOMES = ("correct", "incorrect", "unscored")
@@ -28,9 +28,9 @@ class ProblemText:
 
 def grades_version(point: PointResult, benchmark: str) -> str | None:
     """The version of the grader behind a point's pass@k, where its grades are there."""
-    if not point.is_evaluated:
+    if point.results_on(benchmark) is None:
         return None
-    version = read_json(point.evaluate.done)["target"].get("graders", {}).get(benchmark)
+    version = point.evaluated()["target"]["graders"].get(benchmark)
     return version if version in layers(point, benchmark) else None
 
 
@@ -49,13 +49,14 @@ def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
     if not paths.draws.exists():
         return empty.collect()
     own = pl.col("problem_id") == problem
-    made = pl.scan_parquet(paths.draws, schema=DRAWS).filter(own)
+    made = scan_table(paths.draws, DRAWS).filter(own)
     version = grades_version(point, benchmark)
-    grades = empty.select("draw", *JUDGED)
+    grades, files = empty.select("draw", *JUDGED), [paths.draws]
     if version is not None:
-        grades = pl.scan_parquet(paths.grades(version), schema=GRADES).filter(own)
-        grades = grades.select("draw", *JUDGED)
-    return made.join(grades, on="draw", how="left").sort("draw").collect()
+        files.append(paths.grades(version))
+        grades = scan_table(files[-1], GRADES).filter(own).select("draw", *JUDGED)
+    with reading(*files):
+        return made.join(grades, on="draw", how="left").sort("draw").collect()
 
 
 def other_judgements(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
@@ -63,12 +64,10 @@ def other_judgements(point: PointResult, benchmark: str, problem: str) -> pl.Dat
     grader_version."""
     own, columns = grades_version(point, benchmark), ("draw", "outcome", "reason", "grader_version")
     paths = point.evaluate.benchmark(benchmark)
-    frames = [
-        pl.scan_parquet(paths.grades(version), schema=GRADES).filter(problem_id=problem)
-        for version in layers(point, benchmark)
-        if version != own
-    ]
-    return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
+    files = [paths.grades(each) for each in layers(point, benchmark) if each != own]
+    frames = [scan_table(path, GRADES).filter(problem_id=problem) for path in files]
+    with reading(*files):
+        return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
 
 
 def answers(frame: pl.DataFrame) -> pl.DataFrame:
@@ -90,19 +89,24 @@ def answers(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def is_gated(point: PointResult, benchmark: str) -> bool:
-    """Whether the benchmark's publisher asks that none of it is shown to others."""
-    if not point.evaluate.spec.exists():
-        return False
-    declared = read_json(point.evaluate.spec)["evaluation"]["benchmarks"].get(benchmark) or {}
-    return (declared.get("dataset") or {}).get("layout") == "gpqa"
+def is_gated(results: SweepResults, point: PointResult, benchmark: str) -> bool:
+    """Whether the benchmark's publisher asks that none of it is shown to others, by the evaluation
+    and by the sweep; so too where neither says."""
+    declared = [results.evaluation["benchmarks"].get(benchmark)]
+    try:
+        declared.append(read_json(point.evaluate.spec)["evaluation"]["benchmarks"].get(benchmark))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return True  # what it said is not known
+    return any(withheld(each) for each in declared)
 
 
 def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemText:
     """The problem as published, with its gold; empty where an older version wrote the files, or
     the dataset is gone."""
     try:
-        spec = read_json(point.evaluate.spec)
+        spec = point.evaluation_spec()
         declared = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
         prompt, gold = _published(point, spec, declared, problem)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

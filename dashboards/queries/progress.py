@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dashboards.queries.store import cell_id
 from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.states import StageStatus, driver_of, read_stages
+from fgrpo_bench.shapes import PLAN
+from fgrpo_bench.states import StageStatus, State, driver_of, read_stages
 
+SHOWN_STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "damaged")
 LAST_LINES = 12
 """Lines of a failed stage's log that are shown."""
 SHOWN_BYTES = 8192
@@ -58,13 +60,14 @@ class Progress:
     """Of the whole sweep: the stages that are not done at the mean cost of the done ones of their
     kind; None where a kind has none done yet."""
     failures: tuple[Failure, ...]
+    damaged: tuple[StageStatus, ...]
     running: bool
     """Whether a driver is alive or a stage runs."""
 
 
 def progress(results: SweepResults) -> Progress:
     """Read from the files alone, as `python -m sweeps status` does."""
-    plan = read_json(results.paths.plan)
+    plan = read_json(results.paths.plan, PLAN)
     stages = {stage.name: stage for stage in read_stages(results.paths, plan["stages"])}
     folder = results.paths.folder
     own = {name: _cost(StagePaths(folder / name)) for name in stages}
@@ -77,7 +80,7 @@ def progress(results: SweepResults) -> Progress:
         training={p: stages[names[0]] for p, names in by_point.items()},
         evaluation={p: stages[names[1]] for p, names in by_point.items()},
         others=tuple(stage for name, stage in stages.items() if name not in of_points),
-        states={name: states[name] for name in ("done", "running", "waiting", "stopped", "failed")},
+        states={name: states[name] for name in SHOWN_STATES if states[name] or name != "damaged"},
         spent=_sum(own.values()),
         costs={p: _sum(own[name] for name in names) for p, names in by_point.items()},
         projected=projected(stages, own),
@@ -86,6 +89,7 @@ def progress(results: SweepResults) -> Progress:
             for stage in stages.values()
             if stage.state == "failed"
         ),
+        damaged=tuple(stage for stage in stages.values() if stage.state == "damaged"),
         running=states["running"] > 0 or driver_of(results.paths) is not None,
     )
 
@@ -134,7 +138,10 @@ def _name(results: SweepResults, stage: StagePaths) -> str:
 
 
 def _cost(stage: StagePaths) -> Cost:
-    marker: dict[str, Any] = read_json(stage.done) if stage.done.exists() else {}
+    try:
+        marker = read_marker(stage) if stage.done.exists() else {}
+    except ValueError:
+        marker = {}  # the stage is shown as damaged
     return Cost(
         cpu=float(marker.get("cpu_seconds", 0.0)),
         gpu=_gpu_seconds(stage),
@@ -145,10 +152,14 @@ def _cost(stage: StagePaths) -> Cost:
 def _gpu_seconds(stage: StagePaths) -> float:
     import polars as pl
 
+    from fgrpo_bench.tables import METRICS, reading, scan_table
+
     if not stage.metrics.exists():
         return 0.0
-    steps = pl.scan_parquet(stage.metrics).select((pl.col("seconds") * pl.col("gpus")).sum())
-    return float(steps.collect().item() or 0.0)
+    with reading(stage.metrics):
+        steps = scan_table(stage.metrics, METRICS)
+        gpu_seconds = steps.select((pl.col("seconds") * pl.col("gpus")).sum()).collect()
+    return float(gpu_seconds.item() or 0.0)
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:

@@ -6,12 +6,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fgrpo_bench.files import read_json, sha256_file
 from fgrpo_bench.paths import DataPaths, StagePaths
 from fgrpo_bench.records import Problem
+from fgrpo_bench.shapes import LOCK
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.tables import PROBLEMS, read_table
+
+
+def _prepared(paths: DataPaths) -> dict[str, Any]:
+    """The result that data.lock.json records."""
+    result: dict[str, Any] = read_json(paths.lock, LOCK | {"result": LOCK["result?"]})["result"]
+    return result
 
 
 def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None) -> list[Problem]:
@@ -20,7 +28,7 @@ def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None)
     ValueError where there are fewer than asked for, or the table is not the one that was prepared.
     """
     paths = DataPaths(folder)
-    prepared, found = read_json(paths.lock)["result"]["sha256"], sha256_file(paths.problems)
+    prepared, found = _prepared(paths)["sha256"], sha256_file(paths.problems)
     if found != prepared:
         raise ValueError(
             f"{paths.problems} has sha256 {found}, but {paths.lock} records {prepared}: it was "

@@ -30,7 +30,9 @@ def fetch_model(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
         folder, facts["revision"] = _download(model, run.paths.folder / "source")
     check_model(folder, chat_template=spec["chat_template"])
     link(folder, run.paths)
-    return facts | {"weights_sha256": weights_sha256(folder)}
+    own = run.paths.checkpoint(0)
+    run.leave(*(file for pattern in PATTERNS for file in sorted(own.glob(pattern))))
+    return facts | {"weights_sha256": weights_sha256(own, run.digest)}
 
 
 def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:

@@ -18,6 +18,7 @@ from fgrpo_bench.files import read_json, sha256_file, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_golds import stored_gold
 from fgrpo_bench.paths import DataPaths
+from fgrpo_bench.shapes import LOCK
 from fgrpo_bench.specs import DatasetSpec, from_dict
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import PROBLEMS, write_table
@@ -55,6 +56,7 @@ def prepare(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
     write_table(paths.problems, table, PROBLEMS)
     result = {"rows": len(table), "sha256": sha256_file(paths.problems)}
     write_json(paths.lock, lock | {"rules": rules, "result": result, "remark": remark})
+    run.leave(paths.problems, paths.lock)
     print(remark, flush=True)
     return result | {"source_sha256": lock["source"]["sha256"], "remark": remark}
 
@@ -133,7 +135,7 @@ def describe(dataset: DatasetSpec, rows: int) -> str:
 def _lock(paths: DataPaths, mark: str) -> dict[str, Any]:
     if not paths.lock.exists():
         return {"fingerprint": mark}
-    lock: dict[str, Any] = read_json(paths.lock)
+    lock: dict[str, Any] = read_json(paths.lock, LOCK)
     if lock.get("fingerprint") != mark:
         raise ValueError(
             f"{paths.lock} records data of fingerprint {lock.get('fingerprint')}, but this stage "
@@ -170,9 +172,10 @@ def _source(dataset: DatasetSpec, paths: DataPaths, lock: dict[str, Any], run: S
                 "path": dataset.path,
             }
         facts["sha256"] = sha256_file(path)
-    wanted = dataset.sha256 or pinned.get("sha256", facts["sha256"])
+    pin = pinned.get("sha256", run.former.get("source_sha256"))  # a lost lock's is in the marker
+    wanted = dataset.sha256 or pin or facts["sha256"]
     if facts["sha256"] != wanted:
-        where = "the spec pins" if dataset.sha256 else f"{paths.lock} pins"
+        where = "the spec pins" if dataset.sha256 else f"{paths.lock} pinned"
         raise ValueError(
             f"{path} has sha256 {facts['sha256']}, but {where} {wanted}: it is not the file that "
             "was meant; restore that one, or change the pin where the new one is meant"

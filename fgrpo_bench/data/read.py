@@ -105,7 +105,7 @@ def _row(value: Any, path: Path, number: int) -> dict[str, Any]:
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
         raise ValueError(
             f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): fetch it again"

@@ -52,7 +52,7 @@ def judge(asked: dict[str, Any]) -> dict[str, Any]:
             follows = _checker(name, arguments, asked["prompt"])
             strict.append(_follows(follows, response))
             loose.append(strict[-1] or any(_follows(follows, text) for text in variants(response)))
-        except MemoryError:
+        except (MemoryError, OSError, ImportError):  # the last two are the machine's doing
             raise
         except Exception as error:
             return {"outcome": "unscored", "reason": f"{name} failed with {type(error).__name__}"}

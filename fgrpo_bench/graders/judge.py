@@ -4,7 +4,9 @@ math-verify has no time limit that holds in a thread, takes a timeout for a wron
 answers keep it busy or eat memory for ever. So it runs in workers (`judge_worker`) with limits on
 processor time and address space; a worker that exceeds one is killed and replaced. Processor time
 rather than wall time: a verdict must not depend on how busy the machine is. Each distinct question
-is asked once, and where the judge has a store of verdicts (`verdicts`), once for all processes.
+is asked once, and where the judge has a store of verdicts (`verdicts`), once for all processes;
+one whose worker starved or was killed from outside is unscored for now and asked when it comes
+again.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from types import TracebackType
 
 from fgrpo_bench.graders.judge_worker import TESTED
 from fgrpo_bench.graders.verdicts import Question, VerdictStore
-from fgrpo_bench.graders.worker import Worker
+from fgrpo_bench.graders.worker import Worker, interrupted
 from fgrpo_bench.records import Outcome
 
-VERSION = 1
+VERSION = 2
 """Raised with any change of judgement here or in the worker; stored verdicts belong to one."""
 SECONDS = 5.0
 """Processor seconds of a judgement."""
@@ -115,12 +117,18 @@ class Judge:
                     del self._known[next(iter(self._known))]
         if mine:
             try:
-                future.set_result(self._stored(key) or self._keep(key, self._ask(*key)))
+                verdict = self._stored(key) or self._keep(key, self._ask(*key))
+                if interrupted(verdict.reason):
+                    self._unknow(key)
+                future.set_result(verdict)
             except BaseException as error:
-                with self._lock:
-                    self._known.pop(key, None)
+                self._unknow(key)
                 future.set_exception(error)
         return future.result()
+
+    def _unknow(self, key: Question) -> None:
+        with self._lock:
+            self._known.pop(key, None)
 
     def _stored(self, key: Question) -> Verdict | None:
         if self._store is None:

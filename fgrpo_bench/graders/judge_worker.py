@@ -17,14 +17,24 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fgrpo_bench.graders import judge_equality
+from fgrpo_bench.graders.judge_reading import as_read
+from fgrpo_bench.graders.judge_words import refusal
+from fgrpo_bench.graders.math_parts import parts
+
 TESTED = {"math-verify": "0.9.0", "latex2sympy2_extended": "1.11.0"}
 """Packages whose version is part of the grader's: another one may judge otherwise."""
 
-TINY = 1e-3
-"""math-verify rounds floats to 6 decimals and drops what is below 1e-15, so that below this size
-it takes different numbers for equal ..."""
-SAME_TO = 0.01
-"""... which is refused where they differ by more than this relative to the larger."""
+REFUSED, ACCEPTED = "equal by math-verify alone: ", "equal, though not by math-verify alone: "
+"""How a reason begins where math-verify's own verdict on what it was given is the other one."""
+TO_SIX_DECIMALS = "equal by math-verify to 6 decimals"
+
+
+def by_math_verify(outcome: str, reason: str) -> str:
+    """math-verify's own outcome on what it was given, from the judge's outcome and reason."""
+    if reason.startswith(REFUSED):
+        return "correct"
+    return "incorrect" if reason.startswith(ACCEPTED) else outcome
 
 
 def serve(
@@ -33,7 +43,8 @@ def serve(
     """Answer the questions that arrive at standard input, each within the limits of the arguments.
 
     load: imports what is needed; its answer is the greeting. judge: from a question to an outcome,
-    what was extracted and a reason; what it raises is an outcome too.
+    what was extracted and a reason; MemoryError is an outcome too, and what else it raises ends
+    this process.
     """
     seconds, megabytes = float(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
@@ -96,64 +107,85 @@ def check_tested(packages: Mapping[str, str], grader: str) -> None:
 
 def load() -> dict[str, Any]:
     """Import and warm up; the versions found. RuntimeError where they are not the tested ones."""
-    from fgrpo_bench.graders.judge_parser import mend, speed_up
+    from fgrpo_bench.graders import judge_parser
 
     check_tested(TESTED, "math")
-    mend()
-    speed_up()
+    judge_parser.mend()
+    judge_parser.speed_up()
+    judge_equality.mend()
     _judge("\\frac12", "0.25", boxed=True)
     packages = [*TESTED, "sympy", "antlr4-python3-runtime"]
     return {"versions": {package: version(package) for package in packages}}
 
 
 def judge(asked: dict[str, Any]) -> dict[str, Any]:
-    """math-verify's verdict on a gold and an answer; MemoryError where it shows."""
+    """math-verify's verdict on a gold and an answer, unscored where it raises.
+
+    Raises MemoryError where it shows, and what the machine causes, such as a module that cannot be
+    read: that ends this process, and the question is asked again.
+    """
     try:
         return _judge(asked["gold"], asked["answer"], boxed=asked["boxed"])
-    except MemoryError:
+    except (MemoryError, OSError, ImportError):
         raise
     except Exception as error:
         reason = f"math-verify failed with {type(error).__name__}"
-        return {"outcome": "incorrect", "extracted": None, "reason": reason}
+        return {"outcome": "unscored", "extracted": None, "reason": reason}
 
 
 def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     from math_verify import parse, verify
 
-    wanted = _parsed(gold)
+    several = parts(gold) > 1
+    wanted = _parsed(gold, boxed)
     if not wanted:
         return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
-    text = f"\\boxed{{{answer}}}" if boxed else answer
-    found = parse(text, parsing_timeout=None)
-    extracted = answer if boxed else (str(found[-1]) if found else None)
+    extracted: str | None = answer
+    if boxed:
+        found = _read_box(as_read(answer, several=several))
+    else:
+        found = parse(answer, parsing_timeout=None)
+        extracted = str(found[-1]) if found else None
     if not found:
         reason = "the answer cannot be read" if boxed else "no answer found"
         return {"outcome": "incorrect", "extracted": extracted, "reason": reason}
-    same = verify(wanted, found, timeout_seconds=None)
+    mended, rounded = judge_equality.forget()
+    same = plainly = bool(verify(wanted, found, timeout_seconds=None))
+    why = ""
+    if mended:
+        why = mended[0]
+        with judge_equality.plain():
+            plainly = bool(verify(wanted, found, timeout_seconds=None))
+    if same and boxed and (said := refusal(as_read(gold), as_read(answer), several=several)):
+        same, why = False, said
     reason = "equal by math-verify" if same else "not equal by math-verify"
-    if same and _only_tiny(wanted[0], found[0]):
-        same, reason = False, "equal by math-verify's absolute rounding alone"
+    if same != plainly:
+        reason = f"{ACCEPTED if same else REFUSED}{why}"
+    elif same and rounded:
+        reason = TO_SIX_DECIMALS
     outcome = "correct" if same else "incorrect"
     return {"outcome": outcome, "extracted": extracted, "reason": reason}
 
 
 @lru_cache(maxsize=1024)
-def _parsed(gold: str) -> list[Any]:
+def _parsed(gold: str, boxed: bool) -> list[Any]:
+    """What math-verify reads in a gold; as it is published for an answer without a box."""
     from math_verify import parse
 
+    if boxed:
+        return _read_box(as_read(gold))
     parsed: list[Any] = parse(f"\\boxed{{{gold}}}", parsing_timeout=None)
     return parsed
 
 
-def _only_tiny(gold: Any, found: Any) -> bool:
-    """Whether two numbers are equal only because both are tiny."""
-    if gold == found or not all(getattr(side, "is_number", False) for side in (gold, found)):
-        return False
-    left, right = (side.doit().evalf(15) for side in (gold, found))
-    if not (left.is_Float and right.is_Float):
-        return False
-    larger = max(abs(left), abs(right))
-    return bool(0 < larger < TINY and abs(left - right) > SAME_TO * larger)
+def _read_box(content: str) -> list[Any]:
+    """What math-verify reads in a box as LaTeX; where it cannot, it would take the last number."""
+    from math_verify import LatexExtractionConfig, parse
+
+    found: list[Any] = parse(
+        f"\\boxed{{{content}}}", [LatexExtractionConfig()], parsing_timeout=None
+    )
+    return found
 
 
 if __name__ == "__main__":

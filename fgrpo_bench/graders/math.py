@@ -1,10 +1,12 @@
 """Mathematics: is the final answer of a response equal to the gold answer?
 
-The final answer is the last balanced, non-empty `\\boxed{...}` after the last `</think>`; without
-a box it is whatever math-verify finds in the whole text after that tag. Equality is math-verify's,
-between golds and answers that are normalised alike (`math_golds`), decided in a process that can be
-killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong. Where
-verdicts differ from plain math-verify's on purpose, tests/cases/math.json says so, with the reason.
+The final answer is the last balanced, non-empty `\\boxed{...}` after the last `</think>`, for a
+gold of several parts with those that are joined to it (`math_parts`); without a box it is whatever
+math-verify finds in the whole text after that tag. Equality is math-verify's with the mends of
+`judge_equality`, between golds and answers that are normalised alike (`math_golds`), decided in a
+process that can be killed (`judge`): a judgement that runs out of time or memory is unscored, never
+wrong. Where verdicts differ from plain math-verify's on purpose, tests/cases/math.json says so,
+with the reason; what stays as math-verify has it stands in docs/grading.md.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from collections.abc import Iterator
 
 from fgrpo_bench.graders.judge import Judge, Verdict, default_judge
 from fgrpo_bench.graders.math_golds import normalise
+from fgrpo_bench.graders.math_parts import joins, parts
 from fgrpo_bench.records import Grade, Problem
 
 LONGEST = 500
 """Characters of an answer that a grade keeps."""
 
-_BOX = re.compile(r"\\{1,4}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_BOX = re.compile(r"\\{1,4}+(?:boxed|fbox)\s*+\{|\\.|[{}]", re.DOTALL)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 _NEAR = 4
 """Boxes tried one by one from the end before the whole text is scanned once."""
@@ -37,8 +40,8 @@ def grade(problem: Problem, response: str) -> Grade:
 def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
     """As `grade`, by a given judge."""
     text = after_thoughts(response)
-    box = last_box(text)
     gold = normalise(problem.target)
+    box = final_answer(text, gold)
     if not gold:
         return _grade(Verdict(outcome="unscored", extracted=box, reason="the gold answer is empty"))
     if box is None:
@@ -68,6 +71,40 @@ def shortcut(gold: str, answer: str) -> Verdict | None:
 def after_thoughts(response: str) -> str:
     """What follows the last `</think>`; the whole response where there is none."""
     return response.rpartition("</think>")[2]
+
+
+def final_answer(text: str, gold: str) -> str | None:
+    """The answer in the boxes of a text; None without a box. Linear in the length of the text.
+
+    gold: normalised; only where it has several parts may several boxes be one answer.
+
+    >>> final_answer(r"They are \\boxed{1}, \\boxed{2} and $\\boxed{3}$.", "1, 2, 3")
+    '1, 2, 3'
+    >>> final_answer(r"They are \\boxed{1}, \\boxed{2} and $\\boxed{3}$.", "3")
+    '3'
+    """
+    last = last_box(text)
+    wanted = parts(gold)
+    if last is None or wanted == 1 or parts(last) >= wanted:
+        return last
+    joined = _joined_boxes(text)
+    repeated = len(set(joined)) == 1 and len(joined) != wanted
+    return last if repeated else ", ".join(joined)
+
+
+def _joined_boxes(text: str) -> list[str]:
+    """Contents of the last box and of those before it that are joined to it, in their order."""
+    together: list[str] = []
+    following = len(text)
+    for start, begin, end in sorted(boxes(text), reverse=True):
+        content = text[begin:end].strip()
+        if not content:
+            continue
+        if together and not (end < following and joins(text[end + 1 : following])):
+            break
+        together.append(content)
+        following = start
+    return together[::-1]
 
 
 def last_box(text: str) -> str | None:
@@ -108,20 +145,13 @@ def _balanced(text: str, start: int) -> str:
 def scan_boxes(text: str) -> str | None:
     """`last_box` in one pass over the text, for texts full of unclosed boxes."""
     last, content = -1, None
-    for start, begin, end in _closed(text):
+    for start, begin, end in boxes(text):
         if start > last and (found := text[begin:end].strip()):
             last, content = start, found
     return content
 
 
-def boxes(text: str, *, longest: int) -> Iterator[str]:
-    """Contents of all balanced boxes of at most so many characters, as they close."""
-    for _, begin, end in _closed(text):
-        if end - begin <= longest:
-            yield text[begin:end]
-
-
-def _closed(text: str) -> Iterator[tuple[int, int, int]]:
+def boxes(text: str) -> Iterator[tuple[int, int, int]]:
     """(start of the box, start and end of its content) of every balanced box, as they close."""
     opened: list[tuple[int, int]] = []  # (start of a box or -1, start of its content)
     for token in _BOX.finditer(text):

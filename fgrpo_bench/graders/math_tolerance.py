@@ -2,7 +2,8 @@
 
 Golds of Minerva are results of computations with rounded constants, which math-verify compares at
 an absolute precision of six decimals. Here a gold that is a number, and an answer that is one too,
-are equal where they differ by at most 1e-4 of the gold. Everything else is what `math` says.
+are equal where they differ by at most 1e-4 of the gold. The name of a quantity before an answer and
+its unit behind it are passed over. Everything else is what `math` says.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from decimal import Decimal
 
 from fgrpo_bench.graders import math
 from fgrpo_bench.graders.judge import Judge, default_judge
+from fgrpo_bench.graders.judge_words import denies
 from fgrpo_bench.graders.math_golds import normalise
 from fgrpo_bench.records import Grade, Problem
 
@@ -25,6 +27,15 @@ _NUMBER = re.compile(
 )
 _POWER = re.compile(r"([+-]?)10\s*\^\s*(?:\{\s*([+-]?[0-9]{1,4})\s*\}|([0-9]))")
 _FRACTION = re.compile(r"([+-]?)\\[dt]?frac\{([0-9]{1,30})\}\{([0-9]{1,30})\}")
+_NAME = re.compile(
+    r"\s*+(?:\\?[A-Za-z]++|\\[A-Za-z]++\{[A-Za-z ]++\})(?:_(?:\w|\{[^{}=]*+\}))?"
+    r"\s*+(?:=|\\approx)\s*+"
+)
+_UNIT = re.compile(
+    r"(?<=[0-9}.])(?:\s|~|\\[ ,;:]|\\q?quad(?![A-Za-z]))*+"
+    r"\\(?:text|textrm|mathrm|mbox|rm|operatorname)\s*+\{((?:(?!per ?cent|pct)[^{}\\%])*+)\}"
+    r"(?:\^(?:-?[0-9]|\{-?[0-9]\}))?\s*+"
+)
 
 
 def grade(problem: Problem, response: str) -> Grade:
@@ -49,15 +60,25 @@ def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
 
 def _close(gold: Decimal, answer: str) -> Grade | None:
     """The grade where the answer is a number, else None."""
-    found = number(normalise(answer)) if len(answer) <= math.LONGEST else None
-    if found is None:
+    given = number(_bare(normalise(answer))) if len(answer) <= math.LONGEST else None
+    if given is None:
         return None
-    near = abs(found - gold) <= TOLERANCE * abs(gold)
+    near = abs(given - gold) <= TOLERANCE * abs(gold)
     return Grade(
         outcome="correct" if near else "incorrect",
         extracted=answer,
         reason="within 1e-4 of the gold" if near else "not within 1e-4 of the gold",
     )
+
+
+def _bare(answer: str) -> str:
+    """Without `E =` in front and one `\\text{ J}` behind; a text that is more than a unit stays."""
+    if name := _NAME.match(answer):
+        answer = answer[name.end() :]
+    behind = _UNIT.search(answer)
+    if behind and behind.end() == len(answer) and not denies(behind[1]):
+        answer = answer[: behind.start()]
+    return answer
 
 
 def number(text: str) -> Decimal | None:

@@ -1,11 +1,13 @@
-"""Verdicts that outlive the process: each question is put to the judge once, ever.
+"""Verdicts that outlive the process: each question gets its verdict once, ever.
 
 A folder of append-only files, one for each process that adds to it, so that any number of jobs on
 any number of machines can share it without a lock; all are read when it is opened. A line:
 
     ["5a0c...", "correct", "\\\\frac{1}{2}", "equal by math-verify"]
 
-The first field is a hash of gold, answer and whether the answer stood in a box.
+The first field is a hash of gold, answer and whether the answer stood in a box. What a question
+itself causes is kept, such as `unscored` for its processor time; that its worker starved or was
+killed from outside is not, so the question is asked again.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import get_args
 
 from fgrpo_bench.files import append_lines, read_lines
+from fgrpo_bench.graders.worker import interrupted
 from fgrpo_bench.records import Outcome
 
 Question = tuple[str, str, bool]
@@ -49,8 +52,9 @@ class VerdictStore:
         return self._known.get(_key(question))
 
     def add(self, question: Question, answer: Answer) -> None:
-        """Keep a verdict; a crash may lose the last ones, which are then asked again."""
-        if answer[1] is not None and len(answer[1]) > LONGEST:
+        """Keep a verdict, unless it was interrupted or is very long; a crash may lose the last
+        ones. What is not kept is asked again."""
+        if interrupted(answer[2]) or (answer[1] is not None and len(answer[1]) > LONGEST):
             return
         key = _key(question)
         self._known[key] = answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,20 @@ from typing import Any
 
 START_SECONDS = 300.0
 """For a worker to import what it needs, from a slow network disk too."""
+_INTERRUPTED = re.compile(
+    r"took more than \S+ s of wall time"
+    r"|the judge's process (?:fell silent|ended with exit code -?[0-9]+ twice)"
+)
+
+
+def interrupted(reason: str) -> bool:
+    """Whether a reason is one of `Worker.cause` that is not the question's own doing: the process
+    starved, was stopped or was killed from outside. Such a question is worth asking again later.
+
+    >>> interrupted("took more than 60 s of wall time"), interrupted("took more than 5 s of ...")
+    (True, False)
+    """
+    return _INTERRUPTED.fullmatch(reason) is not None
 
 
 class Worker:
@@ -41,7 +56,6 @@ class Worker:
                 env=os.environ | {"PYTHONPATH": search, "PYTHONHASHSEED": "0"},
                 start_new_session=True,  # Ctrl-C is this process's to handle
             )
-        self._buffer = b""
         self.asked = 0
 
     def wait_ready(self) -> None:
@@ -68,18 +82,18 @@ class Worker:
         return self._receive(deadline)
 
     def _receive(self, deadline: float) -> dict[str, Any]:
-        while b"\n" not in self._buffer:
+        parts: list[bytes] = []
+        while not parts or b"\n" not in parts[-1]:  # a line a question: nothing comes after it
             self._socket.settimeout(max(deadline - time.monotonic(), 1e-3))
             part = self._socket.recv(65_536)
             if not part:
                 raise ConnectionResetError("the process ended")
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        reply: dict[str, Any] = json.loads(line)
+            parts.append(part)
+        reply: dict[str, Any] = json.loads(b"".join(parts))
         return reply
 
     def cause(self, error: OSError, wall_seconds: float) -> tuple[str, bool]:
-        """Why there was no reply, and whether asking again is pointless."""
+        """Why there was no reply, and whether asking again at once is pointless."""
         if isinstance(error, TimeoutError):
             return f"took more than {wall_seconds:g} s of wall time", True
         try:

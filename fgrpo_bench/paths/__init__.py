@@ -1,5 +1,6 @@
 """Every file name of the project, each a property of one class, and finding runs by their files."""
 
+from fgrpo_bench.paths.run import RESERVED as RESERVED
 from fgrpo_bench.paths.run import RunPaths as RunPaths
 from fgrpo_bench.paths.run import default_root as default_root
 from fgrpo_bench.paths.run import find_runs as find_runs

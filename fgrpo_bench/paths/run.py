@@ -9,6 +9,14 @@ from pathlib import Path
 
 from fgrpo_bench.paths.stage import StagePaths
 
+RESERVED = frozenset(
+    {
+        *("mlflow.db", "mlflow.lock", "mlflow-artifacts", "verdicts", "cache", "data", "evals"),
+        "simulation",
+    }
+)
+"""Names in a run root that are no sweep's; those that begin with `_` or `.` are none's either."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunPaths:
@@ -21,7 +29,7 @@ class RunPaths:
       _data/<dataset>                        a link to <root>/_data/<dataset>-<fp8>/, a stage
       <point_id>/                            a stage: spec.json  metrics.parquet  checkpoints/
                                              state/  progress.json  logs/  stage.lock
-                                             owner.json  DONE.json
+                                             owner.json  DONE.json  damaged/
       <stage>/eval/<evaluation>-<fp8>/step-00400/             a stage: spec.json ... DONE.json
       <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
                                              grades.<grader_version>.parquet  passk.parquet
@@ -75,6 +83,11 @@ class RunPaths:
     def driver_lock(self) -> Path:
         """Held by the one driver of this sweep."""
         return self.folder / "driver.lock"
+
+    @property
+    def damaged(self) -> Path:
+        """Folder of files of the report that were damaged and made again."""
+        return self.folder / "damaged"
 
     @property
     def report(self) -> Path:

@@ -38,6 +38,11 @@ class StagePaths:
         return self.folder / "progress.json"
 
     @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, by their path in this one."""
+        return self.folder / "damaged"
+
+    @property
     def logs(self) -> Path:
         """Folder of the stage's output, one file an attempt."""
         return self.folder / "logs"
@@ -70,9 +75,14 @@ class StagePaths:
         """The same under a checkpoint (tables.LIKELIHOODS)."""
         return self.folder / "likelihoods.parquet"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
     def checkpoint(self, step: int) -> Path:
         """A Hugging Face checkpoint folder."""
-        return self.folder / "checkpoints" / f"step-{step:05d}"
+        return self.checkpoints / f"step-{step:05d}"
 
     def state(self, slot: int) -> Path:
         """The whole training state; two slots are written in turn, so that one is always whole."""
@@ -97,6 +107,11 @@ class BenchmarkPaths:
     def manifest(self) -> Path:
         """What the draws were made with: digests of weights and prompts, engine fingerprint."""
         return self.folder / "draws.json"
+
+    @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, beside those of the stage itself."""
+        return self.folder.parent / "damaged" / self.folder.name
 
     @property
     def draws(self) -> Path:

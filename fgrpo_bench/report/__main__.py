@@ -123,16 +123,18 @@ def _simulation(paths: RunPaths, formats: Sequence[str]) -> int:
 def _verify(path: Path, *, root: Path, regrade: bool) -> int:
     from fgrpo_bench.report.verify import verify
 
-    differences = verify(path, root=root, regrade=regrade)
-    for line in differences:
+    verified = verify(path, root=root, regrade=regrade)
+    for line in verified.differences:
         print(line)
+    for line in verified.unseen:
+        print(f"not looked at: {line}")
     judged = " and judged" if regrade else ""
     print(
-        f"{path}: {len(differences)} differences"
-        if differences
+        f"{path}: {len(verified.differences)} differences"
+        if verified.differences
         else f"{path}: every number computed{judged} again, none differs"
     )
-    return 1 if differences else 0
+    return 1 if verified.differences else 0
 
 
 def choose_run(

@@ -54,6 +54,26 @@ def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> 
     return _text(read, kind, _svgs(read) if kind == "html" else {})
 
 
+def draw(results: SweepResults, name: str | None = None) -> dict[str, bytes]:
+    """The figures of a report by file name; nothing is written. name: of one, without its suffix;
+    None draws all."""
+    from fgrpo_bench.report import style
+    from fgrpo_bench.report.figures import pictures
+
+    every = pictures(summarise(results))
+    shown = [picture for picture in every if name in (None, picture.name)]
+    return _files({picture.name: style.drawings(picture.draw) for picture in shown})
+
+
+def _files(drawn: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
+    """drawn: the bytes of each kind by the figure's name."""
+    return {
+        f"{name}.{kind}": content
+        for name, kinds in drawn.items()
+        for kind, content in kinds.items()
+    }
+
+
 def write_report(
     results: SweepResults, *, formats: Sequence[str] = tuple(FILES), compare_paper: bool = False
 ) -> Report:
@@ -73,7 +93,8 @@ def write_report(
     for name, text in texts.items():
         write_text(folder / name, text)
     figures = [file for name, kinds in drawn.items() for file in style.write(kinds, folder / name)]
-    made = provenance.record(results, texts, compare_paper=compare_paper)
+    contents = {name: text.encode() for name, text in texts.items()} | _files(drawn)
+    made = provenance.record(results, contents, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, made)
     beside = ["\n".join(documents.plain_table(table)) + "\n" for table in read.beside]
     return Report(

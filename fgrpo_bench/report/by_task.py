@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import fields_of
 from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, percent
@@ -172,7 +171,7 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
     parts = [pl.DataFrame(schema=_FOUND)]
     known: dict[Path, pl.DataFrame] = {}
     for point in summary.results.points:
-        has_results = point.is_evaluated and point.evaluate.benchmark(benchmark).passk.exists()
+        has_results = point.results_on(benchmark) is not None
         folder = _dataset(point, benchmark) if has_results else None
         if folder is None:
             continue
@@ -182,7 +181,7 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
             known[folder] = pl.DataFrame(
                 list(tasks.items()), schema=["problem_id", "task"], orient="row"
             )
-        drawn = int(read_json(point.evaluate.done)["target"]["n_samples"])
+        drawn = int(point.evaluated()["target"]["n_samples"])
         numbered = (
             point.passk(benchmark)
             .filter(pl.col("k").is_in(summary.ks))
@@ -198,9 +197,10 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
 
 def _dataset(point: PointResult, benchmark: str) -> Path | None:
     """Folder of the problems of a benchmark that is made of tasks; None for any other."""
-    spec: dict[str, Any] = read_json(point.evaluate.spec)
-    dataset = spec["evaluation"]["benchmarks"][benchmark]["dataset"]
-    if dataset is None or dataset["layout"] != LAYOUT:
-        return None
-    folder = point.evaluate.folder / str(spec["data"][benchmark])
+    spec = point.evaluation_spec()
+    with fields_of(point.evaluate.spec):
+        dataset = spec["evaluation"]["benchmarks"][benchmark]["dataset"]
+        if dataset is None or dataset["layout"] != LAYOUT:
+            return None
+        folder = point.evaluate.folder / str(spec["data"][benchmark])
     return folder.resolve()

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.intervals import LEVEL, Estimate, Resampled, average, conclude, resample_together
+from fgrpo_bench.intervals import (
+    DIFFERENCES,
+    LEVEL,
+    Estimate,
+    Resampled,
+    average,
+    conclude,
+    resample_together,
+)
 from fgrpo_bench.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.report.pairs import Pair, pairs_of
 from fgrpo_bench.report.summary import Summary
@@ -79,7 +87,7 @@ def compare(summary: Summary) -> list[Comparison]:
                     n_new=new.n_scored,
                     k=summary.ks[end],
                 )
-        together = resample_together(differences, stream=stream)
+        together = resample_together(differences, limits=DIFFERENCES, stream=stream)
         found[benchmark] = [(*key, own) for key, own in zip(compared, together, strict=True)]
     of_all = {title: _average(names, found) for title, names in summary.averages.items()}
     out = [

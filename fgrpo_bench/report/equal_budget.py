@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fgrpo_bench.intervals import Estimate, Resampled, average, conclude, resample
+from fgrpo_bench.intervals import DIFFERENCES, Estimate, Resampled, average, conclude, resample
 from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.footnotes import RULE
 from fgrpo_bench.report.selected import candidates
@@ -83,7 +83,7 @@ def differences(summary: Summary, match: Match) -> dict[str, list[Estimate]]:
         seeds = tuple(seed for seed in new.seeds if seed in old.seeds)
         if seeds:
             paired = new.of_seeds(seeds).values - old.of_seeds(seeds).values
-            parts[benchmark] = seeds, resample(paired, stream=stream)
+            parts[benchmark] = seeds, resample(paired, limits=DIFFERENCES, stream=stream)
     made = {name: conclude(resampled) for name, (_, resampled) in parts.items()}
     for title, names in summary.averages.items():
         own = [parts[name] for name in names if name in parts]

@@ -4,56 +4,141 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import read_json, sha256_file
+from fgrpo_bench.files import read_json, sealed, sha256_file
+from fgrpo_bench.markers import read_marker
+from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
 
 NAME = "provenance.json"
 """Stands beside the report's files."""
+SHAPE = {
+    "sweep": str,
+    "experiment": str,
+    "version": str,
+    "select?": str,
+    "compare_paper": bool,
+    "drawn_with?": str,
+    "files": {"*": str},
+    "inputs": {"*": str},
+    "content_sha256?": str,
+}
+"""Of its content (fgrpo_bench.shapes); there is no other key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """A stored file behind a report."""
+
+    name: str
+    """Path from the run's folder."""
+    path: Path
+    recorded: str | None
+    """sha256 that its stage's marker has; None where the marker lists no files."""
+    is_large: bool
+    """Draws and weights, which are not read for every report."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether a provenance names it: draws and weights only where a marker has their digest."""
+        return self.path.exists() if not self.is_large else self.recorded is not None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content (SHAPE) of a provenance; ValueError for anything else."""
+    try:
+        known: dict[str, Any] = read_json(path, SHAPE)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is no provenance of a report: build the report again, with `python -m "
+            f"fgrpo_bench.report <sweep>` ({error})"
+        ) from error
+    return known
 
 
 def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
     """Every evaluated checkpoint, as its point, with each benchmark and the version of its grader:
     a report may choose among them all, and compares earlier ones at equal rollouts."""
+    for point in evaluated(results):
+        versions = point.evaluated()["target"]["graders"]
+        for benchmark in results.benchmarks:
+            if benchmark in versions and point.results_on(benchmark) is not None:
+                yield point, benchmark, versions[benchmark]
+
+
+def evaluated(results: SweepResults) -> Iterator[PointResult]:
+    """Every evaluated checkpoint as its point."""
     for point in results.points:
-        for at in map(point.at, point.checkpoints):
-            if at.is_evaluated:
-                versions = read_json(at.evaluate.done)["target"]["graders"]
-                for benchmark in results.benchmarks:
-                    yield at, benchmark, versions[benchmark]
+        yield from (at for at in map(point.at, point.checkpoints) if at.is_evaluated)
 
 
-def inputs(results: SweepResults) -> dict[str, str]:
-    """sha256 of the grades, the pass@k and the likelihoods behind a report, by path from the run's
-    folder."""
-    paths = [
-        path
-        for point, benchmark, version in graded(results)
-        for of in [point.evaluate.benchmark(benchmark)]
-        for path in (of.grades(version), of.passk)
-    ]
-    paths += [stage.likelihoods for _, _, stage in stages(results)]
-    return {_named(path, results): sha256_file(path) for path in paths if path.exists()}
+def inputs(results: SweepResults) -> dict[str, Input]:
+    """Every file that the numbers and figures of a report rest on, by name: grades, pass@k and
+    draws of the evaluated checkpoints, their weights, training metrics, likelihoods."""
+    own: dict[Path, tuple[StagePaths, bool]] = {}
+    for point, benchmark, grader_version in graded(results):
+        of = point.evaluate.benchmark(benchmark)
+        own |= dict.fromkeys((of.grades(grader_version), of.passk), (point.evaluate, False))
+        own |= dict.fromkeys((of.manifest, of.draws), (point.evaluate, True))
+    for point in evaluated(results):
+        prefix = point.train.checkpoint(point.step).relative_to(point.train.folder).as_posix()
+        for name in _outputs(point.train):
+            if name.startswith(f"{prefix}/"):
+                own[point.train.folder / name] = point.train, True
+    own |= {point.train.metrics: (point.train, False) for point in results.points}
+    own |= {stage.likelihoods: (stage, False) for _, _, stage in stages(results)}
+    found = (_input(results, path, *of) for path, of in own.items())
+    return {each.name: each for each in found if each.path.exists() or each.recorded is not None}
+
+
+def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool) -> Input:
+    output = _outputs(stage).get(path.relative_to(stage.folder).as_posix(), {})
+    return Input(
+        name=path.relative_to(results.paths.folder).as_posix(),
+        path=path,
+        recorded=output.get("sha256"),
+        is_large=is_large,
+    )
+
+
+def _outputs(stage: StagePaths) -> Mapping[str, Mapping[str, Any]]:
+    """What the stage's marker lists; nothing where it is not done, or by a version of before."""
+    listed: Mapping[str, Mapping[str, Any]] = {}
+    return read_marker(stage).get("outputs", listed) if stage.done.exists() else listed
+
+
+def drawing_program() -> str:
+    """What draws the figures: another one may draw other bytes from the same numbers."""
+    return f"matplotlib {version('matplotlib')}"
 
 
 def record(
-    results: SweepResults, texts: Mapping[str, str], *, compare_paper: bool
+    results: SweepResults, files: Mapping[str, bytes], *, compare_paper: bool
 ) -> dict[str, Any]:
-    """The provenance of these files of a report, by name."""
+    """The provenance (SHAPE) of these files of a report, by name.
+
+    Draws and weights have the digests of their stages' markers; those of markers of before, which
+    have none, are left out.
+    """
     paths = results.paths
-    return {
-        "sweep": paths.sweep,
-        "experiment": paths.experiment,
-        "version": paths.version,
-        "select": results.rule,
-        "compare_paper": compare_paper,
-        "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
-        "inputs": inputs(results),
-    }
-
-
-def _named(path: Path, results: SweepResults) -> str:
-    return path.relative_to(results.paths.folder).as_posix()
+    behind = [each for each in inputs(results).values() if each.is_listed]
+    return sealed(
+        {
+            "sweep": paths.sweep,
+            "experiment": paths.experiment,
+            "version": paths.version,
+            "select": results.rule,
+            "compare_paper": compare_paper,
+            "drawn_with": drawing_program(),
+            "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+            "inputs": {
+                each.name: each.recorded if each.is_large else sha256_file(each.path)
+                for each in behind
+            },
+        }
+    )

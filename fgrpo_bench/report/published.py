@@ -76,7 +76,7 @@ CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "G
 @lru_cache(maxsize=1)
 def published() -> pl.DataFrame:
     """Every published figure (SCHEMA), in the paper's order within a table."""
-    return pl.read_csv(SOURCE, schema=SCHEMA)
+    return pl.read_csv(SOURCE, schema=SCHEMA, glob=False)
 
 
 @lru_cache(maxsize=1)

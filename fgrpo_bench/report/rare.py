@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import stands
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.published import CONTROLS, published
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NONE, Table, names
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.shapes import LIKELIHOOD, PLAN
 
 OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
 PAPERS_MODEL = "Qwen2.5-7B"
@@ -32,11 +33,14 @@ class Score:
 
 def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
     """point_id, step and stage of every checkpoint whose likelihoods are done."""
-    for point in read_json(results.paths.plan)["points"]:
+    plan = read_json(results.paths.plan, PLAN)
+    marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
+    for point in plan["points"]:
         for checkpoint in point.get("checkpoints", []):
             if "likelihood" in checkpoint:
                 stage = StagePaths(results.paths.folder / checkpoint["likelihood"])
-                if stage.done.exists():
+                mark = marks.get(checkpoint["likelihood"])
+                if stands(stage, fingerprint=mark):
                     yield point["point_id"], checkpoint["step"], stage
 
 
@@ -44,7 +48,7 @@ def scores(results: SweepResults) -> dict[tuple[str, int], Score]:
     """By point_id and step; those that are done and whose set has an answer."""
     found = {}
     for point_id, step, stage in stages(results):
-        marker: dict[str, Any] = read_json(stage.done)
+        marker = read_json(stage.done, LIKELIHOOD)
         if marker.get("delta_nll") is not None:
             found[point_id, step] = Score(delta_nll=marker["delta_nll"], n_rare=marker["n_rare"])
     return found

@@ -9,8 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.intervals import Estimate, Resampled, average, conclude, resample_together
+from fgrpo_bench.intervals import (
+    FRACTIONS,
+    Estimate,
+    Resampled,
+    average,
+    conclude,
+    resample_together,
+)
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.report.summary import Cell, Compute, Scores, Summary
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import BOUNDS
@@ -31,7 +38,8 @@ def summarise(results: SweepResults) -> Summary:
         found = _read([point.passk(benchmark) for point in results.points], ks)
         done = _done(results.points, found)
         together = [found.values[0, done.get(cell, [])] for cell in by_cell]
-        for cell, own in zip(by_cell, resample_together(together, stream=stream), strict=True):
+        resamples = resample_together(together, limits=FRACTIONS, stream=stream)
+        for cell, own in zip(by_cell, resamples, strict=True):
             rows = done.get(cell, [])
             resampled[benchmark, cell] = own
             scores[benchmark, cell] = _scores(
@@ -130,7 +138,7 @@ def _done(points: Sequence[PointResult], found: _Read) -> dict[Cell, list[int]]:
 
 
 def _scores(points: Sequence[PointResult], found: _Read, estimates: tuple[Estimate, ...]) -> Scores:
-    sizes = [int(read_json(point.evaluate.done)["target"]["n_samples"]) for point in points]
+    sizes = [int(point.evaluated()["target"]["n_samples"]) for point in points]
     drawn = sum(n * int(own.sum()) for n, own in zip(sizes, found.present, strict=True))
     return Scores(
         seeds=tuple(point.seed for point in points),
@@ -162,8 +170,8 @@ def _averaged(
 
 def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame], cell: Cell) -> Compute:
     """Up to the checkpoint that stands for the runs, but for the processor seconds."""
-    trained = [read_json(point.train.done) for point in points if point.is_trained]
-    judged = [read_json(point.evaluate.done) for point in points if point.is_evaluated]
+    trained = [read_marker(point.train) for point in points if point.is_trained]
+    judged = [read_marker(point.evaluate) for point in points if point.is_evaluated]
     until = [frame.filter(pl.col("step") <= cell.step) for frame in metrics]
     rows = [frame for frame in until if len(frame)]
     return Compute(
@@ -174,8 +182,8 @@ def _compute(points: Sequence[PointResult], metrics: Sequence[pl.DataFrame], cel
             [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
         ),
         optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
-        train_cpu_seconds=_mean([marker["cpu_seconds"] for marker in trained]),
-        evaluate_cpu_seconds=_mean([marker["cpu_seconds"] for marker in judged]),
+        train_cpu_seconds=_mean([m["cpu_seconds"] for m in trained if "cpu_seconds" in m]),
+        evaluate_cpu_seconds=_mean([m["cpu_seconds"] for m in judged if "cpu_seconds" in m]),
     )
 
 
@@ -196,6 +204,6 @@ def _graders(points: Sequence[PointResult]) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for point in points:
         if point.is_evaluated:
-            for benchmark, version in read_json(point.evaluate.done)["target"]["graders"].items():
+            for benchmark, version in point.evaluated()["target"]["graders"].items():
                 found.setdefault(benchmark, set()).add(version)
     return {benchmark: tuple(sorted(versions)) for benchmark, versions in found.items()}

@@ -61,10 +61,7 @@ def incomplete(summary: Summary) -> str | None:
     if not summary.missing:
         return None
     n = len(summary.results.points)
-    named = [
-        f"{point.point_id} ({'trained, not evaluated' if point.is_trained else 'not trained'})"
-        for point in summary.missing
-    ]
+    named = [f"{point.point_id} ({point.lacks})" for point in summary.missing]
     return (
         f"INCOMPLETE: {n - len(named)} of {n} points have results. Missing: {_listing(named)}. "
         "Everything below is about the points that are done."
@@ -154,11 +151,13 @@ def seeds_caveat(summary: Summary) -> str:
             "One training seed: the intervals are over problems only and say nothing about another "
             "training run."
         )
+    degrees = "1 degree" if n == 2 else f"{n - 1} degrees"
+    far = " A third seed narrows them by far." if n == 2 else ""
     return (
         f"The intervals are over problems and {n} training seeds, and as wide as {n} seeds demand: "
         "where seeds differ as wholes, Student's t with "
-        f"{n - 1} degree{'s' if n > 2 else ''} of freedom. Where they are wide, more seeds would "
-        "narrow them, and the differences of the single seeds stand beside them."
+        f"{degrees} of freedom. Where they are wide, more seeds would "
+        f"narrow them, and the differences of the single seeds stand beside them.{far}"
     )
 
 
@@ -187,18 +186,11 @@ def notes(summary: Summary, comparisons: Sequence[Comparison]) -> list[str]:
         "certain. Not shown does not mean absent.",
     ]
     if comparisons:
-        least, m = 2 / (REPLICATES + 1), len(comparisons)
         lines.append(
-            "p is two-sided and goes with the interval, over problems and seeds; it cannot "
-            f"fall below {least:.1g}. p Holm bounds the chance of any false claim among the {m} "
-            "comparisons, p BH the expected share of false ones. p draws takes these models and "
-            "problems as given and asks about the draws alone (unbiased variance of pass@k; "
-            "needs 2k draws)."
-            + (
-                f" Over so many comparisons Holm cannot reach {1 - LEVEL:.2g} here."
-                if m * least > 1 - LEVEL
-                else ""
-            )
+            "p is two-sided and goes with the interval, over problems and seeds. p Holm bounds the "
+            f"chance of any false claim among the {len(comparisons)} comparisons, p BH the "
+            "expected share of false ones. p draws takes these models and problems as given and "
+            "asks about the draws alone (unbiased variance of pass@k; needs 2k draws)."
         )
     return [
         *lines,

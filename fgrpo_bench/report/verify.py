@@ -1,190 +1,235 @@
-"""Does a table still say what the stored draws say? `python -m fgrpo_bench.report --verify <file>`.
+"""`python -m fgrpo_bench.report --verify <file>`: does a report still say what the draws say?
 
-Every number is computed again, from the grades of the stored draws up, and the file is written
-again in memory; with `regrade` the stored responses are judged again too. What differs is named.
+Digests first: of the report's files, and of all stored files that its numbers rest on. Then every
+number is computed again, from the grades of the stored draws up, and the file is written again in
+memory; with `regrade` the stored responses are judged again too. What differs is named, and what
+was not looked at.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
-from math import isclose
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.files import read_json, sha256_file
-from fgrpo_bench.graders import get_grader, grader_version
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.report.build import FILES, render
-from fgrpo_bench.report.provenance import NAME, graded, inputs
-from fgrpo_bench.report.rare import stages
-from fgrpo_bench.report.selected import LAST, select
-from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.tables import (
-    BOUNDS,
-    DRAWS,
-    GRADES,
-    LIKELIHOODS,
-    PASSK,
-    read_passk,
-    read_table,
+from fgrpo_bench.checkpoints import weights_sha256
+from fgrpo_bench.files import is_altered, sha256_file
+from fgrpo_bench.markers import read_marker
+from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.report.build import FILES, draw, render
+from fgrpo_bench.report.provenance import (
+    NAME,
+    SHAPE,
+    drawing_program,
+    evaluated,
+    graded,
+    inputs,
+    read,
 )
+from fgrpo_bench.report.recomputed import wrong_likelihoods, wrong_scores, wrong_verdicts
+from fgrpo_bench.report.selected import LAST, select
+from fgrpo_bench.results import SweepResults, load_results
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
+FIGURES = (".svg", ".pdf")
 SHOWN = 5
-"""Most lines of a file, or draws of a benchmark, that are shown to differ."""
+"""Most lines of a file that are shown to differ."""
 
 
-def verify(path: Path, *, root: Path, regrade: bool) -> list[str]:
-    """What differs, a line each; empty where the file says what the stored draws say.
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """What came of it."""
 
-    path: a file of a report with its provenance.json beside it, in a run's folder or anywhere.
-    root: folder of all runs, for a file that was copied elsewhere. Raises FileNotFoundError and
-    ValueError for what is no such file.
+    differences: tuple[str, ...]
+    """A line each; empty where the file says what the stored draws say."""
+    unseen: tuple[str, ...]
+    """What was not looked at, and how it would be."""
+
+
+def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
+    """Compare a file of a report, one of FILES or a figure, with the stored results.
+
+    path: with its provenance.json beside it, in a run's folder or anywhere. root: folder of all
+    runs, for a file that was copied elsewhere. Raises FileNotFoundError and ValueError for what is
+    no such file, and for stored files that cannot be read.
     """
-    if path.name not in KINDS:
-        raise ValueError(f"{path} is none of {', '.join(KINDS)}: give one of a report's files")
+    if path.name not in KINDS and path.suffix not in FIGURES:
+        raise ValueError(
+            f"{path} is none of {', '.join(KINDS)} and no figure: give one of a report's files"
+        )
     beside = path.with_name(NAME)
     if not path.exists() or not beside.exists():
         raise FileNotFoundError(
             f"{path} and {beside} are both needed: build the report with `python -m "
             "fgrpo_bench.report <sweep>`, and copy a table together with its provenance"
         )
-    known = _provenance(beside)
+    known = read(beside)
+    paths, at_home = _run(path, known, root)
+    results = select(load_results(paths), known.get("select", LAST))
+    unseen: list[str] = []
+    found = [*_foreign(known, paths, path, at_home=at_home)]
+    found += _files(path, known, unseen, at_home=at_home)
+    found += _inputs(known, results)
+    found += _markers(results, unseen)
+    for point, benchmark, version in graded(results):
+        found += wrong_scores(point, benchmark, version)
+        if regrade:
+            found += wrong_verdicts(point, benchmark, version)
+    found += wrong_likelihoods(results)
+    if path.name in KINDS:
+        again = render(results, KINDS[path.name], compare_paper=known["compare_paper"])
+        found += _lines(path, again)
+    found += _drawings(path, known, results, unseen)
+    if not regrade:
+        unseen.append("whether the stored responses are judged rightly (--regrade judges again)")
+    unseen.append("whether these weights give these draws, and the training these weights")
+    return Verified(differences=tuple(found), unseen=tuple(unseen))
+
+
+def _run(path: Path, known: Mapping[str, Any], root: Path) -> tuple[RunPaths, bool]:
+    """The run that the provenance names, and whether the file stands in that of its own."""
     folder = path.absolute().parent.parent
     own = (folder / "plan.json").exists()
-    paths = RunPaths(
-        root=folder.parents[2] if own else root,
-        sweep=known["sweep"],
-        experiment=known["experiment"],
-        version=known["version"],
-    )
-    results = select(load_results(paths), known.get("select", LAST))
-    found = list(_changed(path, known, results))
-    for point, benchmark, version in graded(results):
-        found += _scores(point, benchmark, version)
-        if regrade:
-            found += _verdicts(point, benchmark, version)
-    found += _likelihoods(results)
-    again = render(results, KINDS[path.name], compare_paper=known["compare_paper"])
-    return [*found, *_lines(path, again)]
+    address = {key: known[key] for key in ("sweep", "experiment", "version")}
+    return RunPaths(root=folder.parents[2] if own else root, **address), own
 
 
-def _provenance(path: Path) -> dict[str, Any]:
-    """As `record` makes it; ValueError for anything else."""
-    known: object = read_json(path)
-    wanted = {"sweep": str, "experiment": str, "version": str, "files": dict, "inputs": dict}
-    if not isinstance(known, dict) or not all(
-        isinstance(known.get(name), kind)
-        for name, kind in (wanted | {"compare_paper": bool}).items()
-    ):
-        raise ValueError(
-            f"{path} is no provenance of a report, which names {', '.join(wanted)} and "
-            "compare_paper: build the report again"
+def _foreign(
+    known: Mapping[str, Any], paths: RunPaths, path: Path, *, at_home: bool
+) -> Iterator[str]:
+    """What does not belong into this provenance."""
+    for key in sorted(known.keys() - {key.removesuffix("?") for key in SHAPE}):
+        yield f"{NAME}: {key!r} is nothing that a report writes there"
+    if "content_sha256" in known and is_altered(dict(known)):
+        yield f"{NAME}: was changed after the report was built"
+    for name in sorted(known["files"]):
+        if name not in KINDS and Path(name).suffix not in FIGURES:
+            yield f"{NAME}: names {name!r}, which is no file of a report"
+    if at_home and paths.folder.resolve() != path.absolute().parent.parent.resolve():
+        yield f"{NAME}: is of {paths.folder}, and stands in {path.parent}"
+
+
+def _files(
+    path: Path, known: Mapping[str, Any], unseen: list[str], *, at_home: bool
+) -> Iterator[str]:
+    """The file and the figures against their digests; a copy may stand without figures."""
+    figures = [name for name in known["files"] if Path(name).suffix in FIGURES]
+    if not figures and path.name not in KINDS:
+        raise ValueError(f"{path.with_name(NAME)} names no figure: build the report again")
+    absent = []
+    for name in dict.fromkeys([path.name, *sorted(figures)]):
+        file = path.with_name(name)
+        if name not in known["files"]:
+            yield f"{name}: is not of this report, but of one that was built before"
+        elif not file.exists() and not at_home:
+            absent.append(name)
+        elif not file.exists():
+            yield f"{name}: is gone since the report was built"
+        elif sha256_file(file) != known["files"][name]:
+            yield f"{name}: was changed after the report was built"
+    if absent:
+        unseen.append(f"figures that are not beside it: {', '.join(absent)}")
+    if not figures:
+        unseen.append(f"the figures ({NAME} of before has no digests of them; build it again)")
+
+
+def _inputs(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
+    """The stored files behind the report against the digests of provenance and markers."""
+    behind, recorded = inputs(results), known["inputs"]
+    there = {each.name: each.path for each in behind.values() if each.path.exists()}
+    size = sum(path.stat().st_size for path in there.values())
+    print(f"reading {len(there)} files, {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
+    expected = {each.name for each in behind.values() if each.is_listed}
+    if "drawn_with" not in known:  # of a version that recorded grades, pass@k and likelihoods alone
+        expected = {
+            n for n in expected if not (behind[n].is_large or n.endswith("metrics.parquet"))
+        }
+    for name in sorted(recorded.keys() | behind.keys()):
+        digest = sha256_file(there[name]) if name in there else None
+        if name not in behind:
+            yield f"{name}: is gone since the report was built, or was never behind it"
+        elif digest is None:
+            yield f"{name}: is gone since the report was built"
+        elif name not in recorded and name in expected:
+            yield f"{name}: is new since the report was built"
+        elif name in recorded and digest != recorded[name]:
+            yield f"{name}: changed since the report was built"
+        elif behind[name].recorded not in (None, digest):
+            yield f"{name}: is not what the marker of its stage has: one of them was changed"
+
+
+def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
+    """Markers against the digests of themselves; weights whose stage lists no files against the
+    digest that the evaluation took."""
+    stages: dict[Path, StagePaths] = {}
+    silent = set()
+    for point in evaluated(results):
+        stages |= {stage.folder: stage for stage in (point.train, point.evaluate)}
+        if not _lists(point.train):
+            told = read_marker(point.evaluate).get("weights_sha256")
+            folder = point.train.checkpoint(point.step)
+            if told is not None and folder.exists() and weights_sha256(folder) != told:
+                yield f"{point.point_id}: the weights in {folder} are not those that were judged"
+    for stage in stages.values():
+        marker = read_marker(stage) if stage.done.exists() else {}
+        name = stage.done.relative_to(results.paths.folder).as_posix()
+        if not _lists(stage):
+            silent.add(name)
+        elif is_altered(marker):
+            yield f"{name}: was changed after its stage was done"
+    if silent:
+        unseen.append(
+            f"draws and training metrics of {len(silent)} stages whose markers list no digests "
+            f"(made by a version of before), e.g. {min(silent)}"
         )
-    return known
 
 
-def _changed(path: Path, known: dict[str, Any], results: SweepResults) -> Iterator[str]:
-    if path.name not in known["files"]:
-        yield f"{path.name}: is not of this report, but of one that was built before"
-    elif known["files"][path.name] != sha256_file(path):
-        yield f"{path.name}: was changed after the report was built"
-    now = inputs(results)
-    for name in sorted(known["inputs"].keys() | now.keys()):
-        if known["inputs"].get(name) != now.get(name):
-            what = "is gone" if name not in now else "is new"
-            both = name in now and name in known["inputs"]
-            yield f"{name}: {'changed' if both else what} since the report was built"
+def _lists(stage: StagePaths) -> bool:
+    return stage.done.exists() and "outputs" in read_marker(stage)
 
 
-def _where(point: PointResult, benchmark: str) -> str:
-    """The step is named where there are several."""
-    step = f" at step {point.step}" if len(point.checkpoints) > 1 else ""
-    return f"{point.point_id}{step}, {benchmark}"
-
-
-def _scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
-    paths = point.evaluate.benchmark(benchmark)
-    where = _where(point, benchmark)
-    if not paths.grades(version).exists():
-        yield f"{where}: there are no grades of {version}"
+def _drawings(
+    path: Path, known: Mapping[str, Any], results: SweepResults, unseen: list[str]
+) -> Iterator[str]:
+    """Figures against themselves drawn again, where they belong to the file."""
+    figures = [name for name in known["files"] if Path(name).suffix in FIGURES]
+    if path.suffix in (".tex", ".csv"):
+        unseen.append("what the figures show, beyond their digests (--verify report.md draws them)")
         return
-    stored = read_passk(paths.passk).sort("k", "problem_id")
-    ks = stored["k"].unique().sort().to_list()
-    again = score(count_stored(paths.grades(version)), ks).sort("k", "problem_id")
-    columns = [
-        name for name in PASSK if name not in BOUNDS or stored[name].null_count() < len(stored)
-    ]  # tables of before there were bounds have none
-    if not stored.select(columns).equals(again.select(columns)):
-        yield f"{where}: pass@k is not what the stored grades give"
-
-
-def _verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
-    where = _where(point, benchmark)
-    spec = read_json(point.evaluate.spec)
-    of = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
-    if grader_version(of.grader) != version:
-        yield (
-            f"{where}: was graded by {version}, and this is {grader_version(of.grader)}: "
-            "`python -m evaluators grade` grades it again"
+    program = known.get("drawn_with")
+    if program != drawing_program():
+        unseen.append(
+            f"what the figures show, beyond their digests: they were drawn with {program}, and "
+            f"this is {drawing_program()}"
         )
         return
-    data = spec["data"].get(benchmark)
-    at = None if data is None else (point.evaluate.folder / data).resolve()
-    problems = {
-        p.problem_id: p for p in load_problems(of, spec["identity"]["sampling"]["task"], at)
-    }
-    paths, grade = point.evaluate.benchmark(benchmark), get_grader(of.grader)
-    one = ["problem_id", "draw"]
-    draws = read_table(paths.draws, DRAWS)
-    grades = read_table(paths.grades(version), GRADES)
-    for what, rows in (
-        ("have a grade and no stored text", grades.join(draws, on=one, how="anti")),
-        ("have a stored text and no grade", draws.join(grades, on=one, how="anti")),
-    ):
-        for problem, draw in rows.select(one).rows()[:1]:
-            yield f"{where}: {len(rows)} draws {what}, e.g. {draw} of {problem}"
-    different = draws.join(grades, on=one).unique(
-        ["problem_id", "response", "outcome"], keep="first", maintain_order=True
-    )
-    print(f"{where}: judging {len(different)} distinct responses", file=sys.stderr, flush=True)
-    wrong = 0
-    for row in different.iter_rows(named=True):
-        again = grade(problems[row["problem_id"]], row["response"]).outcome
-        if again != row["outcome"]:
-            wrong += 1
-            if wrong <= SHOWN:
-                yield (
-                    f"{where}: draw {row['draw']} of {row['problem_id']} is stored as "
-                    f"{row['outcome']} and judged {again}"
-                )
-    if wrong > SHOWN:
-        yield f"{where}: {wrong - SHOWN} more distinct responses are judged otherwise"
-
-
-def _likelihoods(results: SweepResults) -> Iterator[str]:
-    """Mean rises of likelihoods that are not those of their answers."""
-    for point_id, step, stage in stages(results):
-        told = read_json(stage.done)["delta_nll"]
-        rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
-        mean = fmean(rises) if rises else None
-        same = told is mean if told is None or mean is None else isclose(told, mean, rel_tol=1e-9)
-        if not same:
-            yield f"{point_id}, step {step}: delta NLL is {told}, and {mean} over its answers"
+    if path.suffix in FIGURES:
+        figures = [name for name in figures if Path(name).stem == path.stem]
+    again = draw(results, path.stem if path.suffix in FIGURES else None)
+    for name in sorted({*figures, *again}):
+        file = path.with_name(name)
+        if name not in again:
+            yield f"{name}: is no figure of this report"
+        elif name not in figures:
+            yield f"{name}: is a figure of this report that {NAME} does not name"
+        elif file.exists() and file.read_bytes() != again[name]:
+            yield f"{name}: drawn again it differs"
 
 
 def _lines(path: Path, again: str) -> Iterator[str]:
-    then, now = path.read_text().splitlines(), again.splitlines()
-    pairs = enumerate(zip_longest(then, now, fillvalue=""), start=1)
+    """Lines that differ, their ends included."""
+    then = path.read_bytes().decode(errors="backslashreplace").split("\n")
+    pairs = enumerate(zip_longest(then, again.split("\n")), start=1)
     different = [(number, a, b) for number, (a, b) in pairs if a != b]
     for number, a, b in different[:SHOWN]:
-        yield f"{path.name}, line {number}: has {a!r}, computed again {b!r}"
+        yield f"{path.name}, line {number}: has {_shown(a)}, computed again {_shown(b)}"
     if len(different) > SHOWN:
         yield f"{path.name}: {len(different) - SHOWN} more lines differ"
+
+
+def _shown(line: str | None) -> str:
+    return "no such line" if line is None else repr(line)

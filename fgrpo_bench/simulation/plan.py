@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import __version__
-from fgrpo_bench.files import now, read_json, write_json, write_many
+from fgrpo_bench.files import fields_of, now, read_json, write_json, write_many
 from fgrpo_bench.fingerprint import canonical_json, differences, fingerprint
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.shapes import PLAN, RUN
 from fgrpo_bench.simulation.settings import RULES, Rule, Run, Settings, identity
 
 SWEEP, EXPERIMENT = "simulation", "categorical"
@@ -67,7 +68,7 @@ def freeze(paths: RunPaths, settings: Settings, runs: Iterable[Run]) -> None:
     specs = {run.point_id: _spec(settings, run) for run in runs}
     for point_id, spec in specs.items():
         path = paths.point(point_id).spec
-        if path.exists() and (found := read_json(path))["fingerprint"] != spec["fingerprint"]:
+        if path.exists() and (found := read_json(path, RUN))["fingerprint"] != spec["fingerprint"]:
             lines = [
                 f"  {field}: {old!r} there, {new!r} asked for"
                 for field, old, new in differences(found["identity"], spec["identity"])
@@ -97,14 +98,22 @@ def planned(paths: RunPaths) -> list[Run]:
     """The runs of plan.json in order; none where there is no plan."""
     if not paths.plan.exists():
         return []
-    names = [point["point_id"] for point in read_json(paths.plan)["points"]]
-    return [Run(**read_json(paths.point(name).spec)["identity"]["run"]) for name in names]
+    names = [point["point_id"] for point in read_json(paths.plan, PLAN)["points"]]
+    return [_run(paths.point(name).spec) for name in names]
+
+
+def _run(spec: Path) -> Run:
+    identity = read_json(spec, RUN)["identity"]
+    with fields_of(spec):
+        return Run(**identity["run"])
 
 
 def planned_settings(paths: RunPaths) -> Settings:
     """What all runs of a folder share."""
-    first = read_json(paths.plan)["points"][0]["point_id"]
-    return Settings(**read_json(paths.point(first).spec)["identity"]["settings"])
+    spec = paths.point(read_json(paths.plan, PLAN)["points"][0]["point_id"]).spec
+    identity = read_json(spec, RUN)["identity"]
+    with fields_of(spec):
+        return Settings(**identity["settings"])
 
 
 def cost(settings: Settings, run: Run) -> float:
@@ -162,7 +171,7 @@ def _record(paths: RunPaths, settings: Settings, runs: Sequence[Run]) -> dict[st
 
 
 def _mark(paths: StagePaths) -> str:
-    return str(read_json(paths.spec)["fingerprint"])
+    return str(read_json(paths.spec, RUN)["fingerprint"])
 
 
 def _declaration(paths: RunPaths, settings: Settings) -> dict[str, Any]:

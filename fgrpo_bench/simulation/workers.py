@@ -17,11 +17,12 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.files import now, read_json
+from fgrpo_bench.markers import described, is_done, write_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.shapes import RUN
 from fgrpo_bench.simulation.plan import cost
 from fgrpo_bench.simulation.settings import Run, Settings
-from fgrpo_bench.stage import is_done
 from fgrpo_bench.tables import write_table
 
 TELL_SECONDS = 0.5
@@ -122,7 +123,7 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
     """Make one run from its spec.json; does nothing where it is done."""
     from fgrpo_bench.simulation.run import MASSES, simulate
 
-    spec: dict[str, Any] = read_json(paths.spec)
+    spec: dict[str, Any] = read_json(paths.spec, RUN)
     if _done(paths):
         return
     begun, cpu, told = time.time(), time.process_time(), time.monotonic()
@@ -137,8 +138,8 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
     table = simulate(Settings(**defined["settings"]), Run(**defined["run"]), sometimes)
     write_table(paths.masses, table, MASSES)
     last = table.row(-1, named=True)
-    write_json(
-        paths.done,
+    write_marker(
+        paths,
         {
             "fingerprint": spec["fingerprint"],
             "target": spec["target"],
@@ -147,6 +148,7 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
             "wall_seconds": round(time.time() - begun, 3),
             "cpu_seconds": round(time.process_time() - cpu, 3),
             "peak_mb": round(peak_mb(), 1),
+            "outputs": described(paths, [paths.masses]),
             **last,
         },
     )
@@ -159,5 +161,5 @@ def peak_mb() -> float:
 
 
 def _done(paths: StagePaths) -> bool:
-    mark = read_json(paths.spec)["fingerprint"]
+    mark = read_json(paths.spec, RUN)["fingerprint"]
     return is_done(paths, fingerprint=mark, target={}) and paths.masses.exists()

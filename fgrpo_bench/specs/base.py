@@ -1,7 +1,8 @@
 """What all specs are made of: strictness, number types, and JSON there and back.
 
 There are no default values in specs: each value stands once, in conf/. The text under a field says
-its unit and is quoted in error messages.
+its unit and is quoted in error messages. Numbers have bounds far beyond what anybody trains, so
+that a slip of the hand (steps=1000000000, an exponent of 1e300) is refused where it is declared.
 """
 
 from __future__ import annotations
@@ -11,20 +12,76 @@ from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
-
-Positive = Annotated[int, Field(ge=1)]
-NonNegative = Annotated[int, Field(ge=0)]
-GroupSize = Annotated[int, Field(ge=2)]
-Gamma = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+from fgrpo_bench.paths import RESERVED
 
 T = TypeVar("T")
+STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+MOST = 10_000_000
+"""Of anything that is counted: steps, draws, problems, tokens."""
+LARGEST, LEAST = 1e12, 1e-15
+"""Of any other number, apart from 0."""
+
+
+def _unsigned(value: float) -> float:
+    """0.0 for -0.0, which would be another identity for the same number."""
+    return value + 0.0
+
+
+def _not_tiny(value: float) -> float:
+    if value < LEAST:
+        raise ValueError(f"{value:g} is less than {LEAST:g}: give a number that can be meant")
+    return value
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    repeated = sorted({str(value) for value in values if values.count(value) > 1})
+    if repeated:
+        raise ValueError(f"{', '.join(repeated)} is given more than once: name each value once")
+    return values
+
+
+def _not_reserved(name: str) -> str:
+    if name in RESERVED:
+        raise ValueError(
+            f"{name!r} is the name of something else in a run root ({', '.join(sorted(RESERVED))}):"
+            " choose another name"
+        )
+    return name
+
+
+Positive = Annotated[int, Field(ge=1, le=MOST)]
+NonNegative = Annotated[int, Field(ge=0, le=MOST)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+"""What every generator takes that is seeded with it."""
+GroupSize = Annotated[int, Field(ge=2, le=MOST)]
+Gamma = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_unsigned)]
+PositiveFloat = Annotated[
+    float, Field(gt=0, le=LARGEST, allow_inf_nan=False), AfterValidator(_not_tiny)
+]
+NonNegativeFloat = Annotated[
+    float, Field(ge=0, le=LARGEST, allow_inf_nan=False), AfterValidator(_unsigned)
+]
+Fraction = Annotated[float, Field(ge=0, le=1), AfterValidator(_unsigned)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+FolderName = Annotated[Name, AfterValidator(_not_reserved)]
+"""A name that becomes a folder beside the run root's own files."""
+Axis = Annotated[tuple[T, ...], AfterValidator(_distinct)]
+"""Values of which none is given twice."""
+
+
+def check_name(option: str, name: str) -> None:
+    """ValueError for a name given on a command line that cannot be one folder of a run root."""
+    try:
+        _adapter(FolderName).validate_python(name)
+    except ValidationError as error:
+        rule = error.errors()[0]["msg"]
+        raise ValueError(
+            f"{option} {name!r}: {rule[0].lower()}{rule[1:]}; it names a folder: take "
+            "small letters, digits, dots, dashes and underlines"
+        ) from None
 
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.specs.base import STRICT, Name, NonNegative, Positive, PositiveFloat
+from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, PositiveFloat, Seed
 from fgrpo_bench.specs.dataset import DatasetSpec
 from fgrpo_bench.specs.openrlhf import PromptSpec
 
@@ -75,7 +75,7 @@ class RareSpec:
 class EvalSpec:
     """How checkpoints are judged: draws, sampling settings and the k of pass@k."""
 
-    name: Name
+    name: FolderName
     """Name in paths."""
     sampler: Literal["embedded", "transformers", "vllm"]
     """What draws: the embedded engine (its own checkpoints only), transformers or vLLM."""
@@ -91,7 +91,7 @@ class EvalSpec:
     """Nucleus sampling; 1.0 is off (the paper's setting and the only one the engine has)."""
     dtype: Literal["float32", "bfloat16"]
     """Number type of the weights while sampling."""
-    seed: NonNegative
+    seed: Seed
     """Base of every draw's own seed."""
     prompts: dict[str, BenchmarkPrompt]
     """Prompts of the model family, by the names that benchmarks give them."""

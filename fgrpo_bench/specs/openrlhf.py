@@ -29,7 +29,7 @@ class PretrainedSpec:
     """Hugging Face id, e.g. Qwen/Qwen2.5-7B, or a folder that every node sees."""
     revision: str | None
     """Commit on the Hub; null takes the newest at the first fetch. Null for a folder."""
-    parameters: Positive
+    parameters: Annotated[int, Field(ge=1, le=10**14)]
     """Number of parameters, for the check that weights and optimizer fit the GPUs."""
 
 

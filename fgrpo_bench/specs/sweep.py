@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.focal import low_lr_multiplier
-from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, NonNegative, Positive
+from fgrpo_bench.specs.base import STRICT, Axis, FolderName, Gamma, GroupSize, Name, Positive, Seed
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
 from fgrpo_bench.specs.openrlhf import OpenRLHFTrain
 from fgrpo_bench.specs.profile import Profile
@@ -22,7 +22,7 @@ TrainSpec = Annotated[EmbeddedTrain | OpenRLHFTrain, Field(discriminator="engine
 class ExperimentSpec:
     """What is trained and how it is judged; part of every run's address."""
 
-    name: Name
+    name: FolderName
     """Name in paths, tables and MLflow."""
     train: TrainSpec
     """The training run."""
@@ -33,6 +33,14 @@ class ExperimentSpec:
     """The evaluation of each of them."""
     rare: RareSpec | None
     """Delta NLL of rare correct answers; null leaves it out. Changes no other stage."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.checkpoints, tuple) and len(set(self.checkpoints)) < len(
+            self.checkpoints
+        ):
+            raise ValueError(
+                f"checkpoints={list(self.checkpoints)} has a step more than once: name each once"
+            )
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -57,7 +65,7 @@ class Exclusion:
     """Group size to leave out."""
     focal_gamma: Gamma | None = None
     """Gamma to leave out."""
-    seed: NonNegative | None = None
+    seed: Seed | None = None
     """Training seed to leave out."""
 
 
@@ -65,13 +73,13 @@ class Exclusion:
 class Grid:
     """The axes of a sweep; their product is run, then the explicit cells."""
 
-    algorithm: tuple[Name, ...]
+    algorithm: Axis[Name]
     """Base algorithms."""
-    group_size: tuple[GroupSize, ...]
+    group_size: Axis[GroupSize]
     """Group sizes N."""
-    focal_gamma: tuple[Gamma, ...]
+    focal_gamma: Axis[Gamma]
     """Focal exponents."""
-    seed: tuple[NonNegative, ...]
+    seed: Axis[Seed]
     """Training seeds; each has its own warm-up, shared by all cells."""
 
 
@@ -79,7 +87,7 @@ class Grid:
 class SweepSpec:
     """A question as a grid."""
 
-    name: Name
+    name: FolderName
     """Name in commands and paths."""
     question: str
     """The question in words, printed above the answer."""
@@ -100,7 +108,7 @@ class Declaration:
     profile: Profile
     algorithms: dict[str, AlgorithmSpec]
     """All algorithms by name; the grid picks from them."""
-    version: Name
+    version: FolderName
     """Part of the address: a new version starts beside the old one."""
     run_root: str
     """Folder of all runs."""
@@ -116,7 +124,7 @@ class SweepPoint:
     algorithm: AlgorithmSpec
     group_size: GroupSize
     focal_gamma: Gamma
-    seed: NonNegative
+    seed: Seed
     train: TrainSpec
     evaluation: EvalSpec
 

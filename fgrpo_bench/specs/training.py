@@ -16,6 +16,7 @@ from fgrpo_bench.specs.base import (
     NonNegativeFloat,
     Positive,
     PositiveFloat,
+    Seed,
 )
 
 
@@ -25,7 +26,7 @@ class TaskSpec:
 
     name: Name
     """A key of fgrpo_bench.tasks.TASKS."""
-    seed: NonNegative
+    seed: Seed
     """Seed of the generator and of the split into training and held-out problems."""
     n_digits: Annotated[int, Field(ge=2, le=5)]
     """Digits a problem offers, each to be used once."""

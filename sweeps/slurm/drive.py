@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stage import is_done
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,
@@ -21,18 +23,25 @@ from sweeps.commands import (
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import preflight, scheduler, submissions
+from sweeps.slurm import doubts, preflight, recover, scheduler, show, submissions
 from sweeps.slurm.arrays import FETCH, arrange
+from sweeps.slurm.causes import FULL
 from sweeps.slurm.fetch import fetch_files
 from sweeps.slurm.judge import Decision, decide
+from sweeps.slurm.observe import in_queue, observe
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.snapshot import code_folder, freeze_code
 from sweeps.slurm.submit import Sender
-from sweeps.slurm.tick import failed, in_hand, observe, tick
+from sweeps.slurm.tick import failed, in_hand, tick
 from sweeps.text import counted
 
 SLURM_DEFAULT_ARRAY = 1001
 """MaxArraySize where a site sets none; for a dry run where there is no SLURM to ask."""
+FOR_READING = (
+    "# For reading: sent by hand it fails, because `run` also hands over what the jobs do and\n"
+    "# makes their folders; names of batches and ids of jobs are numbered here."
+)
+"""Follows the first line of each file of a dry run."""
 Say = Callable[[str], None]
 
 
@@ -71,7 +80,9 @@ def run(
     say(f"code frozen in {finish.shown(code)}")
     for warning in plan.warnings:
         say(f"warning: {warning}")
-    decision = tick(paths, say=say, call=call, command=command)
+    decision = tick(paths, say=say, call=call, command=command, renew=True)
+    for line in show.stuck(decision):
+        say(line)
     done = sum(each.state == "done" for each in decision.standings.values())
     say(
         f"{done} of {counted(len(decision.standings), 'stage')} done; the rest is SLURM's: "
@@ -124,57 +135,84 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
 
     seconds: between ticks. Ending it stops no job.
     """
-    before = ""
+    before: list[str] = []
+    once = _said_once(say)
     while True:
         try:
-            decision = update(paths, say=say, call=call)
-        except (BlockingIOError, ConnectionError) as error:
-            if str(error) != before:
-                say(str(error))
-            before = str(error)
-        else:
-            states = [each.state for each in decision.standings.values()]
-            now = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(sorted(states)))
-            if now != before:
-                say(now)
-            before = now
-            if not in_hand(decision):
-                for name, fate in failed(decision).items():
-                    say(f"{name}: {fate}")
-                return 0 if set(states) == {"done"} else 1
+            decision = update(paths, say=once, call=call)
+            now = [show.standing_now(decision), *show.stuck(decision)]
+        except OSError as error:
+            if not (isinstance(error, BlockingIOError | ConnectionError) or error.errno in FULL):
+                raise
+            decision, now = None, [error.strerror or str(error)]
+        for line in now:
+            if line not in before:
+                say(line)
+        before = now
+        if decision is not None and not in_hand(decision):
+            for name, fate in failed(decision).items():
+                say(f"{name}: {fate}")
+            return 0 if {each.state for each in decision.standings.values()} == {"done"} else 1
         time.sleep(seconds)
+
+
+def _said_once(say: Say) -> Say:
+    """Say a warning once, whatever its numbers are the next time."""
+    told: set[str] = set()
+
+    def once(text: str) -> None:
+        kind = re.sub(r"\d+", "", text)
+        if kind not in told or not text.startswith("warning: "):
+            say(text)
+        told.add(kind)
+
+    return once
 
 
 def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
     """Try again what was given up, of one point or of all, with the code as it was frozen."""
-    records = read_json(paths.plan)["stages"]
+    records = read_json(paths.plan, PLAN)["stages"]
     known = sorted({record["point_id"] for record in records})
     if point_id is not None and point_id not in known:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
     of_point = [r for r in records if point_id in (None, r["point_id"])]
-    stages = list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]]))
+    again(
+        paths, list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]])), say=say
+    )
+    return 0
+
+
+def again(paths: RunPaths, stages: Sequence[str], *, say: Say = said) -> None:
+    """Submit stages that are not done, whatever became of them before, with the code as it was
+    frozen."""
     with _driving(paths):
         code = submissions.read(paths.submissions).code
-        submissions.append(paths.submissions, "allow", stages=stages, code=code)
+        submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
     tick(paths, say=say)
-    return 0
 
 
 def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> int:
     """Cancel every job of the sweep; running stages save first. Nothing more is submitted until
     `run` or `retry`."""
     with _driving(paths):
-        submissions.append(paths.submissions, "hold")
-        history = submissions.read(paths.submissions)
-        queue = scheduler.squeue([b.name for b in history.batches.values() if not b.void], call)
-        active = [job for job in queue.values() if job.active]
-        scheduler.scancel({job.job_id.split("_")[0] for job in active}, call)
+        try:
+            submissions.append(paths.submissions, "hold")
+        finally:  # even where nothing can be written, jobs can be cancelled
+            history = recover.history(paths, say)
+            queue = scheduler.squeue(history.batches, call)
+            for warning in doubts.nonsense("squeue", queue):
+                say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
+            active = [job for job in queue.values() if job.active]
+            active += recover.strays(paths, history, call)
+            scheduler.scancel(active, call)
     say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` goes on where they saved")
     return 0
 
 
 def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list[str]:
     """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
+
+    Each says that it is for reading: sbatch alone hands over nothing for the jobs to do.
 
     Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
     numbered. What `run` would fetch before it sends anything counts as done.
@@ -193,7 +231,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     sendings = arrange(
         decision.submit,
         done={each.record["name"] for each in seen if each.done},
-        places=found.history.latest,
+        places=in_queue(found, decision),
         limit=profile.max_array_size or _limit(call),
         at_once=profile.max_parallel,
         name=name,
@@ -205,13 +243,15 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     texts = []
     for sending in sendings:
         sending.batch.job_id = f"JOB-OF-{sending.batch.name}"
-        texts.append(sender.text(sending))
+        texts.append(sender.text(sending).replace("\n", f"\n{FOR_READING}\n", 1))
     return texts
 
 
 def _limit(call: Call) -> int:
     missing = scheduler.missing("scontrol")
-    return SLURM_DEFAULT_ARRAY if missing is not None else scheduler.max_array_size(call)
+    if missing is not None:
+        return SLURM_DEFAULT_ARRAY
+    return scheduler.max_array_size(scheduler.show_config(call))
 
 
 def _driving(paths: RunPaths) -> AbstractContextManager[None]:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from sweeps.slurm.answers import FAILURES, NEVER, Job
 from sweeps.slurm.arrays import FETCH, Record
-from sweeps.slurm.notes import UNREADY
-from sweeps.slurm.scheduler import FAILURES, NEVER, Job
+from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0
@@ -22,7 +22,8 @@ not believed: queues, databases and file systems lag."""
 State = Literal["done", "active", "again", "failed", "new"]
 FATAL = ("failed", "never started", "impossible")
 """Fates that another attempt would share: the stage's or the user's own fault."""
-FREE = ("cancelled before it began", "input incomplete")
+ANEW = "asked for anew"
+FREE = ("cancelled before it began", "input incomplete", ANEW)
 """Fates that count as no attempt."""
 REMEDIES = {
     "out of memory": "raise profile.mem_gb and give `run` again; the same memory may not do",
@@ -47,6 +48,17 @@ class Seen:
     """Whether squeue shows it."""
     note: Mapping[str, Any] | None = None
     """What the element's last attempt noted; None where none began."""
+    starts: int = 0
+    """Attempts that jobs noted since the stage was last allowed, SLURM's requeues among them."""
+    idle: bool = False
+    """Whether the last IDLE_ATTEMPTS of them brought it no further."""
+    anew: str = ""
+    """What its job, which waits, would ask SLURM for otherwise now; empty where nothing, or where
+    that is to stay."""
+    doubt: str = ""
+    """Why it may be there although squeue does not show it; empty where nothing says so."""
+    at_work: bool = False
+    """Whether a process works on it although squeue does not show it; asked only then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +69,8 @@ class Standing:
     """active: SLURM has it or may have. again: to be submitted."""
     fate: str = ""
     """How its last job ended, or why it waits, in words; empty where there is nothing to say."""
-    cancel: str | None = None
-    """Job id to cancel first."""
+    cancel: Job | None = None
+    """Job to cancel first."""
 
 
 def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
@@ -66,7 +78,7 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     job, place = seen.job, seen.place
     waits = job is not None and seen.queued and job.state == "PENDING"
     if seen.done:
-        return Standing(state="done", cancel=job.job_id if job is not None and waits else None)
+        return Standing(state="done", cancel=job if waits else None)
     if seen.record["kind"] == FETCH:
         return Standing(state="failed", fate="its files are not here: `run` fetches them")
     if place is None:
@@ -74,13 +86,19 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     if place.job_id is None:
         return Standing(state="active", fate="being submitted")
     if job is not None and seen.queued and job.active:
+        if waits and seen.anew:
+            return Standing(state="again", fate=ANEW, cancel=job)
         if not (waits and job.reason in NEVER):
             return Standing(state="active", fate=job.reason)
         fate = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
-        return _after(fate, seen, max_attempts, cancel=job.job_id)
+        return _after(fate, seen, max_attempts, cancel=job)
+    if seen.doubt:
+        return Standing(state="active", fate=seen.doubt)
     if job is None or job.active:
-        if now - place.batch.begun < GRACE_SECONDS:
+        if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
             return Standing(state="active", fate="SLURM does not show it yet")
+        if seen.at_work:
+            return Standing(state="active", fate="at work, though SLURM does not show it")
         return _after(_noted(seen.note) or "lost", seen, max_attempts)
     fate = _fate(job, seen.note)
     mends = fate in ("preempted", "node failure") or job.state == "COMPLETED"
@@ -89,12 +107,15 @@ def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     return _after(fate, seen, max_attempts)
 
 
-def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: str | None = None) -> Standing:
+def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: Job | None = None) -> Standing:
     if seen.attempts <= 0:  # allowed again since, or it never began
         return Standing(state="again", fate=fate, cancel=cancel)
     advice = _advice(fate, seen.job)
     if fate in FATAL:
         return Standing(state="failed", fate=f"{fate}{advice}", cancel=cancel)
+    if seen.idle and fate not in FREE:
+        said = f"{fate}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
+        return Standing(state="failed", fate=said, cancel=cancel)
     if seen.attempts - (fate in FREE) >= max_attempts:
         said = f"{fate}, after {seen.attempts} jobs{advice}"
         return Standing(state="failed", fate=said, cancel=cancel)
@@ -122,6 +143,8 @@ def _noted(note: Mapping[str, Any] | None) -> str | None:
     """The fate by the job's own word; None where it had none to say."""
     if note is None or "outcome" not in note:
         return None
+    if note.get("why"):
+        return str(note["why"])
     if note["outcome"] == UNREADY:
         return "input incomplete"
     if note["outcome"] == "failed" and note["exit_code"] == -9:
@@ -134,8 +157,7 @@ class Decision:
     """What to do; empty lists where nothing is to be done."""
 
     standings: Mapping[str, Standing]
-    cancel: tuple[str, ...]
-    """Job ids."""
+    cancel: tuple[Job, ...]
     submit: tuple[Record, ...]
     """Stages whose needs are done, queued, or submitted with them."""
     uncount: tuple[str, ...]

@@ -29,10 +29,13 @@ from typing import Any
 from submitit.helpers import Checkpointable
 
 from fgrpo_bench.files import now, read_json, write_json
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import EXIT_CONTINUE, is_done
+from fgrpo_bench.stage import EXIT_CONTINUE
 from sweeps.ledger import explain, outcome
+from sweeps.slurm.causes import of_failure
 from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, claim, end, idle, step
+from sweeps.slurm.scheduler import environment
 
 REQUEUE_SECONDS = 60.0
 GETS_NOWHERE = f"got no further in {IDLE_ATTEMPTS} attempts of this job"
@@ -59,11 +62,16 @@ class Payload(Checkpointable):
             return "already done"
         if os.environ.get("SLURM_PROCID", "0") != "0":
             return self._assist()
-        if idle(stage, job_id()):
+        if idle(stage, job_id(), batch()):
             raise RuntimeError(f"{self.folder} {GETS_NOWHERE}: see its logs")
         number, log = claim(stage)
-        note: dict[str, Any] = {"attempt": number, "job_id": job_id(), "node": socket.gethostname()}
-        note |= {"restarts": restarts(), "begun": now(), "from_step": step(stage)}
+        note: dict[str, Any] = {"attempt": number, "job_id": job_id(), "batch": batch()}
+        note |= {
+            "node": socket.gethostname(),
+            "restarts": restarts(),
+            "begun": now(),
+            "from_step": step(stage),
+        }
         write_json(stage.attempt(number), note)
         with os.fdopen(log, "wb") as output:
             for need in self.needs:
@@ -72,14 +80,19 @@ class Payload(Checkpointable):
                     end(stage, note, exit_code=EXIT_CONTINUE, how=UNREADY)
                     raise RuntimeError(f"{need} is not complete, so {self.folder} cannot start")
             exit_code, told = self._run(output)
-        end(stage, note, exit_code=exit_code, how=outcome(exit_code, marked=is_marked(stage)))
+        how, why = outcome(exit_code, marked=is_marked(stage)), None
+        if how == "failed":
+            why = of_failure(stage, stage.log(number), Path(self.cwd))
+        end(stage, note, exit_code=exit_code, how=how, why=why)
         if note["outcome"] == "done":
             return "done"
         said = f"{self.folder} {explain(exit_code)}; see {stage.log(number)}"
+        if why is not None:
+            raise RuntimeError(f"{said}; {why}")
         if note["outcome"] == "stopped":
             if signal.SIGTERM in told and not runs():
                 print(f"{said}; SLURM is ending this job", flush=True)
-            elif idle(stage, job_id()):
+            elif idle(stage, job_id(), batch()):
                 raise RuntimeError(f"{said}; it {GETS_NOWHERE}")
             else:
                 requeue()
@@ -166,6 +179,11 @@ def job_id(environment: Mapping[str, str] = os.environ) -> str | None:
     return environment.get("SLURM_JOB_ID")
 
 
+def batch(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The name of this job's batch, which no other job ever has; None outside a job."""
+    return environment.get("SLURM_JOB_NAME")
+
+
 def restarts() -> int:
     """How often SLURM has requeued this job."""
     return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
@@ -173,16 +191,27 @@ def restarts() -> int:
 
 def runs() -> bool:
     """Whether SLURM still lets this job run; False where it does not say."""
-    asked = ["squeue", "-h", "-j", str(job_id()), "-o", "%T"]
+    return state() == "RUNNING"
+
+
+def state() -> str | None:
+    """This job's state; None where SLURM does not say or knows another job by this id, as it may
+    after a reset of the controller."""
+    asked = ["squeue", "-h", "-j", str(job_id()), f"--name={batch()}", "-o", "%T"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=REQUEUE_SECONDS)
+        done = subprocess.run(
+            asked, capture_output=True, text=True, timeout=REQUEUE_SECONDS, env=environment()
+        )
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.stdout.strip() == "RUNNING"
+        return None
+    return done.stdout.strip() or None
 
 
 def requeue(command: Sequence[str] = ("scontrol", "requeue")) -> None:
     """Ask SLURM to run this job again; where it refuses, whoever reconciles submits it again."""
+    if state() is None:
+        print(f"not requeued: SLURM shows no job {job_id()} named {batch()}", flush=True)
+        return
     done = subprocess.run(
         [*command, str(job_id())], capture_output=True, text=True, timeout=REQUEUE_SECONDS
     )

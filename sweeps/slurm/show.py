@@ -9,12 +9,43 @@ from typing import Any
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.shapes import PLAN
 from sweeps import status
 from sweeps.slurm import scheduler
-from sweeps.slurm.judge import Seen, judge
+from sweeps.slurm.answers import LIMITS
+from sweeps.slurm.judge import Decision, Seen, judge
+from sweeps.slurm.observe import observe
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.tick import frozen_profile, observe
+from sweeps.slurm.tick import frozen_profile
 from sweeps.text import counted, table
+
+AT_REST = ("done", "waiting", "ended")
+"""States of a stage that SLURM has no job of."""
+
+
+def standing_now(decision: Decision) -> str:
+    """e.g. `3 active (Dependency 2), 1 done`: states, and in SLURM's words why jobs wait."""
+    standings = decision.standings.values()
+    waits = Counter(each.fate for each in standings if each.state == "active" and each.fate)
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(waits.items()))
+    states = Counter(each.state for each in standings)
+    return ", ".join(
+        f"{count} {state}" + (f" ({why})" if state == "active" and why else "")
+        for state, count in sorted(states.items())
+    )
+
+
+def stuck(decision: Decision) -> list[str]:
+    """A line for each reason that no waiting ends, with what can be done about it."""
+    held: dict[str, list[str]] = {}
+    for name, standing in decision.standings.items():
+        if standing.state == "active" and standing.fate in LIMITS:
+            held.setdefault(standing.fate, []).append(name)
+    return [
+        f"{counted(len(names), 'stage')} ({names[0]}{', ...' if len(names) > 1 else ''}) will not "
+        f"begin by waiting, as SLURM says {reason}: {LIMITS[reason]}"
+        for reason, names in held.items()
+    ]
 
 
 def report(
@@ -25,7 +56,7 @@ def report(
     """
     found = status.report(paths)
     limit = frozen_profile(paths).max_attempts
-    records = read_json(paths.plan)["stages"]
+    records = read_json(paths.plan, PLAN)["stages"]
     try:
         seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
     except (ValueError, ConnectionError) as error:
@@ -34,7 +65,10 @@ def report(
     for point in found["points"]:
         for stage in point["stages"]:
             one = seen.get(stage["name"])
-            stage |= _of_slurm(one, limit) if one is not None else {}
+            of_slurm = _of_slurm(one, limit) if one is not None else {}
+            if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
+                of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
+            stage |= of_slurm
     stages = [stage for point in found["points"] for stage in point["stages"]]
     return found | {"stages": dict(Counter(stage["state"] for stage in stages))}
 
@@ -47,7 +81,7 @@ def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
         state = job.state.lower() if job is not None and seen.queued else "pending"
     return {
         "state": {"new": "waiting", "again": "ended"}.get(state, state),
-        "attempts": seen.attempts,
+        "attempts": max(seen.attempts, seen.starts),
         "job_id": place.job_id if place is not None else None,
         "node": (job.node if job is not None else "") or (seen.note or {}).get("node", ""),
         "elapsed": job.elapsed if job is not None else "",

@@ -1,29 +1,43 @@
 """What was said to SLURM: submissions.jsonl, one line each, synced to disk, never changed.
 
 {"event": "allow", "stages": null, "code": "<folder>"}                  run, or retry of some stages
-{"event": "intent", "batch": "smoke-train-1f0c", "kind": "train", "stages": [...], "time": 1.7e9}
+{"event": "intent", "batch": "smoke-train-1f0c", "kind": "train", "stages": [...], "time": 1.7e9,
+ "code": "<folder>"}
 {"event": "submitted", "batch": "smoke-train-1f0c", "job_id": "12", "adopted": false}
 {"event": "void", "batch": "smoke-train-1f0c", "why": "..."}             nothing of it will run
 {"event": "uncount", "stages": [...]}                                   never begun: no attempt
 {"event": "hold"}                                                       cancel: submit nothing more
 {"event": "synced", "done": 7}                                          MLflow and report follow 7
+{"event": "passed_over", "lines": [3]}                                  damaged, and that was said
 
 An intent is written before sbatch is called, under a job name that is unique for ever, so that a
 driver that dies at any moment leaves a batch that the next one can find or knows was never sent.
+Damaged lines (fgrpo_bench.journal) are passed over; what they said is made up from the batches'
+folders and the queue (sweeps.slurm.recover).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import append_line, read_lines
+from fgrpo_bench import journal
 
 REPORT = "report"
 """Kind of the batch that writes the report after all others; it has no stages."""
+SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
+    "allow": {"stages": (list, type(None)), "code": (str, type(None))},
+    "intent": {"batch": (str,), "kind": (str,), "stages": (list,), "time": (int, float)},
+    "submitted": {"batch": (str,), "job_id": (str,)},
+    "void": {"batch": (str,)},
+    "uncount": {"stages": (list,)},
+    "hold": {},
+    "synced": {"done": (int,)},
+    "passed_over": {"lines": (list,)},
+}
+"""What a line must say, by its event; what else it may say is read where it is there."""
 
 
 @dataclass(kw_only=True)
@@ -32,12 +46,19 @@ class Batch:
 
     name: str
     kind: str
-    stages: tuple[str, ...]
-    begun: float
+    stages: tuple[str, ...] = ()
+    begun: float = 0.0
     """Unix time of the intent."""
     job_id: str | None = None
     """None while no driver has noted it."""
     void: bool = False
+    recovered: bool = False
+    """Whether its intent was lost and made up later; it counts as no attempt."""
+
+    @property
+    def known(self) -> bool:
+        """Whether anything says what it runs."""
+        return bool(self.stages) or self.kind == REPORT
 
     @property
     def size(self) -> int:
@@ -48,6 +69,11 @@ class Batch:
         """Job id of an element; the job must be known."""
         assert self.job_id is not None
         return self.job_id if self.size == 1 else f"{self.job_id}_{index}"
+
+    def intent(self, code: str | None) -> dict[str, Any]:
+        """What the journal, and beside the batch its own folder, say of it before it is sent."""
+        facts: dict[str, Any] = {"batch": self.name, "kind": self.kind, "stages": list(self.stages)}
+        return facts | {"time": self.begun, "code": code}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,50 +94,83 @@ class History:
     """All lines, read."""
 
     batches: dict[str, Batch] = field(default_factory=dict)
-    latest: dict[str, Place] = field(default_factory=dict)
-    """Where each stage was submitted last."""
+    """By name, in the order in which they were sent."""
     attempts: Counter[str] = field(default_factory=Counter)
     """Submissions of each stage since it was last allowed."""
+    tried: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Names of its batches since then."""
     code: str | None = None
     held: bool = False
     synced: int = 0
+    damaged: list[int] = field(default_factory=list)
+    """Lines that were passed over and of which nobody was told yet."""
+
+    def places(self) -> dict[str, list[Place]]:
+        """Where each stage was submitted, last place last."""
+        places = defaultdict(list)
+        for batch in self.batches.values():
+            for index, stage in enumerate(() if batch.void else batch.stages):
+                places[stage].append(Place(batch=batch, index=index))
+        return places
+
+    def insert(self, batch: Batch) -> None:
+        """Take in a batch whose place among the others is lost: ahead of those begun later."""
+        batches = [*self.batches.values()]
+        later = (i for i, each in enumerate(batches) if each.begun > batch.begun)
+        batches.insert(next(later, len(batches)), batch)
+        self.batches = {each.name: each for each in batches}
 
 
 def append(path: Path, event: str, **facts: Any) -> None:
     """Append one event and sync it to disk."""
-    append_line(path, {"event": event} | facts)
+    journal.append(path, {"event": event} | facts)
 
 
 def read(path: Path) -> History:
     """Everything said so far; empty where nothing was."""
-    history = History()
-    for row in read_lines(path):
-        _add(history, row)
-    history.latest = _latest(history.batches.values())
+    history, told = History(), set[int]()
+    for line in journal.read(path):
+        if line.row is None or not is_event(line.row):
+            history.damaged.append(line.number)
+        elif line.row["event"] == "passed_over":
+            told.update(line.row["lines"])
+        else:
+            _add(history, line.row)
+    history.damaged = [number for number in history.damaged if number not in told]
     return history
+
+
+def is_event(row: dict[str, Any]) -> bool:
+    """Whether a line says what its event asks for."""
+    shape = SHAPES.get(str(row.get("event")))
+    if shape is None or not all(isinstance(row.get(key), types) for key, types in shape.items()):
+        return False
+    stages, numbers = row.get("stages"), row.get("lines")
+    return (
+        isinstance(row.get("code"), str | None)
+        and (stages is None or all(isinstance(stage, str) for stage in stages))
+        and (numbers is None or all(isinstance(number, int) for number in numbers))
+    )
 
 
 def _add(history: History, row: dict[str, Any]) -> None:
     match row["event"]:
         case "allow":
             history.held = False
-            history.code = row["code"]
+            history.code = row["code"] or history.code
             for stage in list(history.attempts) if row["stages"] is None else row["stages"]:
                 del history.attempts[stage]
+                history.tried.pop(stage, None)
         case "intent":
-            history.batches[row["batch"]] = Batch(
-                name=row["batch"],
-                kind=row["kind"],
-                stages=tuple(row["stages"]),
-                begun=row["time"],
-            )
-            history.attempts.update(row["stages"])
+            history.code = row.get("code") or history.code
+            _intend(history, row)
         case "submitted":
-            history.batches[row["batch"]].job_id = row["job_id"]
+            _named(history, row["batch"]).job_id = row["job_id"]
         case "void":
-            batch = history.batches[row["batch"]]
+            batch = _named(history, row["batch"])
             batch.void = True
-            history.attempts.subtract(batch.stages)
+            if not batch.recovered:
+                history.attempts.subtract(batch.stages)
         case "uncount":
             history.attempts.subtract(row["stages"])
         case "hold":
@@ -120,10 +179,28 @@ def _add(history: History, row: dict[str, Any]) -> None:
             history.synced = row["done"]
 
 
-def _latest(batches: Iterable[Batch]) -> dict[str, Place]:
-    return {
-        stage: Place(batch=batch, index=index)
-        for batch in batches
-        if not batch.void
-        for index, stage in enumerate(batch.stages)
-    }
+def _intend(history: History, row: dict[str, Any]) -> None:
+    """An intent that was recovered comes late: its batch keeps the place that it has, if any."""
+    batch = Batch(name=row["batch"], kind=row["kind"], stages=tuple(row["stages"]))
+    batch.begun, batch.recovered = row["time"], row.get("recovered", False)
+    former = history.batches.get(batch.name)
+    if former is not None:
+        batch.job_id, batch.void = former.job_id, former.void
+    if batch.recovered and former is None:
+        history.insert(batch)
+    else:
+        history.batches[batch.name] = batch
+    for stage in batch.stages:
+        history.tried[stage].append(batch.name)
+    if not batch.recovered:
+        history.attempts.update(batch.stages)
+
+
+def _named(history: History, name: str) -> Batch:
+    """The batch of a name; one of which nothing is known where its intent was lost."""
+    return history.batches.setdefault(name, Batch(name=name, kind=kind_of(name)))
+
+
+def kind_of(name: str) -> str:
+    """The kind of a batch by its name, e.g. smoke-train-1f0c66a2b9; empty where it is no such."""
+    return "".join(name.rsplit("-", 2)[1:2])

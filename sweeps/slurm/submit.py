@@ -7,8 +7,8 @@ taken back, so that a sweep is submitted whole or not at all.
 from __future__ import annotations
 
 import shlex
-import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,10 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
-from sweeps.slurm import scheduler, submissions
+from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Sending
+from sweeps.slurm.causes import damaged_path
+from sweeps.slurm.manifest import manifest_path
 from sweeps.slurm.payload import Payload, Report
 from sweeps.slurm.resources import Resources, resources
 from sweeps.slurm.submissions import REPORT
@@ -92,13 +94,29 @@ class Sender:
                 signal_delay_s=profile.signal_seconds,
                 dependency=sending.dependency(),
                 array_parallelism=sending.at_once,
-                setup=[*profile.setup, f"cd {code} || exit 1", f"export PYTHONPATH={code}"],
+                setup=[*profile.setup, *self._checked(sending), f"export PYTHONPATH={code}"],
                 srun_args=self._srun(sending),
                 stderr_to_stdout=True,
                 additional_parameters=extra,
             )
         )
         return executor
+
+    def _checked(self, sending: Sending) -> list[str]:
+        """Lines that compare the code with its digests and go to it; a job that finds it damaged
+        says so beside its batch and ends."""
+        code, digests = (shlex.quote(str(p)) for p in (self.code, manifest_path(self.code)))
+        damaged = damaged_path(self.paths.batch(sending.batch.name), "")
+        told = f"{shlex.quote(str(damaged.parent))}/$job{damaged.name}"
+        return [
+            f"said=$(cd {code} 2>&1 && LC_ALL=C sha256sum --check --quiet {digests} 2>&1) || {{",
+            "  job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}",
+            "  job=${job:-$SLURM_JOB_ID}",
+            f'  echo "${{said:0:4000}}" | tee {told}',
+            "  exit 1",
+            "}",
+            f"cd {code} || exit 1",
+        ]
 
     def _resources(self, sending: Sending) -> Resources:
         return resources(self.profile, sending.batch.kind, openrlhf=self._openrlhf(sending))
@@ -141,11 +159,6 @@ def _given(**parameters: object) -> dict[str, object]:
     return {key: value for key, value in parameters.items() if value is not None}
 
 
-def batch_name(sweep: str, kind: str) -> str:
-    """A job name that no other batch ever had, e.g. smoke-train-1f0c66a2b9."""
-    return f"{sweep}-{kind}-{uuid.uuid4().hex[:10]}"
-
-
 def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> None:
     """Submit batches in order.
 
@@ -156,17 +169,15 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
     sent: list[Sending] = []
     for sending in sendings:
         batch = sending.batch
-        submissions.append(
-            ledger,
-            "intent",
-            batch=batch.name,
-            kind=batch.kind,
-            stages=list(batch.stages),
-            time=batch.begun,
-        )
+        submissions.append(ledger, "intent", **batch.intent(str(sender.code)))
         sent.append(sending)
         try:
+            recover.write_card(sender.paths, batch, str(sender.code))
             batch.job_id = _sbatch(sender, sending)
+        except OSError as error:
+            with suppress(OSError):  # what cannot be written now is made up by the next tick
+                _take_back(sender, sent, call)
+            raise _unsent(sender, error) from error
         except ValueError as error:
             _take_back(sender, sent, call)
             raise ValueError(
@@ -187,11 +198,19 @@ def _sbatch(sender: Sender, sending: Sending) -> str:
     return str(jobs[0].job_id).split("_")[0]
 
 
+def _unsent(sender: Sender, error: OSError) -> OSError:
+    return OSError(
+        error.errno,
+        f"cannot hand over what the jobs run, under {sender.paths.batch('')}: "
+        f"{error.strerror or error}; nothing of it was left in the queue: free some space or mend "
+        "the permissions and run the same command again",
+    )
+
+
 def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) -> None:
     """Also what an sbatch submitted that then said it had failed, found by its name."""
     names = [sending.batch.name for sending in sent]
-    found = {job.job_id.split("_")[0] for job in scheduler.squeue(names, call).values()}
-    scheduler.scancel(found, call)
+    scheduler.scancel(scheduler.squeue(names, call).values(), call)
     for name in names:
         submissions.append(
             sender.paths.submissions,

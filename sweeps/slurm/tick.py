@@ -1,34 +1,38 @@
 """`tick`: bring a sweep on SLURM up to date. Stateless; safe to kill and to run again at any time.
 
-It derives where every stage stands from files and the scheduler, adopts what a dead driver left in
-the queue, cancels what is of no more use, and submits what is to be done. One squeue call, and one
-sacct call where a job is no longer in the queue, whatever the number of jobs.
+It derives where every stage stands from files and the scheduler (sweeps.slurm.observe), adopts
+what a dead driver left in the queue and what the journal lost, cancels what is of no more use, and
+submits what is to be done.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from submitit.core.utils import JobPaths
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
-from fgrpo_bench.stage import is_done
 from sweeps.commands import StageCommand, stage_command
-from sweeps.slurm import scheduler, submissions
-from sweeps.slurm.arrays import Record, arrange
-from sweeps.slurm.judge import Decision, Seen, decide
-from sweeps.slurm.notes import attempts
-from sweeps.slurm.scheduler import Call, Job
-from sweeps.slurm.submissions import REPORT, Batch, History, Place
-from sweeps.slurm.submit import Sender, batch_name, send
+from sweeps.slurm import doubts, recover, scheduler, submissions
+from sweeps.slurm.anew import asked_anew
+from sweeps.slurm.answers import Job
+from sweeps.slurm.arrays import arrange
+from sweeps.slurm.causes import check_room
+from sweeps.slurm.judge import ANEW, Decision, Seen, decide
+from sweeps.slurm.manifest import in_words
+from sweeps.slurm.observe import Found, in_queue, left, observe
+from sweeps.slurm.scheduler import Call
+from sweeps.slurm.snapshot import mend
+from sweeps.slurm.submissions import REPORT, Batch, History
+from sweeps.slurm.submit import Sender, send
 from sweeps.text import counted
 
 ORPHAN_SECONDS = 90.0
@@ -36,108 +40,59 @@ ORPHAN_SECONDS = 90.0
 sbatch may outlive its driver."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """A sweep as files and scheduler show it."""
-
-    history: History
-    seen: tuple[Seen, ...]
-
-
-def observe(
-    paths: RunPaths, records: Sequence[Record], call: Call, *, warn: Callable[[str], None]
-) -> Found:
-    """Read everything and change nothing; nothing is asked where nothing was submitted."""
-    history = submissions.read(paths.submissions)
-    done = {record["name"] for record in records if _is_done(paths, record)}
-    places = {r["name"]: history.latest[r["name"]] for r in records if r["name"] in history.latest}
-    batches = {place.batch.name: place.batch for place in places.values()}
-    unknown = [batch for batch in history.batches.values() if not batch.void and not batch.job_id]
-    queue = scheduler.squeue({*batches, *(batch.name for batch in unknown)}, call)
-    absent = {
-        place.batch.name
-        for stage, place in places.items()
-        if stage not in done and place.job_id not in queue
-    } | {b.name for b in unknown if b.name not in {job.name for job in queue.values()}}
-    accounts: dict[str, Job] = {}
-    try:
-        accounts = scheduler.sacct(absent, call)
-    except (ValueError, ConnectionError) as error:
-        warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
-    for batch in unknown:
-        found = {
-            job.job_id for job in [*queue.values(), *accounts.values()] if job.name == batch.name
-        }
-        batch.job_id = next(iter(sorted(found)), "").split("_")[0] or None
-    return Found(
-        history=history,
-        seen=tuple(
-            _seen(paths, record, history, queue, accounts, done=record["name"] in done)
-            for record in records
-        ),
-    )
-
-
-def _is_done(paths: RunPaths, record: Record) -> bool:
-    stage = StagePaths(paths.folder / record["name"])
-    return is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
-
-
-def _seen(
-    paths: RunPaths,
-    record: Record,
-    history: History,
-    queue: dict[str, Job],
-    accounts: dict[str, Job],
-    *,
-    done: bool,
-) -> Seen:
-    name = record["name"]
-    place = history.latest.get(name)
-    job_id = place.job_id if place is not None else None
-    note: dict[str, Any] | None = None
-    if job_id is not None and not done:
-        notes = attempts(StagePaths(paths.folder / name))
-        note = next((each for each in reversed(notes) if each.get("job_id") == job_id), None)
-    return Seen(
-        record=record,
-        done=done,
-        attempts=history.attempts[name],
-        place=place,
-        job=queue.get(job_id or "") or accounts.get(job_id or "") or _rest(place, queue),
-        queued=job_id in queue,
-        note=note,
-    )
-
-
-def _rest(place: Place | None, queue: dict[str, Job]) -> Job | None:
-    """The row for all elements of an array that were cancelled before they began: squeue shows it
-    under the array's own id, and accounting none."""
-    return queue.get(place.batch.job_id or "") if place is not None else None
-
-
 def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], None]) -> Found:
-    """Observe, and first make up the books of a driver that died between sbatch and its note."""
-    noted = submissions.read(paths.submissions).batches
-    records = read_json(paths.plan)["stages"]
+    """Observe, and first make up the books: of a driver that died between sbatch and its note, and
+    of a journal that lost lines."""
+    noted = submissions.read(paths.submissions)
+    records = read_json(paths.plan, PLAN)["stages"]
     found = observe(paths, records, call, warn=warn)
+    history = found.history
+    lost = recover.strays(paths, history, call) if noted.damaged or not noted.batches else []
+    lost += [job for job in left(found) if not history.batches[job.name].known]
+    _cancel(lost, "of which nothing tells what they run", call, warn)
+    void = [job for job in left(found) if history.batches[job.name].void]
+    _cancel(void, "that were given up before they came into the queue", call, warn)
     changed = False
-    for batch in found.history.batches.values():
-        if batch.void or noted[batch.name].job_id is not None:
+    for batch in history.batches.values():
+        written = noted.batches.get(batch.name)
+        if batch.void or (written is not None and written.known and written.job_id is not None):
             continue
-        if batch.job_id is None:
-            if now - batch.begun > ORPHAN_SECONDS:
-                _void(paths, batch, "never sent")
-                changed = True
+        waits = now - batch.begun <= ORPHAN_SECONDS or not found.whole
+        if batch.job_id is None and waits:
             continue
+        _make_up(paths, batch, written, found, call)
         changed = True
-        if _whole(paths, batch):
-            facts = {"batch": batch.name, "job_id": batch.job_id, "adopted": True}
-            submissions.append(paths.submissions, "submitted", **facts)
-        else:
-            scheduler.scancel([batch.job_id], call)
-            _void(paths, batch, "its driver died before it had handed over what to run")
+    if noted.damaged:
+        submissions.append(paths.submissions, "passed_over", lines=noted.damaged)
     return observe(paths, records, call, warn=warn) if changed else found
+
+
+def _cancel(jobs: Sequence[Job], why: str, call: Call, say: Callable[[str], None]) -> None:
+    if jobs:
+        scheduler.scancel(jobs, call)
+        say(f"cancelled {counted(len(jobs), 'job')} {why}")
+
+
+def _make_up(
+    paths: RunPaths, batch: Batch, written: Batch | None, found: Found, call: Call
+) -> None:
+    """Write what the journal should say of a batch; `written` is what it says."""
+    if not batch.known:
+        return _void(paths, batch, "nothing tells what it runs")
+    if written is None or not written.known:
+        facts = batch.intent(found.history.code) | {"recovered": True}
+        submissions.append(paths.submissions, "intent", **facts)
+    if written is not None and written.job_id is not None:
+        return None
+    if batch.job_id is None:
+        _void(paths, batch, "never sent")
+    elif _whole(paths, batch):
+        facts = {"batch": batch.name, "job_id": batch.job_id, "adopted": True}
+        submissions.append(paths.submissions, "submitted", **facts)
+    else:
+        scheduler.scancel([job for job in left(found) if job.name == batch.name], call)
+        _void(paths, batch, "its driver died before it had handed over what to run")
+    return None
 
 
 def _whole(paths: RunPaths, batch: Batch) -> bool:
@@ -158,8 +113,11 @@ def tick(
     call: Call = scheduler.call,
     command: StageCommand = stage_command,
     clock: Callable[[], float] = time.time,
+    renew: bool = False,
 ) -> Decision:
     """One reconciliation, under the driver's lock.
+
+    renew: whether jobs that wait are sent again where the profile asks for something else now.
 
     Raises BlockingIOError where another driver is at work, ValueError with SLURM's own words where
     it refuses something, ConnectionError where it gives no answer.
@@ -169,15 +127,22 @@ def tick(
     with locked(paths.driver_lock, wait=False, what=what):
         found = settle(paths, call, now=clock(), warn=say)
         history = found.history
-        decision = decide(
-            found.seen, now=clock(), max_attempts=profile.max_attempts, held=history.held
+        sender = Sender(
+            paths=paths,
+            profile=profile,
+            code=Path(history.code or ""),
+            records={seen.record["name"]: seen.record for seen in found.seen},
+            command=command,
         )
-        scheduler.scancel(decision.cancel, call)
-        if decision.cancel:
-            say(f"cancelled {counted(len(decision.cancel), 'job')} of no more use")
+        seen = asked_anew(found.seen, sender) if renew else found.seen
+        decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
+        if decision.submit:
+            _prepare(paths, history, say)
+        _tell_anew(seen, decision, say)
+        _cancel(decision.cancel, "of no more use", call, say)
         _tell_fates(decision, say)
         if decision.submit:
-            _submit(paths, profile, found, decision, call, command, clock)
+            _submit(sender, found, decision, call, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
 
@@ -185,52 +150,64 @@ def tick(
 def _tell_fates(decision: Decision, say: Callable[[str], None]) -> None:
     for record in decision.submit:
         standing = decision.standings[record["name"]]
-        if standing.state == "again":
+        if standing.state == "again" and standing.fate != ANEW:
             say(f"{record['name']}: {standing.fate}; submitted again")
 
 
+def _tell_anew(seen: Sequence[Seen], decision: Decision, say: Callable[[str], None]) -> None:
+    again = [one.anew for one in seen if decision.standings[one.record["name"]].fate == ANEW]
+    for change, count in Counter(again).items():
+        say(f"{counted(count, 'job')} that waited: sent again with {change}")
+
+
+def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> None:
+    """See that what is sent could run: with its own code, where something can still be written."""
+    if history.code is None:
+        raise ValueError(
+            f"nothing tells with which code {paths.folder} was submitted: run it with `python -m "
+            f"sweeps run {paths.sweep} profile=slurm`"
+        )
+    check_room(paths.folder)
+    wrong = mend(Path(history.code))
+    if wrong:
+        say(f"the frozen code was damaged ({in_words(wrong)}): it was made again as it was")
+
+
 def _submit(
-    paths: RunPaths,
-    profile: SlurmProfile,
+    sender: Sender,
     found: Found,
     decision: Decision,
     call: Call,
-    command: StageCommand,
     clock: Callable[[], float],
+    say: Callable[[str], None],
 ) -> None:
-    history = found.history
-    if history.code is None:
-        raise ValueError(
-            f"{paths.folder} was never submitted: run it with `python -m sweeps run {paths.sweep} "
-            "profile=slurm`"
-        )
+    paths, profile, history = sender.paths, sender.profile, found.history
     if decision.uncount:
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
+    limit = profile.max_array_size
+    if limit is None:
+        said = scheduler.show_config(call)
+        limit = scheduler.max_array_size(said)
+        for warning in doubts.controllers_clock(said, time.time()):
+            say(warning)
     sendings = arrange(
         decision.submit,
         done={seen.record["name"] for seen in found.seen if seen.done},
-        places=history.latest,
-        limit=profile.max_array_size or scheduler.max_array_size(call),
+        places=in_queue(found, decision),
+        limit=limit,
         at_once=profile.max_parallel,
-        name=partial(batch_name, paths.sweep),
+        name=partial(recover.batch_name, paths),
         now=clock(),
-    )
-    sender = Sender(
-        paths=paths,
-        profile=profile,
-        code=Path(history.code),
-        records={seen.record["name"]: seen.record for seen in found.seen},
-        command=command,
     )
     send(sender, sendings, call)
     if any(sending.batch.kind == REPORT for sending in sendings):
-        former = [b.job_id for b in history.batches.values() if b.kind == REPORT and not b.void]
-        scheduler.scancel([job_id for job_id in former[-1:] if job_id is not None], call)
+        former = [job for job in left(found) if history.batches[job.name].kind == REPORT]
+        scheduler.scancel(former, call)
 
 
 def frozen_profile(paths: RunPaths) -> SlurmProfile:
     """The profile that the sweep was last run with; ValueError where that was not SLURM."""
-    declaration = from_dict(Declaration, read_json(paths.sweep_json)["declaration"])
+    declaration = from_dict(Declaration, read_json(paths.sweep_json, SWEEP)["declaration"])
     if not isinstance(declaration.profile, SlurmProfile):
         raise ValueError(
             f"{paths.folder} was last run with profile={declaration.profile.name}, on one machine: "

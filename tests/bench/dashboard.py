@@ -37,7 +37,7 @@ CELLS = [("grpo", n, 0.0) for n in (2, 4, 8, 16, 32)] + [
     (algorithm, 8, gamma) for algorithm in ("grpo", "dapo") for gamma in (0.25, 0.5, 1.0)
 ]
 LONG = 1_500
-VERSION = "math-1"
+VERSION = "math-2"
 
 
 def write_sweep(root: Path) -> RunPaths:
@@ -114,6 +114,7 @@ def _evaluate(point: PointResult, benchmark: str, rng: np.random.Generator, prob
         "problem_id": rows, "draw": draw, "seed": rng.integers(0, 2**62, size), "response": text,
         "n_tokens": rng.integers(100, 4_096, size),
         "finish_reason": pl.Series(["stop", "length"]).gather(cut.astype(np.uint32)),
+        "end_token": pl.Series([1, None]).gather(cut.astype(np.uint32)),
     }  # fmt: skip
     write_table(paths.draws, pl.DataFrame(draws).cast(dict(DRAWS)), DRAWS)
     right = draw < np.repeat(correct, N)

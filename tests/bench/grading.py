@@ -87,7 +87,7 @@ def graded(golds: list[str], draws: pl.DataFrame) -> tuple[pl.DataFrame, dict[st
 def as_draws(responses: list[list[str]]) -> pl.DataFrame:
     """Responses by problem as tables.DRAWS."""
     rows = [
-        (f"p{i:04d}", draw, draw, text, 1, "stop")
+        (f"p{i:04d}", draw, draw, text, 1, "stop", 1)
         for i, own in enumerate(responses)
         for draw, text in enumerate(own)
     ]

@@ -1,9 +1,12 @@
 """Grading while sampling: the same table as afterwards, and nothing is judged twice."""
 
 import os
+import re
 import signal
 import time
 from contextlib import contextmanager
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
@@ -17,7 +20,7 @@ from evaluators.sample import complete_draws
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stage import Stopped
-from fgrpo_bench.tables import GRADES, read_table
+from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
 GOLDS = ("\\frac{1}{2}", "3\\sqrt{2}", "12")
 ANSWERS = ("\\frac{2}{4}", "\\sqrt{18}", "12", "x+y", "12.5")
@@ -36,7 +39,7 @@ def responses(wanted):
                 each,
                 f"Text {each.draw % 20}. \\boxed{{{ANSWERS[each.draw % 5]}}}",
                 n_tokens=9,
-                finished=True,
+                end_token=1,
             )
             for each in wanted[start : start + 10]
         ]
@@ -83,8 +86,8 @@ def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     with graded(later, "math", workers=1) as grading:
         assert grading.finish(draws).equals(table)
     assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
-    assert read_table(later.grades("math-1"), GRADES).equals(table)
-    assert not later.judging("math-1").exists()
+    assert read_table(later.grades("math-2"), GRADES).equals(table)
+    assert not later.judging("math-2").exists()
 
 
 def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
@@ -101,7 +104,7 @@ def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
         with pytest.raises(Stopped):
             sampled(paths, first, until=60)
         first._take(first._workers.answers("math", wait=True))
-    assert paths.judging("math-1").exists() and not paths.grades("math-1").exists()
+    assert paths.judging("math-2").exists() and not paths.grades("math-2").exists()
     with graded(paths, "math", workers=1) as second:
         table = second.finish(sampled(paths, second))
     assert len(table) == 120 and second.tally.graded == 60
@@ -119,7 +122,57 @@ def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
                 list(lane.answers("math", wait=True))
 
 
-ENDED = {"n_tokens": 1, "finished": True}
+ENDED = {"n_tokens": 1, "end_token": 1}
+SLOW = ",".join(map(str, range(800)))
+"""An answer that the judge is at for seconds."""
+
+
+def test_a_draw_whose_judge_was_killed_is_judged_anew_by_the_next_run(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "m")
+    asked = [Wanted(problem=PROBLEMS[i], draw=0, seed=i) for i in (0, 1)]
+    texts = (f"\\boxed{{{SLOW}}}", "\\boxed{\\sqrt{18}}")
+    draws = [drawn(each, text, **ENDED) for each, text in zip(asked, texts, strict=True)]
+    table = pl.DataFrame(draws, schema=DRAWS)
+    with GradeWorkers(PROBLEMS, workers=1) as processes:
+        first = Grading(paths, PROBLEMS, "math", workers=processes)
+        first.add(draws[:1])
+        kill_judges(processes._lanes[0]._process.pid, times=2)
+        outcomes = first.finish(table)["outcome"].to_list()
+        assert outcomes == ["unscored", "correct"]
+        assert "exit code -9 twice" in read_table(paths.grades(first.version), GRADES)["reason"][0]
+        again = Grading(paths, PROBLEMS, "math", workers=processes)
+        assert again.finish(table)["outcome"].to_list() == ["incorrect", "correct"]
+        assert again.tally.facts() == {"graded": 1, "judgements": 1, "cache_hits": 0}
+        stored = read_table(paths.grades(first.version), GRADES)
+        assert stored["outcome"].to_list() == ["incorrect", "correct"]
+        last = Grading(paths, PROBLEMS, "math", workers=processes)
+        assert last.finish(table).equals(stored) and last.tally.graded == 0
+
+
+def kill_judges(parent, *, times):
+    """SIGKILL to that many judges of a grading process, each as soon as it can judge."""
+    killed = set()
+    deadline = time.monotonic() + 120
+    while len(killed) < times:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+        for pid in set(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()) - killed:
+            limits = Path(f"/proc/{pid}/limits").read_text()
+            if re.search("Max file size +0 +0 ", limits):  # which it is given last
+                os.kill(int(pid), signal.SIGKILL)
+                killed.add(pid)
+
+
+def test_a_grading_process_that_cannot_start_is_the_error_that_is_told(tmp_path, monkeypatch):
+    def refuse(_):
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(SpawnProcess, "start", refuse)
+    with (
+        pytest.raises(BlockingIOError, match="temporarily unavailable"),
+        graded(BenchmarkPaths(tmp_path / "m"), "math", workers=1) as grading,
+    ):
+        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
 
 
 def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):

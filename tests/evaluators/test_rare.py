@@ -1,27 +1,31 @@
 """Delta NLL: the set of rare correct answers, and its likelihood under checkpoints."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from transformers import AutoTokenizer
 
+from evaluators import vllm
 from evaluators.__main__ import main
-from evaluators.likelihood import Answer, make_scorer
+from evaluators.backends import embedded
+from evaluators.likelihood import Answer, answer_encoder, make_scorer
 from evaluators.rare import rarest
+from evaluators.transformers import transformers
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.fingerprint import sampling_identity
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import PromptSpec
 from fgrpo_bench.tables import LIKELIHOODS, TRAJECTORIES, read_table
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.training.__main__ import main as train_main
+from fgrpo_bench.training.embedded.tokenizer import EOS
 from sweeps.plan import Plan
-from tests.evaluators.test_transformers import evaluation
+from tests.evaluators.test_transformers import evaluation, settings, wanted
 from tests.support.openrlhf import heldout_problems, make_untrained
 from tests.support.stages import freeze
 
@@ -57,6 +61,8 @@ def test_the_set_holds_the_correct_draws_that_are_least_likely(
     assert marker["n_draws"] == 24 * 64
     assert len(table) == marker["n_rare"] == max(1, marker["n_correct"] // 10) > 2
     assert marker["nll_rare"] > marker["nll_correct"] > 0
+    assert table["ended"].any()
+    assert table["end_token"].to_list() == [EOS if ended else None for ended in table["ended"]]
     task = make_task(plan.points[0].train.task)
     training = {task.train_problem(i).problem_id for i in range(task.n_train)}
     for row in table.iter_rows(named=True):
@@ -104,33 +110,107 @@ def test_a_second_run_does_nothing(
 
 def test_transformers_gives_what_the_embedded_engine_gives(tmp_path: Path) -> None:
     checkpoint = make_untrained(tmp_path / "model")
-    settings = sampling_identity(
-        evaluation(),
-        task=None,
-        prompt=PromptSpec(chat_template=False, system=None),
-        prompt_tokens=16,
-        response_tokens=8,
-    )
     answers = [
-        Answer(problem=problem, response=response, ended=ended)
+        Answer(problem=problem, response=response, ended=ended, end_token=None)
         for problem, response, ended in zip(
             heldout_problems(3), ("1+2*3-4", "9*9", "5"), (True, True, False), strict=True
         )
     ]
-    found = []
-    for sampler in ("embedded", "transformers"):
-        scorer = make_scorer(
-            checkpoint,
-            weights_sha256(checkpoint),
-            evaluation(sampler=sampler),
-            settings,
-            device="cpu",
-            placement=None,
-        )
-        found.append(dict(pair for batch in scorer(answers) for pair in batch))
-    assert sorted(found[0]) == [0, 1, 2]
-    for number in range(3):
-        assert found[1][number] == pytest.approx(found[0][number], rel=1e-5)
+    ours, theirs = (nats(checkpoint, sampler, answers) for sampler in ("embedded", "transformers"))
+    assert len(ours) == 3
+    assert theirs == pytest.approx(ours, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def with_two_ends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A checkpoint whose responses end with EOS or the token of `9`, and the latter's id."""
+    checkpoint = make_untrained(tmp_path_factory.mktemp("ends") / "model")
+    nine = int(AutoTokenizer.from_pretrained(checkpoint).convert_tokens_to_ids("9"))
+    config = checkpoint / "generation_config.json"
+    write_json(config, read_json(config) | {"eos_token_id": [EOS, nine]})
+    return checkpoint, nine
+
+
+def nats(checkpoint: Path, sampler: str, answers: list[Answer]) -> list[float]:
+    """Nats a token of each answer."""
+    scorer = make_scorer(
+        checkpoint,
+        weights_sha256(checkpoint),
+        evaluation(sampler=sampler),
+        settings(),
+        device="cpu",
+        placement=None,
+    )
+    return [nll for _, nll in sorted(pair for batch in scorer(answers) for pair in batch)]
+
+
+def test_a_draw_keeps_the_end_token_that_ended_it(with_two_ends: tuple[Path, int]) -> None:
+    checkpoint, nine = with_two_ends
+    problems = heldout_problems(3)
+    sampler, _ = transformers(
+        checkpoint, weights_sha256(checkpoint), evaluation(), settings(), device="cpu"
+    )
+    draws = [each for part in sampler(wanted(problems)) for each in part]
+    assert {each.end_token for each in draws} == {EOS, nine, None}
+    assert {each.end_token is None for each in draws if each.finish_reason == "length"} == {True}
+    assert not any("9" in each.response for each in draws)  # it ends them, and is no part of them
+    ours, _ = embedded(checkpoint, weights_sha256(checkpoint), evaluation(), length=8, device="cpu")
+    assert {
+        (each.finish_reason, each.end_token) for part in ours(wanted(problems)) for each in part
+    } == {("stop", EOS), ("length", None)}
+
+
+@pytest.mark.parametrize("sampler", ["embedded", "transformers"])
+def test_the_end_token_that_was_sampled_is_the_one_that_is_scored(
+    with_two_ends: tuple[Path, int], sampler: str
+) -> None:
+    checkpoint, nine = with_two_ends
+    problem = heldout_problems(1)[0]
+    ends = {"unknown": None, "eos": EOS, "nine": nine}
+    scored = {
+        name: Answer(problem=problem, response="1+2", ended=True, end_token=end)
+        for name, end in ends.items()
+    }
+    scored["cut"] = Answer(problem=problem, response="1+2", ended=False, end_token=None)
+    scored["longer"] = Answer(problem=problem, response="1+29", ended=False, end_token=None)
+    found = dict(zip(scored, nats(checkpoint, sampler, list(scored.values())), strict=True))
+    assert found["nine"] == pytest.approx(found["longer"], rel=1e-6)  # the same four tokens
+    assert found["unknown"] == pytest.approx(found["eos"], rel=1e-6)  # the first of the engine
+    assert abs(found["eos"] - found["nine"]) > 1e-3
+    assert 4 * found["eos"] - 3 * found["cut"] > 0.1  # what the end token itself costs
+
+
+def test_vllm_stores_the_token_that_its_answer_stopped_at() -> None:
+    asked = wanted(heldout_problems(1), draws=1)[0]
+    for reason, end in (("stop", 7), ("length", None)):
+        answer = SimpleNamespace(text="1+2", token_ids=[3, 4, 5, 7], finish_reason=reason)
+        made = vllm.drawn_from(asked, answer)
+        assert (made.finish_reason, made.end_token, made.n_tokens) == (reason, end, 4)
+
+
+def test_the_end_token_stands_behind_what_vllm_and_transformers_score(
+    with_two_ends: tuple[Path, int],
+) -> None:
+    checkpoint, nine = with_two_ends
+    encode = answer_encoder(
+        AutoTokenizer.from_pretrained(checkpoint), evaluation(), settings(), EOS
+    )
+    problem = heldout_problems(1)[0]
+    own = {
+        (ended, end): encode(Answer(problem=problem, response="1+2", ended=ended, end_token=end))[1]
+        for ended, end in ((True, nine), (True, None), (False, None))
+    }
+    cut = own[False, None]
+    assert len(cut) == 3
+    assert own[True, nine] == [*cut, nine] and own[True, None] == [*cut, EOS]
+
+
+def test_a_checkpoint_that_lacks_weights_is_not_scored(tmp_path: Path) -> None:
+    checkpoint = make_untrained(tmp_path / "model")
+    config = checkpoint / "config.json"
+    write_json(config, read_json(config) | {"num_hidden_layers": 9})
+    with pytest.raises(ValueError, match=r"are not those of .* in its config\.json; lacks"):
+        nats(checkpoint, "transformers", [])
 
 
 def test_the_rarest_are_a_share_but_at_least_one_and_ties_go_by_problem_and_draw() -> None:

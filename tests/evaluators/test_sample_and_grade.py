@@ -12,15 +12,17 @@ from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import check_manifest
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
+from evaluators.mend import clear_tables
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
+from fgrpo_bench.files import append_lines
 from fgrpo_bench.fingerprint import SEED_SCHEME
 from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stage import Stopped
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, scan_table
 
 PROBLEMS = [
     Problem(
@@ -49,7 +51,7 @@ class Counting:
             some = wanted[start : start + self.at_once]
             self.made += len(some)
             yield [
-                drawn(each, response(each.seed), n_tokens=7, finished=each.seed % 2 == 0)
+                drawn(each, response(each.seed), n_tokens=7, end_token=None if each.seed % 2 else 1)
                 for each in reversed(some)  # in any order
             ]
 
@@ -122,6 +124,42 @@ def test_a_line_that_a_crash_cut_short_is_drawn_again(tmp_path):
     assert made == 48 - 9 and table.equals(whole)
 
 
+FORGED = [
+    b'["3256-24", 99, 4711, "a", 7, "stop"]',  # beyond n_samples
+    b'["3256-24", 1, 4711, "a", 7, "stop"]',  # with another seed
+    b'["9999-24", 1, SEED, "a", 7, "stop"]',  # of no problem of the benchmark
+    b'["3256-24", 1, SEED, 5, 7, "stop"]',
+    b'["3256-24", 1, SEED, null, 7, "stop"]',
+    b'["3256-24", true, SEED, "a", 7, "stop"]',
+    b'["3256-24", 1.0, SEED, "a", 7, "stop"]',
+    b'["3256-24", 1, SEED, "a", 7, "because"]',
+    b'["3256-24", 1, SEED, "a", 99999999999, "stop"]',
+    b'["3256-24", 1, SEED, "\xff", 7, "stop"]',
+    b"[" * 100_000,
+    b"{}",
+]
+"""Lines of a shard that are no draw that was asked for."""
+
+
+@pytest.mark.parametrize("line", FORGED, ids=range(len(FORGED)))
+def test_a_line_that_is_no_draw_that_was_asked_for_is_refused_and_drawn_again(
+    tmp_path, capsys, line
+):
+    paths, whole = BenchmarkPaths(tmp_path / "countdown"), Counting()
+    want, _ = draw(BenchmarkPaths(tmp_path / "undisturbed"), 10, Counting())
+    own = draw_seeds(5, ["3256-24"], np.arange(10))[0].tolist()
+    reason = "length" if own[0] % 2 else "stop"
+    true = f'["3256-24", 0, {own[0]}, "{response(own[0])}", 7, "{reason}"]'
+    paths.shards.mkdir(parents=True)
+    lines = [line.replace(b"SEED", str(own[1]).encode()), true.encode(), b'["3256-24", 2, 17']
+    paths.shard(0).write_bytes(b"\n".join(lines))
+    table, made = draw(paths, 10, whole)
+    assert table.equals(want) and made == 29
+    said = capsys.readouterr().out
+    assert f"{paths.shard(0)}: what stands in 1 of its lines, the first of them line 1" in said
+    assert (paths.damaged / "shards" / paths.shard(0).name).read_bytes() == b"\n".join(lines)
+
+
 def test_shards_of_a_crash_before_the_table_was_written_are_used(tmp_path, monkeypatch):
     paths, backend = BenchmarkPaths(tmp_path), Counting()
     with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
@@ -129,6 +167,24 @@ def test_shards_of_a_crash_before_the_table_was_written_are_used(tmp_path, monke
         draw(paths, 16, backend)
     table, made = draw(paths, 16, backend)
     assert (made, backend.made, len(table)) == (0, 48, 48)
+
+
+def test_draws_of_before_their_end_tokens_were_stored_are_kept_and_read(tmp_path):
+    paths, backend = BenchmarkPaths(tmp_path), Counting()
+    first, _ = draw(paths, 16, backend)
+    before = [name for name in DRAWS if name != "end_token"]
+    first.filter(pl.col("draw") < 8).select(before).write_parquet(paths.draws)
+    paths.shards.mkdir()
+    append_lines(paths.shard(0), first.filter(pl.col("draw") >= 8).select(before).rows(), sync=True)
+    table, made = draw(paths, 32, backend)
+    assert made == 48 and table.schema == DRAWS
+    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 32, Counting())
+    assert table.filter(pl.col("draw") < 16)["end_token"].null_count() == 48
+    assert table.filter(pl.col("draw") >= 16).equals(whole.filter(pl.col("draw") >= 16))
+    assert table.select(before).equals(whole.select(before))
+
+    first.select(before).write_parquet(paths.draws)
+    assert scan_table(paths.draws, DRAWS).collect().equals(read_table(paths.draws, DRAWS))
 
 
 def full_disk(*_):
@@ -142,7 +198,7 @@ def test_a_back_end_that_ends_early_is_an_error(tmp_path):
 
 def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
     def odd(wanted):
-        yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, finished=True) for each in wanted]
+        yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, end_token=1) for each in wanted]
 
     table, _ = draw(BenchmarkPaths(tmp_path), 2, odd)
     assert set(table["response"]) == {"a?b\x00c\u2028"}
@@ -201,6 +257,25 @@ def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
     assert table.filter(pl.col("k") == 1)["pass_at_k"].to_list() == [c / 40 for c in by_hand]
     assert table.filter(pl.col("k") == 40)["pass_at_k"].to_list() == [1.0, 1.0, 1.0]
     assert table.filter(pl.col("k") == 41)["pass_at_k"].to_list() == [None, None, None]
+
+
+def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "countdown")
+
+    def grade(draws):
+        with GradeWorkers(PROBLEMS, workers=1) as workers:
+            return Grading(paths, PROBLEMS, "countdown", workers=workers).finish(draws)
+
+    old, _ = draw(paths, 8, Counting())
+    before = grade(old)
+    clear_tables(paths)
+    assert paths.grades("countdown-1").exists()
+    paths.draws.unlink()
+    clear_tables(paths)
+    other = old.with_columns(response=pl.lit("9*9"))  # as another engine might draw
+    assert set(grade(other)["outcome"]) == {"incorrect"} != set(before["outcome"])
+    aside = paths.damaged / "grades.countdown-1.parquet"
+    assert read_table(aside, GRADES).equals(before)
 
 
 def test_unscored_draws_leave_the_denominator():

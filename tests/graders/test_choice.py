@@ -58,14 +58,25 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(LETTERS))
 def test_a_box_with_one_letter_at_the_end_always_counts(text, letter):
-    assert extract(f"{text} \\boxed{{{letter}}}") == letter
-    assert grade(problem(letter), f"{text} \\boxed{{{letter}}}").outcome == "correct"
+    assert extract(f"{text} So \\boxed{{{letter}}}") == letter
+    assert grade(problem(letter), f"{text} So \\boxed{{{letter}}}").outcome == "correct"
 
 
 @given(st.text(max_size=80) | st.lists(PIECES, max_size=30).map("".join))
 def test_what_is_extracted_is_a_letter_of_the_text_or_nothing(text):
     letter = extract(text)
     assert letter is None or (letter in LETTERS and letter in text)
+
+
+@given(
+    st.lists(PIECES, max_size=30).map("".join),
+    st.sampled_from(["({})", "\\boxed{{{}}}"]),
+    st.sampled_from([" or ", ", ", " and ", "/", " \\text{ or } "]),
+    st.permutations(LETTERS),
+)
+def test_letters_that_are_joined_settle_nothing_after_any_text(text, form, joint, letters):
+    both = joint.join(form.format(letter) for letter in letters[:2])
+    assert extract(f"{text}\nSo the answer is {both}.") is None
 
 
 def test_the_order_of_choices_follows_from_the_record_and_puts_the_right_one_everywhere_alike():
@@ -88,4 +99,4 @@ def test_the_guessing_floor_is_the_chance_of_a_right_guess_among_k():
 
 def test_the_grader_is_among_the_graders():
     assert get_grader("choice") is grade
-    assert grader_version("choice") == "choice-1"
+    assert grader_version("choice") == "choice-2"

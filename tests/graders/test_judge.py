@@ -15,6 +15,8 @@ import pytest
 
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge, Verdict
+from fgrpo_bench.graders.verdicts import VerdictStore
+from fgrpo_bench.graders.worker import Worker, interrupted
 
 
 def pids(judge: Judge) -> list[int]:
@@ -39,17 +41,45 @@ def test_a_judge_killed_between_questions_is_replaced():
         assert judge.verdict("\\frac12", "0.5").outcome == "correct"
 
 
-def test_a_process_that_always_dies_leaves_its_question_unscored(monkeypatch):
+def test_a_question_whose_processes_are_killed_from_outside_is_unscored_and_asked_again(
+    tmp_path, monkeypatch
+):
     def die(worker: judge_module.Worker, *_: object) -> None:
         worker.process.kill()
         raise ConnectionResetError
 
-    with Judge() as judge:
-        judge.verdict("1", "2")
+    with Judge(store=VerdictStore(tmp_path)) as judge:
         monkeypatch.setattr(judge_module.Worker, "ask", die)
         verdict = judge.verdict("1", "3")
         assert verdict.outcome == "unscored"
         assert "exit code -9 twice" in verdict.reason
+        monkeypatch.undo()
+        assert len(VerdictStore(tmp_path)) == 0
+        assert judge.verdict("1", "3").outcome == "incorrect"
+        assert len(VerdictStore(tmp_path)) == 1
+
+
+def test_what_the_question_itself_causes_is_kept_for_all_processes(tmp_path):
+    for judgements in (1, 0):
+        with Judge(seconds=0.5, store=VerdictStore(tmp_path)) as judge:
+            verdict = judge.verdict("1", "10^{10^{10}}")
+            assert judge.judgements == judgements
+        assert (verdict.outcome, verdict.reason) == (
+            "unscored",
+            "took more than 0.5 s of processor time",
+        )
+
+
+def test_an_exception_in_the_judge_is_unscored_and_never_wrong():
+    worker = Worker(5.0, 1024, module="fgrpo_bench.graders.judge_worker")
+    try:
+        worker.wait_ready()
+        reply = worker.ask({}, 60.0)  # what it looks for is not there
+        assert reply["outcome"] == "unscored"
+        assert reply["reason"].startswith("math-verify failed with ")
+        assert not interrupted(reply["reason"])  # it would fail again
+    finally:
+        worker.end()
 
 
 def test_a_stopped_process_is_given_up_after_the_wall_time(monkeypatch):
@@ -62,6 +92,7 @@ def test_a_stopped_process_is_given_up_after_the_wall_time(monkeypatch):
             outcome="unscored", extracted=None, reason="took more than 0.5 s of wall time"
         )
         monkeypatch.undo()
+        assert judge.verdict("1", "3").outcome == "incorrect"  # asked again
         assert judge.verdict("1", "4").outcome == "incorrect"
 
 

@@ -1,5 +1,7 @@
 """CISPO in OpenRLHF's shape, and both engines' first gradient on the same rollouts."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,13 @@ from fgrpo_bench.training.embedded.sampling import sample
 from fgrpo_bench.training.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.training.objectives import aggregate, token_losses
 from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.training.openrlhf.policy import CispoLoss, update_metrics
+from fgrpo_bench.training.openrlhf.labels import dispatch, make_label
+from fgrpo_bench.training.openrlhf.policy import (
+    CispoLoss,
+    check_update,
+    check_weights,
+    update_metrics,
+)
 from tests.support.experiences import advantages, maker_arguments, micro_batches
 from tests.support.openrlhf import algorithm, train_problems
 
@@ -155,3 +163,46 @@ def test_focal_weights_change_the_first_gradient_by_more_than_bf16_does(model, r
         for gamma in (0.0, 0.5, 1.0, 2.0)
     )
     assert all((other - plain).norm() > 0.2 * plain.norm() for other in focal)
+
+
+def sampled_for(*problems):
+    """A micro-batch of one rollout of each of these problems."""
+    labels = [dispatch(make_label(problem), stream=1, position=0) for problem in problems]
+    return Experience(
+        action_mask=torch.ones(len(problems), 3, dtype=torch.bool),
+        action_log_probs=torch.full((len(problems), 3), -1.0),
+        advantages=torch.ones(len(problems), 3),
+        labels=labels,
+        prompts=[problem.prompt for problem in problems],
+    )
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_with_its_step_and_groups():
+    first, second = train_problems(2)
+    values = {"policy_loss": torch.tensor(float("nan")), "actor_grad_norm": 1.0}
+    both = f"step 7: the loss (nan) of the groups of {first.problem_id}, {second.problem_id} is"
+    with pytest.raises(FloatingPointError, match=re.escape(both)):
+        check_update(7, values, sampled_for(first, second))
+    experience = sampled_for(first, second)
+    experience.action_log_probs[1, 2] = float("-inf")
+    alone = f"step 7: the loss (nan) of the group of {second.problem_id} is not finite"
+    with pytest.raises(FloatingPointError, match=re.escape(alone)):
+        check_update(7, values, experience)
+
+
+@pytest.mark.parametrize("norm", [float("nan"), float("inf"), -1.0])
+def test_a_gradient_norm_that_is_not_finite_ends_the_run_also_as_deepspeed_hides_it(norm):
+    values = {"policy_loss": torch.tensor(0.5), "actor_grad_norm": norm}
+    with pytest.raises(FloatingPointError, match=r"^step 3: the gradient norm \(.*\) of the group"):
+        check_update(3, values, sampled_for(*train_problems(1)))
+    check_update(3, values | {"actor_grad_norm": 2.0}, sampled_for(*train_problems(1)))
+    check_update(3, {"policy_loss": torch.tensor(0.5)}, sampled_for(*train_problems(1)))
+
+
+def test_weights_that_are_not_finite_end_the_run_with_their_name():
+    layer = torch.nn.Linear(2, 2)
+    check_weights(4, layer)
+    with torch.no_grad():
+        layer.bias[1] = float("inf")
+    with pytest.raises(FloatingPointError, match=r"^step 4: a weight of bias is not finite"):
+        check_weights(4, layer)

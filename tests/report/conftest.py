@@ -8,6 +8,7 @@ from fgrpo_bench.report.comparisons import Comparison, compare
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import SweepResults
+from tests.support.graded import reported_sweep
 from tests.support.report import small_sweep
 
 
@@ -27,3 +28,9 @@ def summary(finished) -> Summary:
 def comparisons(summary) -> list[Comparison]:
     """The same, compared."""
     return compare(summary)
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory) -> SweepResults:
+    """A sweep of two points whose grades are of its draws, reported; not to be changed."""
+    return reported_sweep(tmp_path_factory.mktemp("reported"))

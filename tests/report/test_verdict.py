@@ -85,6 +85,13 @@ def test_one_seed_is_said_to_say_nothing_about_another(tmp_path, summary):
     assert "Student's t with 2 degrees of freedom" in verdict.seeds_caveat(summary)
 
 
+def test_of_two_seeds_it_is_said_that_a_third_would_tell_far_more(tmp_path):
+    two = summarise(small_sweep(tmp_path, "smoke", "sweep.grid.seed=[11,12]"))
+    words = verdict.seeds_caveat(two)
+    assert "Student's t with 1 degree of freedom" in words
+    assert words.endswith("A third seed narrows them by far.")
+
+
 def test_a_whole_sweep_is_not_called_incomplete(summary):
     assert verdict.incomplete(summary) is None
 
@@ -110,7 +117,7 @@ def test_the_notes_say_how_the_numbers_were_made(summary, comparisons):
     for fact in (
         *("n = 64, temperature 1", "Training seeds with results: 11, 12, 13"),
         *("10,000 replicates", "Grader: countdown-1", "0.00%", "git commit " + 40 * "0" + ";"),
-        *("torch 2.13.0", "cannot fall below 0.0002"),
+        *("torch 2.13.0", "p is two-sided and goes with the interval"),
     ):
         assert fact in notes
 
@@ -130,7 +137,8 @@ def test_engines_that_differ_are_named_with_their_points(tmp_path, summary):
     results = small_sweep(tmp_path, "smoke")
     for point, version in zip(results.points, ("0.29.0", "0.30.0", "0.29.0"), strict=True):
         manifest = point.evaluate.benchmark("countdown").manifest
-        write_json(manifest, {"engine": {"engine": "vllm", "vllm": version}})
+        engine = {"engine": "vllm", "vllm": version}
+        write_json(manifest, {"fingerprint": point.evaluate_fingerprint, "engine": engine})
     (line,) = verdict.engines(summarise(results))
     first, second, third = (point.point_id for point in results.points)
     assert f"engine vllm, vllm 0.29.0 ({first}, {third})" in line

@@ -7,53 +7,17 @@ import shutil
 import polars as pl
 import pytest
 
-from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.graders import get_grader
+from fgrpo_bench.markers import rewritten
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.rare import stages
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
 from fgrpo_bench.scoring import count, score
-from fgrpo_bench.specs import BenchmarkSpec, from_dict
 from fgrpo_bench.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table, write_table
+from tests.support.graded import draw_and_grade
 from tests.support.report import ONE_SEED, copy, rewrite_passk, scored, small_sweep
-
-
-def draw_and_grade(point):
-    """Real draws, grades and pass@k for a point of a synthetic sweep: some right, some wrong."""
-    spec = read_json(point.evaluate.spec)
-    evaluation = spec["evaluation"]
-    benchmark = from_dict(BenchmarkSpec, evaluation["benchmarks"]["countdown"])
-    problems = load_problems(benchmark, spec["identity"]["sampling"]["task"], None)
-    n, grade = evaluation["n_samples"], get_grader("countdown")
-    rows, grades = [], []
-    for number, problem in enumerate(problems):
-        digits, _, _ = problem.target.partition("-")
-        guesses = ["+".join(digits), "*".join(digits), "what?"]
-        for draw in range(n):
-            response = guesses[(draw + number + point.step) % 3]
-            rows.append((problem.problem_id, draw, draw, response, len(response), "stop"))
-            made = grade(problem, response)
-            grades.append(
-                (problem.problem_id, draw, made.outcome, made.extracted, made.reason, "countdown-1")
-            )
-    paths = point.evaluate.benchmark("countdown")
-    table = pl.DataFrame(grades, schema=GRADES, orient="row")
-    write_table(paths.draws, pl.DataFrame(rows, schema=DRAWS, orient="row"), DRAWS)
-    write_table(paths.grades("countdown-1"), table, GRADES)
-    write_table(paths.passk, score(count(table), evaluation["ks"]), PASSK)
-
-
-@pytest.fixture(scope="module")
-def reported(tmp_path_factory):
-    """A reported sweep whose grades are of its draws; not to be changed."""
-    results = small_sweep(tmp_path_factory.mktemp("reported"), "smoke", ONE_SEED)
-    for point in results.points:
-        draw_and_grade(point)
-    write_report(load_results(results.paths))
-    return results
 
 
 @pytest.fixture
@@ -91,7 +55,9 @@ def test_a_number_that_was_edited_by_hand_is_named_with_its_line(results, capsys
 
 def test_grades_that_changed_are_named_and_what_follows_from_them(results):
     change_an_outcome(grades_of(results))
-    found = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=False)
+    found = verify(
+        results.paths.report / "table.tex", root=results.paths.root, regrade=False
+    ).differences
     point = results.points[-1].point_id
     assert any(
         line.endswith("grades.countdown-1.parquet: changed since the report was built")
@@ -106,10 +72,11 @@ def test_a_verdict_that_the_grader_does_not_give_is_found_by_judging_again(resul
     grades = read_table(grades_of(results), GRADES)
     ks = read_json(results.points[-1].evaluate.spec)["evaluation"]["ks"]
     write_table(paths.passk, score(count(grades), ks), PASSK)  # as if it had been judged so
+    rewritten(results.points[-1].evaluate, [grades_of(results), paths.passk])
     write_report(load_results(results.paths))
     file = results.paths.report / "table.tex"
-    assert verify(file, root=results.paths.root, regrade=False) == []
-    (line,) = verify(file, root=results.paths.root, regrade=True)
+    assert verify(file, root=results.paths.root, regrade=False).differences == ()
+    (line,) = verify(file, root=results.paths.root, regrade=True).differences
     assert "draw 0 of" in line and "is stored as" in line and "and judged" in line
 
 
@@ -120,11 +87,11 @@ def test_an_earlier_checkpoint_is_verified_as_the_last_one_is(tmp_path):
         for checkpoint in point.checkpoints:
             draw_and_grade(point.at(checkpoint))
     file = write_report(load_results(results.paths)).files[0]
-    assert verify(file, root=tmp_path, regrade=True) == []
+    assert verify(file, root=tmp_path, regrade=True).differences == ()
     point = results.points[-1]
     first, last = point.checkpoints
     change_an_outcome(point.at(first).evaluate.benchmark("countdown").grades("countdown-1"))
-    changed, wrong = verify(file, root=tmp_path, regrade=False)
+    changed, wrong = verify(file, root=tmp_path, regrade=False).differences
     assert changed.endswith("changed since the report was built")
     said = f"{point.point_id} at step {first.step}, countdown: pass@k is not what the stored"
     assert wrong.startswith(said) and first.step < last.step
@@ -140,7 +107,9 @@ def test_a_false_verdict_on_a_response_that_was_judged_before_is_found(results):
     other = "correct" if stored == "incorrect" else "incorrect"
     outcome = pl.when(this).then(pl.lit(other)).otherwise("outcome").alias("outcome")
     write_table(grades_of(results), grades.with_columns(outcome), GRADES)
-    found = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=True)
+    found = verify(
+        results.paths.report / "table.tex", root=results.paths.root, regrade=True
+    ).differences
     said = f"draw {again['draw']} of {again['problem_id']} is stored as {other} and judged {stored}"
     assert any(line.endswith(said) for line in found)
 
@@ -150,11 +119,11 @@ def test_draws_without_a_grade_and_grades_without_a_draw_are_found_by_judging_ag
     draws, grades = read_table(paths.draws, DRAWS), read_table(grades_of(results), GRADES)
     file = results.paths.report / "table.tex"
     write_table(paths.draws, draws[1:], DRAWS)
-    (line,) = verify(file, root=results.paths.root, regrade=True)
-    assert "1 draws have a grade and no stored text, e.g. 0 of " in line
+    found = verify(file, root=results.paths.root, regrade=True).differences
+    assert any("1 draws have a grade and no stored text, e.g. 0 of " in line for line in found)
     write_table(paths.draws, draws, DRAWS)
     write_table(grades_of(results), grades[2:], GRADES)
-    found = verify(file, root=results.paths.root, regrade=True)
+    found = verify(file, root=results.paths.root, regrade=True).differences
     assert any("2 draws have a stored text and no grade, e.g. 0 of" in line for line in found)
 
 
@@ -163,8 +132,12 @@ def test_bounds_that_the_grades_do_not_give_are_found_though_the_report_has_them
         return table.with_columns(pass_at_k_low=pl.col("pass_at_k_low") / 2)
 
     rewrite_passk(results.points[-1], halved)
+    point = results.points[-1]
+    rewritten(point.evaluate, [point.evaluate.benchmark("countdown").passk])
     write_report(load_results(results.paths))
-    (line,) = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=False)
+    (line,) = verify(
+        results.paths.report / "table.tex", root=results.paths.root, regrade=False
+    ).differences
     assert line.endswith("countdown: pass@k is not what the stored grades give")
 
 
@@ -177,9 +150,9 @@ def test_a_mean_likelihood_that_its_answers_do_not_give_is_found(results, tmp_pa
         stage.likelihoods, pl.DataFrame(rows, schema=LIKELIHOODS, orient="row"), LIKELIHOODS
     )
     file = write_report(made).files[0]
-    assert verify(file, root=made.paths.root, regrade=False) == []
+    assert verify(file, root=made.paths.root, regrade=False).differences == ()
     write_json(stage.done, read_json(stage.done) | {"delta_nll": 0.4})
-    found = verify(file, root=made.paths.root, regrade=False)
+    found = verify(file, root=made.paths.root, regrade=False).differences
     assert (
         f"{point.point_id}, step {point.step}: delta NLL is 0.4, and 0.5 over its answers" in found
     )
@@ -194,8 +167,10 @@ def test_what_is_no_provenance_is_refused_in_words(results, text, capsys):
 
 
 def test_a_grader_of_another_version_is_not_called_a_difference_in_verdicts(results, monkeypatch):
-    monkeypatch.setattr("fgrpo_bench.report.verify.grader_version", lambda name: f"{name}-9")
-    found = verify(results.paths.report / "table.tex", root=results.paths.root, regrade=True)
+    monkeypatch.setattr("fgrpo_bench.report.recomputed.grader_version", lambda name: f"{name}-9")
+    found = verify(
+        results.paths.report / "table.tex", root=results.paths.root, regrade=True
+    ).differences
     assert len(found) == len(results.points)
     assert all("was graded by countdown-1, and this is countdown-9" in line for line in found)
 
@@ -215,8 +190,8 @@ def test_a_table_that_was_copied_with_its_provenance_is_verified_against_the_roo
 
 
 def test_what_cannot_be_verified_is_refused(results, capsys):
-    picture = next(results.paths.report.glob("*.svg"))
-    assert main(["--verify", str(picture)]) == 1
+    digests = results.paths.report / "provenance.json"
+    assert main(["--verify", str(digests)]) == 1
     assert "is none of report.md, table.tex, results.csv, report.html" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["smoke", "--verify", str(picture)])
+        main(["smoke", "--verify", str(digests)])

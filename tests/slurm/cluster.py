@@ -144,6 +144,16 @@ class Cluster(Client):
         self.stop_slurmctld(number)
         self.start_slurmctld()
 
+    def lose_state(self, *, next_job_id: int) -> None:
+        """Kills the controller and starts it with an empty state: it knows no job, ends those that
+        run once their nodes have come back, after some 5 s, and gives out ids from next_job_id on.
+        """
+        self.stop_slurmctld(signal.SIGKILL)
+        shutil.rmtree(self.settings.controller_state)
+        self.settings = dataclasses.replace(self.settings, first_job_id=next_job_id)
+        bringup.write_files(self.settings)
+        self.start_slurmctld()
+
     def start_slurmdbd(self) -> None:
         self._start("slurmdbd")
         wait_until(lambda: self.answers("sacctmgr", "show", "cluster"), what="slurmdbd")

@@ -35,6 +35,7 @@ class Settings:
     enforce_accounts: whether a job needs an account and a quality of service that exist.
     requeue_delay_s: the life of a job credential; a requeued job starts that much later.
     min_job_age_s: how long squeue shows a job that ended; SLURM looks every 10 s at most.
+    first_job_id: the first that a controller without a state gives out.
     """
 
     folder: Path
@@ -44,10 +45,15 @@ class Settings:
     enforce_accounts: bool = False
     requeue_delay_s: int = 6
     min_job_age_s: int = 300
+    first_job_id: int = 1
 
     @property
     def slurm_conf(self) -> Path:
         return self.folder / "etc" / "slurm.conf"
+
+    @property
+    def controller_state(self) -> Path:
+        return self.folder / "state" / "slurmctld"
 
     @property
     def munge_socket(self) -> Path:
@@ -98,7 +104,7 @@ SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 AuthInfo=socket={settings.munge_socket},cred_expire={settings.requeue_delay_s}
-StateSaveLocation={folder}/state/slurmctld
+StateSaveLocation={settings.controller_state}
 SlurmdSpoolDir={folder}/state/%n
 SlurmctldPidFile={folder}/run/slurmctld.own-pid
 SlurmdPidFile={folder}/run/%n.own-pid
@@ -126,6 +132,7 @@ PreemptMode=REQUEUE
 MaxArraySize={settings.max_array_size}
 MaxJobCount=20000
 MinJobAge={settings.min_job_age_s}
+FirstJobId={settings.first_job_id}
 JobRequeue=1
 ReturnToService=2
 KillWait=5

@@ -14,10 +14,10 @@ from safetensors import safe_open
 
 from fgrpo_bench import config
 from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
 from sweeps.freeze import run_paths
-from sweeps.slurm import drive
+from sweeps.slurm import drive, submissions
 from sweeps.slurm.notes import attempts
 from tests.slurm.processes import wait_until
 from tests.support.fake_stage import fake_command
@@ -135,3 +135,10 @@ def check_begun_once(paths: RunPaths) -> None:
     check_complete(paths)
     begun = {folder: len(attempts(StagePaths(folder))) for folder in stage_folders(paths)}
     assert set(begun.values()) == {1}, begun
+
+
+def check_sent_once(paths: RunPaths) -> None:
+    """Of all batches that SLURM was left with, each stage is in one."""
+    batches = submissions.read(paths.submissions).batches.values()
+    sent = [stage for batch in batches if not batch.void for stage in batch.stages]
+    assert len(sent) == len(set(sent)) == len(read_json(paths.plan)["stages"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from fgrpo_bench import config
 from fgrpo_bench.files import read_lines
 from fgrpo_bench.paths import StagePaths
 from sweeps.freeze import run_paths
-from sweeps.slurm import submissions, submit, tick
+from sweeps.slurm import judge, submissions, submit, tick
 from sweeps.slurm.arrays import Sending
 from sweeps.slurm.judge import Decision
 from sweeps.slurm.notes import attempts
@@ -20,6 +22,7 @@ from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
     SLURM,
+    check_begun_once,
     check_complete,
     check_fake,
     fake_until,
@@ -39,11 +42,28 @@ from tests.slurm.strikes import (
     restart_controller,
     warn,
 )
+from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
 from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 SLOW = pytest.mark.slow
+
+
+def hiding_variables(root: Path, patch: pytest.MonkeyPatch) -> None:
+    """A user's own defaults of squeue, which filter its rows."""
+    patch.setenv("SQUEUE_PARTITION", "eval")
+    patch.setenv("SQUEUE_STATES", "SUSPENDED")
+    patch.setenv("SLURM_TIME_FORMAT", "relative")
+
+
+def silent_squeue(root: Path, patch: pytest.MonkeyPatch) -> None:
+    """It ends well and prints nothing."""
+    program = root / "bin" / "squeue"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
 
 def at_rest(decision: Decision) -> bool:
@@ -117,6 +137,54 @@ def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
     wait_until(lambda: "owns it" in logs(stage)[0], what="the older one's end")
     check_complete(paths)
     assert contents(paths, "**/result.json") == fake_results
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_an_evaluation_that_is_cancelled_while_it_waits_is_sent_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    hold(tmp_path).touch()
+    paths = start_fake(tmp_path, monkeypatch)
+    job_at_hold(paths)
+
+    def evaluations() -> list[str]:
+        rows = cluster.squeue("-r", "--format=%i %j").splitlines()
+        return [row.split()[0] for row in rows if "-evaluate-" in row]
+
+    wait_until(lambda: len(evaluations()) == 1, what="the end of all but one evaluation")
+    (job,) = evaluations()
+    cluster.run("scancel", job)
+    cluster.wait_for_state(job, "CANCELLED")
+    sent = [tick.tick(paths, say=print, command=fake_command).submit for _ in range(2)]
+    assert [len(each) for each in sent] == [1, 0]
+    hold(tmp_path).unlink()
+    fake_until(paths, all_done)
+    check_begun_once(paths)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    "nothing_shown", [hiding_variables, pytest.param(silent_squeue, marks=SLOW)]
+)
+def test_a_stage_at_work_that_squeue_does_not_show_is_not_sent_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+    nothing_shown: Callable[[Path, pytest.MonkeyPatch], None],
+) -> None:
+    hold(tmp_path).touch()
+    paths = start_fake(tmp_path, monkeypatch)
+    job_at_hold(paths)
+    with monkeypatch.context() as now:
+        now.setattr(judge, "GRACE_SECONDS", 0.0)
+        nothing_shown(tmp_path, now)
+        decision = tick.tick(paths, say=print, command=fake_command)
+        assert (decision.submit, decision.cancel) == ((), ())
+        assert decision.standings[POINT].state == "active"
+    hold(tmp_path).unlink()
+    fake_until(paths, all_done)
+    check_begun_once(paths)
 
 
 @pytest.mark.slow

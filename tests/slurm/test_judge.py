@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from sweeps.slurm.answers import Job
 from sweeps.slurm.judge import GRACE_SECONDS, Seen, Standing, decide, judge
-from sweeps.slurm.scheduler import Job
 from sweeps.slurm.submissions import Batch, Place
 
 NOW = 1_000_000.0
@@ -29,6 +29,7 @@ def seen(
     note: dict[str, Any] | None = None,
     sent: bool = True,
     job_id: str | None = "12",
+    at_work: bool = False,
 ) -> Seen:
     batch = Batch(name="b", kind="train", stages=(name,), begun=begun, job_id=job_id)
     job = None
@@ -42,6 +43,7 @@ def seen(
         job=job,
         queued=queued and job is not None,
         note=note,
+        at_work=at_work,
     )
 
 
@@ -67,6 +69,13 @@ CASES = [
     ("no node fits", seen("PENDING", reason="BadConstraints"), "failed", "impossible", "12"),
     ("just sent", seen(begun=NOW - 5), "active", "SLURM does not show it yet", None),
     ("gone", seen(), "again", "lost", None),
+    (
+        "gone, but at work",
+        seen(at_work=True),
+        "active",
+        "at work, though SLURM does not show it",
+        None,
+    ),
     ("gone, but it said why", seen(note=FAILED), "failed", "failed", None),
     ("running says only accounting", seen("RUNNING", queued=False), "again", "lost", None),
     ("just preempted", seen("PREEMPTED", ended=NOW - 5), "active", None, None),
@@ -97,7 +106,8 @@ def test_every_fate_has_one_consequence(
     case: str, one: Seen, state: str, fate: str | None, cancel: str | None
 ) -> None:
     standing = judge(one, now=NOW, max_attempts=3)
-    assert (standing.state, standing.cancel) == (state, cancel), case
+    job_id = standing.cancel.job_id if standing.cancel is not None else None
+    assert (standing.state, job_id) == (state, cancel), case
     assert fate in (None, standing.fate)
 
 
@@ -144,7 +154,7 @@ def test_jobs_that_wait_in_vain_are_cancelled_before_others_are_sent() -> None:
     train = seen("TIMEOUT", name="train")
     waits = seen("PENDING", name="eval", needs=("train",), reason="DependencyNeverSatisfied")
     decision = decide([train, waits], now=NOW, max_attempts=3)
-    assert decision.cancel == ("12",)
+    assert [job.job_id for job in decision.cancel] == ["12"]
     assert [record["name"] for record in decision.submit] == ["train", "eval"]
 
 
@@ -171,4 +181,4 @@ def test_a_requeued_job_whose_work_is_done_is_left_to_let_the_next_one_begin(
     second = seen("PENDING", reason="Dependency", name="e", needs=("p",), done=next_done)
     second = replace(second, job=replace(second.job, job_id="13"))
     decision = decide([first, second], now=NOW, max_attempts=3)
-    assert tuple(job for job in decision.cancel if job == "12") == cancelled
+    assert tuple(j.job_id for j in decision.cancel if j.job_id == "12") == cancelled

@@ -21,7 +21,7 @@ from sweeps.slurm.notes import attempts, claim, idle
 from sweeps.slurm.payload import Payload
 from tests.slurm.processes import PATIENCE_S
 
-SPEC = {"fingerprint": "ff", "target": {}}
+SPEC = {"kind": "train", "fingerprint": "ff", "target": {}}
 RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
 
 
@@ -187,17 +187,17 @@ def test_a_stage_whose_node_fails_at_one_step_for_ever_is_not_run_for_ever(
     assert job.returncode == 1
     assert "got no further in 3 attempts of this job" in errors
     assert len(attempts(stage)) == 3
-    assert idle(stage, "12_3")
-    assert not idle(stage, "13_3"), "what another job did is not held against this one"
+    assert idle(stage, "12_3", None)
+    assert not idle(stage, "13_3", None), "what another job did is not held against this one"
 
 
 def test_a_stage_that_gets_further_each_time_may_be_killed_for_ever(stage: StagePaths) -> None:
     for number, at in enumerate([None, 10, 20, 30], start=1):
         write_json(stage.attempt(number), {"attempt": number, "job_id": "7", "from_step": at})
     write_json(stage.progress, {"step": 40})
-    assert not idle(stage, "7")
+    assert not idle(stage, "7", None)
     write_json(stage.progress, {"step": 10})
-    assert idle(stage, "7")
+    assert idle(stage, "7", None)
 
 
 @pytest.mark.parametrize(

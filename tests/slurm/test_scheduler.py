@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.slurm import scheduler
-from sweeps.slurm.scheduler import FAILURES, NEVER, elements, parse
+from sweeps.slurm.answers import FAILURES, NEVER, elements, parse
 
 SQUEUE = """\
 41|smoke-train-1f|PENDING||0:00|N/A|DependencyNeverSatisfied
@@ -64,7 +64,7 @@ def test_sacct_tells_how_jobs_ended() -> None:
     ],
 )
 def test_array_ranges_are_spelled_out(row: str, ids: list[str]) -> None:
-    assert list(elements(row)) == ids
+    assert elements(row) == (ids, True)
 
 
 def test_all_names_are_asked_for_in_one_call_and_no_names_in_none() -> None:
@@ -81,23 +81,76 @@ def test_all_names_are_asked_for_in_one_call_and_no_names_in_none() -> None:
     assert "--name=a,b" in asked[0]
 
 
+def test_more_names_than_an_argument_holds_are_asked_for_in_several_calls() -> None:
+    rows = {name: f"{name}|b{name}|RUNNING|n1|0:10|N/A|None\n" for name in map(str, range(2500))}
+
+    def call(command: list[str]) -> str:
+        names = command[-1].removeprefix("--name=").split(",")
+        assert len(command[-1]) < 2**17
+        return "".join(rows[name[1:]] for name in names) if len(names) > 500 else "<html>"
+
+    answer = scheduler.squeue([f"b{name}" for name in rows], call)
+    assert len(answer) == 2000 and answer.nonsense == "<html>"
+
+
+def test_a_users_own_filters_and_forms_do_not_reach_slurms_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SQUEUE_PARTITION", "SACCT_FORMAT", "SCANCEL_STATE", "SLURM_TIME_FORMAT"):
+        monkeypatch.setenv(name, "mine")
+    monkeypatch.setenv("SLURM_CLUSTERS", "near")
+    lines = scheduler.call(["env"]).splitlines()
+    assert {"SLURM_CLUSTERS=near", "SLURM_TIME_FORMAT=standard"} <= {*lines}
+    assert not [line for line in lines if line.endswith("=mine")]
+
+
 def test_the_site_names_its_largest_array() -> None:
     said = "MailProg                = /bin/mail\nMaxArraySize            = 1001\nMaxJobCount = 5\n"
-    assert scheduler.max_array_size(lambda command: said) == 1001
+    assert scheduler.max_array_size(said) == 1001
     with pytest.raises(ValueError, match=r"set profile\.max_array_size"):
-        scheduler.max_array_size(lambda command: "")
+        scheduler.max_array_size("")
+
+
+def queue_of(rows: str, told: list[list[str]], refusal: str = "") -> scheduler.Call:
+    """squeue shows these rows; what else is asked is noted, and refused with `refusal` if any."""
+
+    def call(command: list[str]) -> str:
+        if command[0] == "squeue":
+            return rows
+        told.append(command)
+        if refusal:
+            raise ValueError(refusal)
+        return ""
+
+    return call
 
 
 def test_cancelling_what_is_gone_is_no_error_but_other_refusals_are() -> None:
-    def refused(words: str) -> scheduler.Call:
-        def call(command: list[str]) -> str:
-            raise ValueError(words)
-
-        return call
-
-    scheduler.scancel(["7"], refused("scancel: error: Kill job error on job id 7: Invalid job id"))
+    row, told = "7|a|RUNNING|n1|0:10|N/A|None\n", list[list[str]]()
+    jobs = parse(row).values()
+    scheduler.scancel(jobs, queue_of("", told))
+    assert told == []
+    gone = "scancel: error: Kill job error on job id 7: Invalid job id specified"
+    scheduler.scancel(jobs, queue_of(row, told, gone))
     with pytest.raises(ValueError, match="Access/permission denied"):
-        scheduler.scancel(["7"], refused("scancel: error: Access/permission denied"))
+        scheduler.scancel(jobs, queue_of(row, told, "scancel: error: Access/permission denied"))
+    assert told == [["scancel", "7"]] * 2
+
+
+def test_an_id_that_another_job_has_by_now_is_not_cancelled() -> None:
+    told = list[list[str]]()
+    jobs = parse("7|a|PENDING||0:00|N/A|None\n8|b|PENDING||0:00|N/A|None\n").values()
+    now = "7|innocent|RUNNING|n1|0:10|N/A|None\n8|b|RUNNING|n1|0:10|N/A|None\n"
+    scheduler.scancel(jobs, queue_of(now, told))
+    assert told == [["scancel", "8"]]
+
+
+def test_an_array_is_cancelled_whole_only_where_none_of_it_is_to_be_spared() -> None:
+    told = list[list[str]]()
+    rows = "7_[0-2]|a|PENDING||0:00|N/A|None\n8_[0-1]|b|PENDING||0:00|N/A|None\n"
+    jobs = [job for job_id, job in parse(rows).items() if job_id != "7_1"]
+    scheduler.scancel(jobs, queue_of(rows, told))
+    assert told == [["scancel", "7_0", "7_2", "8"]]
 
 
 def test_errors_are_in_the_schedulers_own_words(

@@ -13,6 +13,7 @@ from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
 from sweeps.slurm import drive
 from sweeps.slurm.snapshot import code_folder
+from tests.support.programs import link_programs
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sbatch.txt"
 CHOSEN = [
@@ -34,10 +35,10 @@ CHOSEN = [
 
 @pytest.fixture
 def no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    git = tmp_path / "bin" / "git"
-    git.parent.mkdir()
-    git.symlink_to("/usr/bin/git")
-    monkeypatch.setenv("PATH", str(git.parent))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    link_programs(programs, "git")
+    monkeypatch.setenv("PATH", str(programs))
 
 
 @pytest.mark.usefixtures("no_slurm")

@@ -60,6 +60,7 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
         "response": said,
         "n_tokens": 5 + draw % 7,
         "finish_reason": np.where(draw == n - 1, "length", "stop").tolist(),
+        "end_token": [None if cut else 1 for cut in draw == n - 1],
     }
     grades = {
         "problem_id": names,
@@ -74,7 +75,8 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     marker = read_json(point.evaluate.done)
     marker["target"]["graders"] = {benchmark: GRADER}
     write_json(point.evaluate.done, marker)
-    write_json(paths.manifest, {"engine": {"engine": "embedded", "torch": "2.13.0"}})
+    engine = {"engine": "embedded", "torch": "2.13.0"}
+    write_json(paths.manifest, {"fingerprint": marker["fingerprint"], "engine": engine})
 
 
 class Reader(HTMLParser):

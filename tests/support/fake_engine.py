@@ -25,7 +25,7 @@ def make(what: str) -> tuple[Sampler, dict[str, Any]]:
             if what == "slow":
                 time.sleep(0.05)
             said = f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}"
-            yield [drawn(each, said, n_tokens=1, finished=True)]
+            yield [drawn(each, said, n_tokens=1, end_token=1)]
 
     return draw, {"engine": "fake", "pid": os.getpid()}
 

@@ -7,6 +7,7 @@ Every step it takes is a line of steps.jsonl, so that a test can see what was co
 
 FAKE_STEPS, FAKE_STEP_SECONDS: how long it takes. FAKE_FAIL, FAKE_SILENT, FAKE_RESTLESS: parts of a
 stage's name, to fail after a step, to end with 0 without a marker, to stop by itself once.
+FAKE_KILLED: likewise, to be killed before the first step, always.
 FAKE_HOLD: a file; while it is there, stages with FAKE_HELD in their name wait before the last step
 but one, so that a stage that is stopped there has something left to do.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -43,6 +45,8 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
         state["value"] += read_json(folder / source / "result.json")["value"]
     if saved.exists():
         state = read_json(saved)
+    if _named("FAKE_KILLED", folder):
+        os.kill(os.getpid(), signal.SIGKILL)
     for step in range(state["step"] + 1, steps + 1):
         time.sleep(float(os.environ.get("FAKE_STEP_SECONDS", "0.005")))
         while step == steps - 1 and _held(folder) and not run.stopping:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from fgrpo_bench.files import read_json, sha256_file
 from fgrpo_bench.locks import is_locked
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.stage import is_done
 from sweeps import ledger
 from sweeps.stopping import holder_here
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from fgrpo_bench import config
@@ -16,6 +17,7 @@ EXPERIMENTS = ("qwen2.5-7b", "qwen3-4b-base", "llama3.2-3b")
 RUN = Path("/runs/point")
 
 
+@cache
 def declared(*overrides: str, experiment: str = "qwen2.5-7b") -> Declaration:
     """Sweep groupsize of an experiment on slurm-8gpu."""
     chosen = [f"experiment={experiment}", "profile=slurm-8gpu", "run_root=runs"]

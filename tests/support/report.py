@@ -66,7 +66,8 @@ def scored(results: SweepResults, root: Path, values: dict[str, float | None]) -
             checkpoint["likelihood"] = name
             if point["point_id"] in values:
                 done = {"delta_nll": values[point["point_id"]], "n_rare": 300}
-                write_json(made.paths.folder / name / "DONE.json", done)
+                marker = {"fingerprint": "x", "target": {}} | done
+                write_json(made.paths.folder / name / "DONE.json", marker)
     write_json(made.paths.plan, plan)
     return load_results(made.paths)
 

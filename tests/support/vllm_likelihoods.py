@@ -18,7 +18,7 @@ RESPONSES = (("1+2*3-4", True), ("9*9", True), ("5", False))
 
 def main(checkpoint: Path, out: Path) -> None:
     answers = [
-        Answer(problem=problem, response=response, ended=ended)
+        Answer(problem=problem, response=response, ended=ended, end_token=None)
         for problem, (response, ended) in zip(heldout_problems(3), RESPONSES, strict=True)
     ]
     found = {}

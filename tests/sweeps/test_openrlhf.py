@@ -16,6 +16,7 @@ from sweeps.plan import Plan, Stage, make_plan, plan_record
 from sweeps.slurm import drive
 from sweeps.slurm.snapshot import code_folder
 from tests.support.points import declared
+from tests.support.programs import link_programs
 
 Golden = Callable[[str, str], None]
 
@@ -28,10 +29,10 @@ def test_the_plan_is_the_golden_one(golden: Golden) -> None:
 def test_the_dry_run_is_the_golden_one_and_writes_nothing(
     golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    git = tmp_path / "bin" / "git"
-    git.parent.mkdir()
-    git.symlink_to("/usr/bin/git")
-    monkeypatch.setenv("PATH", str(git.parent))  # no SLURM
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    link_programs(programs, "git")
+    monkeypatch.setenv("PATH", str(programs))  # no SLURM
     root = tmp_path / "runs"
     plan = make_plan(declared(f"run_root='{root}'"))
     paths = run_paths(plan.declaration)

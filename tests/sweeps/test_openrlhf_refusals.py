@@ -13,6 +13,7 @@ import pytest
 from sweeps import commands
 from sweeps.cli import main
 from tests.support.points import declared
+from tests.support.programs import link_programs
 
 
 class Cluster:
@@ -26,10 +27,10 @@ class Cluster:
         self._put(
             "sbatch", f'echo "$@" >> {self.asked}; echo Submitted batch job $(wc -l < {self.asked})'
         )
-        for name in ("squeue", "sacct"):
+        for name in ("squeue", "sacct", "srun"):
             self._put(name, "true")
         self._put("scontrol", "echo MaxArraySize = 1001")
-        (self.bin / "git").symlink_to("/usr/bin/git")
+        link_programs(self.bin, "git", "wc")
 
     def _put(self, name: str, line: str) -> None:
         program = self.bin / name
@@ -44,7 +45,7 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster(tmp_path)
-    monkeypatch.setenv("PATH", f"{made.bin}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(made.bin))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return made
 

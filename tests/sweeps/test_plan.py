@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench import config
 from fgrpo_bench.fingerprint import differences, fingerprint
-from fgrpo_bench.specs import Declaration, from_dict, to_dict
+from fgrpo_bench.specs import Declaration, Profile, from_dict, to_dict
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
 from sweeps.stages import Stage
@@ -234,25 +235,28 @@ def test_the_plan_record_of_groupsize_is_as_agreed(golden: Callable[[str, str], 
     golden("plan-groupsize.json", json.dumps(record, indent=1) + "\n")
 
 
+@pytest.fixture(scope="module")
+def profiles() -> dict[str, Profile]:
+    names = config.options("profile")
+    return {name: config.load("groupsize", [f"profile={name}"]).profile for name in names}
+
+
 @pytest.mark.parametrize("sweep", config.options("sweep"))
 @pytest.mark.parametrize("experiment", [None, *config.options("experiment")])
-@pytest.mark.parametrize("profile", config.options("profile"))
-def test_every_shipped_yaml_is_composed_loaded_and_planned(
-    sweep: str, experiment: str | None, profile: str
+def test_every_shipped_yaml_is_composed_loaded_and_planned_with_every_profile(
+    sweep: str, experiment: str | None, profiles: dict[str, Profile]
 ) -> None:
-    chosen = [] if experiment is None else [f"experiment={experiment}"]
-    declaration = config.load(sweep, [*chosen, f"profile={profile}"])
-    embedded = declaration.experiment.train.engine == "embedded"
-    if embedded and sweep == "controls":
-        with pytest.raises(ValueError, match="choose an experiment of engine openrlhf"):
-            make_plan(declaration)
-        return
-    if declaration.experiment.name == "rehearsal" and declaration.profile.device == "cuda":
-        return  # it is for processors
-    plan = make_plan(declaration)
-    assert plan.declaration.sweep.name == sweep
-    assert plan.declaration.profile.name == profile
-    assert plan.declaration.experiment.name == (experiment or plan.declaration.experiment.name)
+    declared = config.load(sweep, [] if experiment is None else [f"experiment={experiment}"])
+    assert declared.sweep.name == sweep
+    assert declared.experiment.name == (experiment or declared.experiment.name)
+    embedded = declared.experiment.train.engine == "embedded"
+    for name, profile in profiles.items():
+        declaration = replace(declared, profile=profile)
+        if embedded and sweep == "controls":
+            with pytest.raises(ValueError, match="choose an experiment of engine openrlhf"):
+                make_plan(declaration)
+        elif declared.experiment.name != "rehearsal" or profile.device == "cpu":
+            assert make_plan(declaration).declaration.profile.name == name
 
 
 @pytest.mark.parametrize("group", ["algorithm", "evaluation", "benchmark"])

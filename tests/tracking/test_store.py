@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.tracking.__main__ import main
 from fgrpo_bench.tracking.store import embedded_uri, find_store, without_password
 from fgrpo_bench.tracking.sync import sync_run
@@ -45,6 +46,17 @@ def test_a_server_gets_what_the_embedded_store_gets_until_it_dies(swept, tmp_pat
             sync_run(swept.paths)
         assert time.monotonic() - begun < 30
     assert contents(embedded_uri(swept.paths)) == embedded
+
+
+@pytest.mark.parametrize("mark", ["?", "%"])
+def test_a_root_that_mlflow_would_read_as_an_address_is_refused_and_nothing_is_written(
+    tmp_path, mark
+):
+    paths = RunPaths(root=tmp_path / f"a{mark}b", sweep="s", experiment="e", version="v1")
+    with pytest.raises(ConnectionError, match=f"holds \\{mark}, which MLflow does not take"):
+        find_store(paths, None)
+    assert find_store(paths, "http://127.0.0.1:5000").artifacts is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_closed_port_is_said_at_once_with_the_remedy(swept):

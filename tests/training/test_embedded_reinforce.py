@@ -6,6 +6,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from fgrpo_bench import config
 from fgrpo_bench.files import read_json, write_json
@@ -231,6 +232,7 @@ def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, 
     assert "is damaged" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
     """The real command, killed with -9 when its first state is on disk."""
     overrides = ["experiment.train.steps=80", "experiment.train.warmup.steps=150"]
@@ -284,3 +286,72 @@ def test_the_marker_tells_the_compute_and_the_engine(warmed):
     ]
     metrics = read_table(stage.metrics, METRICS)
     assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
+
+
+def exploding(monkeypatch, *, after: int) -> None:
+    """The learning rate is 1e10 from the step after this one on."""
+    usual = Learner._learning_rate
+    monkeypatch.setattr(
+        Learner,
+        "_learning_rate",
+        lambda one: 1e10 if one.session.counters.step >= after else usual(one),
+    )
+
+
+def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
+    warmed, tmp_path, monkeypatch
+):
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[1].point_id).spec)
+    stage = StagePaths(paths.folder / "diverged")
+    write_json(stage.spec, spec)
+    exploding(monkeypatch, after=2)
+    for again in (False, True):
+        with pytest.raises(
+            FloatingPointError, match=r"^step 3: .* the state after step 2 is saved"
+        ):
+            reinforce(spec, StageRun(stage, save_seconds=0.0), "cpu")
+        assert not stage.done.exists()
+        assert read_table(stage.metrics, METRICS)["step"].to_list() == [1, 2], again
+        states = [load_file(stage.state(slot)) for slot in (0, 1)]
+        assert all(bool(value.isfinite().all()) for state in states for value in state.values())
+    monkeypatch.undo()
+    assert finish(stage.folder, spec)["resumed_at"] == 2
+
+
+def test_groups_whose_loss_is_not_finite_are_named_and_nothing_is_learned(warmed, tmp_path):
+    one = learner(warmed, tmp_path, updates_per_batch=1)
+    batch, _ = one.rollouts(1)
+    place = int(is_active(batch.rewards).nonzero()[1])
+    log_probs = batch.log_probs.clone()
+    log_probs[place, 0, 0] = torch.nan
+    before = weights(one.policy)
+    (named,) = one.tokenizer.decode(batch.prompts[[place]].numpy())
+    with pytest.raises(FloatingPointError, match=f"^step 1: the loss of the group of {named} is"):
+        one.learn(replace(batch, log_probs=log_probs))
+    assert torch.equal(weights(one.policy), before)
+
+
+def test_a_policy_that_gives_no_numbers_is_named_with_its_groups(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    with torch.no_grad():
+        next(one.policy.parameters())[:] = torch.nan
+    with pytest.raises(
+        FloatingPointError, match=r"log-probability of the groups of .* and 13 more"
+    ):
+        one.rollouts(1)
+    with pytest.raises(FloatingPointError, match=r"log-probability of the group of "):
+        one.check(1)
+
+
+@pytest.mark.parametrize("where", ["gradient norm", "norm of the weights"])
+def test_a_gradient_or_weights_that_are_not_finite_stop_the_step(warmed, tmp_path, where):
+    one = learner(warmed, tmp_path)
+    parameter = next(one.policy.parameters())
+    if where == "gradient norm":
+        parameter.register_hook(lambda grad: grad * torch.inf)
+    batch, _ = one.rollouts(1)
+    monkey = 1e-4 if where == "gradient norm" else torch.inf
+    one._learning_rate = lambda: monkey
+    with pytest.raises(FloatingPointError, match=f"^step 1: the {where} .* is not finite"):
+        one.learn(batch)

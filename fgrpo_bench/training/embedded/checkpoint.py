@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fgrpo_bench.files import read_json, sha256_file, void, write_folder, write_whole
 from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.shapes import CONFIG
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.training.embedded.model import MAX_LENGTH, NORM_EPSILON, Policy
 from fgrpo_bench.training.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
@@ -54,7 +55,7 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
             "changed or damaged; delete the stage's DONE.json and run the same command again to "
             "make it anew"
         )
-    config = read_json(folder / "config.json")
+    config = read_json(folder / "config.json", CONFIG)
     spec = ModelSpec(
         name="loaded",
         hidden_size=config["hidden_size"],

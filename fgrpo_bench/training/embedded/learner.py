@@ -14,6 +14,7 @@ from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import EmbeddedTrain, SweepPoint
 from fgrpo_bench.tasks import Task, make_task
 from fgrpo_bench.training.advantages import group_advantages, is_active
+from fgrpo_bench.training.diverged import named_groups
 from fgrpo_bench.training.embedded.model import Policy
 from fgrpo_bench.training.embedded.rollouts import Rollouts
 from fgrpo_bench.training.embedded.sampling import sample
@@ -61,7 +62,7 @@ class Learner:
         ]
 
     def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
-        """n graded completions a problem."""
+        """n graded completions a problem; FloatingPointError where the policy gives no numbers."""
         names = [problem.problem_id for problem in problems]
         seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
         prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
@@ -72,6 +73,10 @@ class Learner:
             length=self.task.response_length + 1,
             temperature=self.point.train.temperature,
         )
+        told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
+        if not bool(told.all()):
+            lost = [name for name, is_told in zip(names, told.tolist(), strict=True) if not is_told]
+            raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
         texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
         outcomes = [
             get_grader(problem.grader)(problem, texts[i * n + j]).outcome
@@ -149,7 +154,7 @@ class Learner:
         }
 
     def loss(self, part: Rollouts, active: Tensor) -> MiniBatchLoss:
-        """Loss of a mini-batch.
+        """Loss of a mini-batch; FloatingPointError, with the groups, where a token's is not finite.
 
         Groups without a gradient skip the forward pass but count in the mean over tokens.
         """
@@ -162,6 +167,10 @@ class Learner:
         advantages = group_advantages(used.rewards, self.point.focal_gamma).view(-1, 1)
         old = used.log_probs.flatten(0, 1)
         losses, clipped = token_losses(log_probs, old, advantages, self.point.algorithm)
+        lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
+        if bool(lost.any()):
+            prompts = self.tokenizer.decode(used.prompts[lost].cpu().numpy())
+            raise self.session.diverged(f"the loss of {named_groups(prompts)}")
         loss = aggregate(
             losses,
             mask,
@@ -179,6 +188,11 @@ class Learner:
     def _learning_rate(self) -> float:
         train, update = self.point.train, self.session.counters.optimizer_steps + 1
         return self.point.learning_rate * min(1.0, update / max(1, train.lr_warmup_updates))
+
+    def check(self, step: int) -> None:
+        """FloatingPointError where the policy gives no numbers any more: after the last update no
+        further step would show it."""
+        self.draw([self.task.heldout_problem(0)], 1, "check", step)
 
     def evaluate(self, step: int) -> tuple[float, float]:
         """(pass@1, share of problems with any correct draw) on the first held-out problems."""

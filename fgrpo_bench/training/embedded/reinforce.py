@@ -64,9 +64,11 @@ def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any
         if step % train.save_every == 0 and step < train.steps:
             save_checkpoint(run.paths.checkpoint(step), policy, tokenizer)
         run.progress(step=step, of=train.steps, reward=float(sampled.rewards.mean()))
+    learner.check(train.steps)
     weights = save_checkpoint(run.paths.checkpoint(train.steps), policy, tokenizer)
     session.write_metrics()
     session.discard_state()
+    run.leave(run.paths.metrics, run.paths.checkpoints)
     return {
         "step": train.steps,
         "weights_sha256": weights,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fgrpo_bench.stage import StageRun, Stopped
 from fgrpo_bench.tables import METRICS, read_table, write_table
+from fgrpo_bench.training.diverged import diverged
 from fgrpo_bench.training.embedded.checkpoint import Counters, restore_state, save_state
 from fgrpo_bench.training.embedded.model import Policy
 
@@ -104,15 +105,33 @@ class Session:
             self._run.paths.state(slot).unlink(missing_ok=True)
 
     def update(self, loss: Tensor, learning_rate: float) -> float:
-        """One optimizer step; returns the gradient norm before clipping."""
+        """One optimizer step; returns the gradient norm before clipping.
+
+        FloatingPointError where the loss, that norm (the weights are then as they were) or the
+        weights after the step are not finite.
+        """
+        self._check("the loss", loss.detach())
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._grad_clip)
+        self._check("the gradient norm", norm)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.step()
+        weights = [parameter.detach() for parameter in self.policy.parameters()]
+        self._check("the norm of the weights", torch.nn.utils.get_total_norm(weights))
         self.counters = replace(self.counters, optimizer_steps=self.counters.optimizer_steps + 1)
         return float(norm)
+
+    def _check(self, what: str, value: Tensor) -> None:
+        if not bool(value.isfinite()):
+            raise self.diverged(f"{what} ({value.item()})")
+
+    def diverged(self, what: str) -> FloatingPointError:
+        """The error that ends a run with numbers that are not finite; nothing of the running step
+        is saved."""
+        saved = f"the state after step {self._saved_step}" if self._saved_step else "nothing"
+        return diverged(self.counters.step + 1, what, saved=f"{saved} is saved")
 
 
 def engine_facts(device: str) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fgrpo_bench.files import read_json
+from fgrpo_bench.shapes import TOKENIZER
 
 PAD, EOS = 0, 1
 SPECIAL = ("<pad>", "<eos>")
@@ -91,6 +93,6 @@ class Tokenizer:
 
 def load_tokenizer(checkpoint: Path) -> Tokenizer:
     """The tokenizer of a checkpoint that this engine saved."""
-    vocabulary = json.loads((checkpoint / "tokenizer.json").read_text())["model"]["vocab"]
+    vocabulary = read_json(checkpoint / "tokenizer.json", TOKENIZER)["model"]["vocab"]
     ordered = sorted(vocabulary, key=lambda token: int(vocabulary[token]))
     return Tokenizer("".join(ordered[len(SPECIAL) :]))

@@ -58,6 +58,7 @@ def warm_up(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
         run.progress(step=step, of=warmup.steps, loss=loss.item())
     digest = save_checkpoint(run.paths.checkpoint(0), policy, tokenizer)
     session.discard_state()
+    run.leave(run.paths.checkpoint(0))
     return {
         "step": 0,
         "weights_sha256": digest,

@@ -7,6 +7,7 @@ its ActorPPOTrainer within it. With objective=clip the loss is OpenRLHF's own.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from torch import Tensor
 
 from fgrpo_bench.files import sync_folder
 from fgrpo_bench.specs import AlgorithmSpec
+from fgrpo_bench.training.diverged import diverged, named_groups, not_finite
 from fgrpo_bench.training.objectives import token_losses
 from fgrpo_bench.training.openrlhf.guards import class_of_actor
+from fgrpo_bench.training.openrlhf.labels import read_dispatched
 
 
 class CispoLoss(PolicyLoss):  # type: ignore[misc]
@@ -67,16 +70,20 @@ class UpdateTrainer(ppo_actor.ActorPPOTrainer):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.step = 0
+        """Of the run, for errors; PolicyActor.seed_step keeps it."""
         if self.args.fgrpo.objective == "cispo":
             low, high = self.args.actor.eps_clip_low_high
             token_mean = self.args.actor.loss_agg_mode == "token-mean"
             self.actor_loss_fn = CispoLoss(low, high, token_level_loss=token_mean)
 
     def ppo_train(self, kl_ctl: float) -> dict[str, Any]:
-        """All updates of a step; OpenRLHF's status, with ours beside it."""
+        """All updates of a step; OpenRLHF's status, with ours beside it. FloatingPointError where
+        this rank's weights are not finite after them."""
         self._grad_norms: list[float] = []
         self._learning_rates: list[float] = []
         status: dict[str, Any] = super().ppo_train(kl_ctl)
+        check_weights(self.step, self.actor.model)
         measured = status.pop("_measured_share", 0.0)
         kl, active = status.pop("_rollout_kl", 0.0), status.pop("_active_share", 0.0)
         norms = self._grad_norms
@@ -96,13 +103,17 @@ class UpdateTrainer(ppo_actor.ActorPPOTrainer):  # type: ignore[misc]
         loss_batch_info: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """One micro-batch. Where their sizes differ, OpenRLHF divides its means by the number of
-        micro-batches too; what `whole_means` gives instead is exact."""
+        micro-batches too; what `whole_means` gives instead is exact.
+
+        FloatingPointError where its loss or its gradient norm is not finite.
+        """
         engine = self.actor.model
         if self.args.train.dynamic_batch_enable:
             mark_boundary(engine, last=bool(self.replay_buffer.dynamic_optimizer_step[step]))
         done, rate = engine.global_steps, self.actor_scheduler.get_last_lr()[0]
         result: dict[str, Any] = super().training_step(experience, kl_ctl, step, loss_batch_info)
         values = result["metrics"]
+        check_update(self.step, values, experience)
         if engine.global_steps > done:
             self._grad_norms.append(float(values["actor_grad_norm"]))
             self._learning_rates.append(float(rate))
@@ -148,6 +159,44 @@ def whole_means(result: dict[str, Any], info: dict[str, Any], *, token_mean: boo
     values["policy_loss"] = float(values["policy_loss"]) * scale
 
 
+SAVED = "the last state that was saved stands"
+
+
+def check_update(step: int, values: Mapping[str, Any], experience: Any) -> None:
+    """FloatingPointError where the loss of a micro-batch or the gradient norm is not finite.
+
+    values: OpenRLHF's metrics of the micro-batch. Named are the samples whose own numbers are not
+    finite; where these are, all groups of the micro-batch.
+    """
+    numbers = {
+        "the loss": values["policy_loss"],
+        "the gradient norm": values.get("actor_grad_norm"),
+    }
+    what = not_finite({k: None if v is None else float(v) for k, v in numbers.items()})
+    if what is None:
+        return
+    known = torch.ones(len(experience.action_mask), dtype=torch.bool)
+    for own in (experience.action_log_probs, experience.advantages):
+        if own is not None:
+            known &= (own.isfinite() | ~experience.action_mask.bool()).all(1).cpu()
+    lost = known if bool(known.all()) else ~known
+    names = [
+        read_dispatched(label, prompt).problem.problem_id
+        for label, prompt, is_lost in zip(
+            experience.labels, experience.prompts, lost.tolist(), strict=True
+        )
+        if is_lost
+    ]
+    raise diverged(step, f"{what} of {named_groups(names)}" if names else what, saved=SAVED)
+
+
+def check_weights(step: int, model: torch.nn.Module) -> None:
+    """FloatingPointError where a weight is not finite; under ZeRO 3 of those that this rank has."""
+    for name, parameter in model.named_parameters():
+        if not bool(getattr(parameter, "ds_tensor", parameter).isfinite().all()):
+            raise diverged(step, f"a weight of {name}", saved=SAVED)
+
+
 def update_metrics(experience: Any) -> dict[str, float]:
     """Of a micro-batch, as means over its action tokens.
 
@@ -177,6 +226,7 @@ class PolicyActor(class_of_actor(ppo_actor.PolicyModelActor)):  # type: ignore[m
     def seed_step(self, step: int) -> None:
         """Make the shuffling of a step's rollouts a function of seed and step."""
         torch.manual_seed(self.strategy.args.train.seed * 1_000_003 + step)
+        self.trainer.step = step + 1
 
     def export(self, folder: Path) -> None:
         """Write a Hugging Face checkpoint whole or not at all; every rank takes part."""

@@ -19,7 +19,8 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.files import read_json, read_lines
+from fgrpo_bench.files import read_json, read_lines, sha256_file
+from fgrpo_bench.markers import lacking
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import Placement, SweepPoint, from_dict
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
@@ -58,6 +59,11 @@ def train(
     data = (run.paths.folder / spec["data"]).resolve() if "data" in spec else None
     files = prepare(point, run.paths, base, data)
     metrics = run.paths.folder / "openrlhf" / "metrics.jsonl"
+    if lacks_metrics_alone(run, metrics):
+        print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
+        trained = ("wall_seconds", "cpu_seconds", "engine")
+        kept = {name: run.former[name] for name in trained if name in run.former}
+        return conclude(run, metrics) | kept
     own = own_arguments(point, placement, run.paths, metrics)
     command = [sys.executable, "-m", DRIVER, *own]
     nodes = 1 if step is None else len(step.nodes)
@@ -68,7 +74,20 @@ def train(
         raise Stopped("the running step is saved")
     if exit_code != EXIT_DONE:
         raise RuntimeError(f"OpenRLHF ended with exit code {exit_code}; its reason stands above")
-    return conclude(run.paths, metrics)
+    return conclude(run, metrics)
+
+
+def lacks_metrics_alone(run: StageRun, metrics: Path) -> bool:
+    """Whether everything that training left is there as its marker lists it, metrics.parquet apart,
+    and the rows to make that of; weights are compared by their digests."""
+    lines = list(read_lines(metrics))
+    if not lines or lines[-1].get("step") != run.former.get("step"):
+        return False
+    return set(lacking(run.paths, run.former)) == {run.paths.metrics.name} and all(
+        run.recorded(file) == sha256_file(file)
+        for file in (run.paths.folder / name for name in run.former["outputs"])
+        if file != run.paths.metrics
+    )
 
 
 def prepare(point: SweepPoint, paths: StagePaths, base: Path, data: Path | None) -> RunFiles:
@@ -98,7 +117,7 @@ def own_arguments(
         "objective": point.algorithm.objective,
         "metrics": metrics,
         "stop_flag": paths.folder / "openrlhf" / "stop",
-        "checkpoints": paths.checkpoint(0).parent,
+        "checkpoints": paths.checkpoints,
         "save_every": point.train.save_every,
         "steps": point.train.steps,
         "allow_untested": str(placement.allow_untested).lower(),
@@ -169,15 +188,17 @@ def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
     return now
 
 
-def conclude(paths: StagePaths, metrics: Path) -> dict[str, Any]:
+def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
     """Turn what the driver left into the stage's files; returns facts for the marker."""
+    paths = run.paths
     rows = list(read_lines(metrics))
     table = pl.DataFrame([{name: row.get(name) for name in METRICS} for row in rows], METRICS)
     write_table(paths.metrics, table, METRICS)
     step = rows[-1]["step"]
+    run.leave(paths.metrics, paths.checkpoints)
     facts = {
         "step": step,
-        "weights_sha256": weights_sha256(paths.checkpoint(step)),
+        "weights_sha256": weights_sha256(paths.checkpoint(step), run.digest),
         "rollouts": rows[-1]["rollouts"],
         "optimizer_steps": rows[-1]["optimizer_steps"],
         "gpus": rows[-1]["gpus"],

@@ -1,0 +1,137 @@
+"""Whether the stored results behind a report follow from each other: pass@k from the grades, and
+the judgements from the draws."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from math import isclose
+from statistics import fmean
+
+import polars as pl
+
+from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.files import fields_of, read_json
+from fgrpo_bench.graders import get_grader, grader_version
+from fgrpo_bench.records import Grade
+from fgrpo_bench.report.rare import stages
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.scoring import count_stored, score
+from fgrpo_bench.shapes import LIKELIHOOD
+from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
+from fgrpo_bench.tables import (
+    BOUNDS,
+    DRAWS,
+    GRADES,
+    LIKELIHOODS,
+    PASSK,
+    read_table,
+)
+
+SHOWN = 5
+"""Most draws of a benchmark that are shown to differ."""
+
+
+def where(point: PointResult, benchmark: str) -> str:
+    """For a person; the step is named where there are several."""
+    step = f" at step {point.step}" if len(point.checkpoints) > 1 else ""
+    return f"{point.point_id}{step}, {benchmark}"
+
+
+def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
+    """Where pass@k is not what the grades give."""
+    paths = point.evaluate.benchmark(benchmark)
+    if not paths.grades(version).exists():
+        yield f"{where(point, benchmark)}: there are no grades of {version}"
+        return
+    stored = read_table(paths.passk, PASSK).sort("k", "problem_id")
+    ks = stored["k"].unique().sort().to_list()
+    again = score(count_stored(paths.grades(version)), ks).sort("k", "problem_id")
+    columns = [
+        name for name in PASSK if name not in BOUNDS or stored[name].null_count() < len(stored)
+    ]  # tables of before there were bounds have none
+    if not stored.select(columns).equals(again.select(columns)):
+        yield f"{where(point, benchmark)}: pass@k is not what the stored grades give"
+
+
+def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
+    """Where the grades are not what the grader says now: outcome, answer and reason of every
+    distinct response; and draws without a grade, and grades without a draw."""
+    spec = point.evaluation_spec()
+    with fields_of(point.evaluate.spec):
+        of = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
+        task = spec["identity"]["sampling"]["task"]
+        if task is not None:
+            from_dict(TaskSpec, task)
+    if grader_version(of.grader) != version:
+        yield (
+            f"{where(point, benchmark)}: was graded by {version}, and this is "
+            f"{grader_version(of.grader)}: `python -m evaluators grade` grades it again"
+        )
+        return
+    paths = point.evaluate.benchmark(benchmark)
+    draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
+    yield from _unpaired(where(point, benchmark), draws, grades)
+    data = spec["data"].get(benchmark)
+    at = None if data is None else (point.evaluate.folder / data).resolve()
+    problems = {problem.problem_id: problem for problem in load_problems(of, task, at)}
+    told = ["outcome", "extracted", "reason"]
+    different = draws.join(grades, on=["problem_id", "draw"]).unique(
+        ["problem_id", "response", *told], keep="first", maintain_order=True
+    )
+    said = f"judging {len(different)} distinct responses"
+    print(f"{where(point, benchmark)}: {said}", file=sys.stderr, flush=True)
+    grade, wrong = get_grader(of.grader), 0
+    for row in different.iter_rows(named=True):
+        problem = problems.get(row["problem_id"])
+        stored = Grade(outcome=row["outcome"], extracted=row["extracted"], reason=row["reason"])
+        again = None if problem is None else grade(problem, row["response"])
+        if again is not None and _same(stored, again):
+            continue
+        wrong += 1
+        if wrong <= SHOWN:
+            whole = again is not None and stored.outcome == again.outcome
+            yield (
+                f"{where(point, benchmark)}: draw {row['draw']} of {row['problem_id']} is stored "
+                f"as {_words(stored, whole=whole)} and judged {_words(again, whole=whole)}"
+            )
+    if wrong > SHOWN:
+        yield (
+            f"{where(point, benchmark)}: {wrong - SHOWN} more distinct responses are judged "
+            "otherwise"
+        )
+
+
+def _same(stored: Grade, again: Grade) -> bool:
+    """Why a grader could not tell, and what it had then, may differ from machine to machine."""
+    if again.outcome == "unscored":
+        return stored.outcome == again.outcome
+    return stored == again
+
+
+def _words(grade: Grade | None, *, whole: bool) -> str:
+    """whole: not the outcome alone. None is a draw of no problem of the benchmark."""
+    if grade is None:
+        return "nothing: there is no such problem"
+    return f"{grade.outcome} ({grade.extracted!r}: {grade.reason})" if whole else grade.outcome
+
+
+def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator[str]:
+    one = ["problem_id", "draw"]
+    for what, rows in (
+        ("have a grade and no stored text", grades.join(draws, on=one, how="anti")),
+        ("have a stored text and no grade", draws.join(grades, on=one, how="anti")),
+    ):
+        for problem, draw in rows.select(one).rows()[:1]:
+            yield f"{named}: {len(rows)} draws {what}, e.g. {draw} of {problem}"
+
+
+def wrong_likelihoods(results: SweepResults) -> Iterator[str]:
+    """Mean rises of likelihoods that are not those of their answers."""
+    for point_id, step, stage in stages(results):
+        told = read_json(stage.done, LIKELIHOOD)["delta_nll"]
+        rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
+        mean = fmean(rises) if rises else None
+        same = told is mean if told is None or mean is None else isclose(told, mean, rel_tol=1e-9)
+        if not same:
+            yield f"{point_id}, step {step}: delta NLL is {told}, and {mean} over its answers"

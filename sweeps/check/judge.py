@@ -1,0 +1,172 @@
+"""What is damaged in a sweep, what rests on it, and what would be made again: pure functions of the
+markers and the provenance, which have a digest of every file, and of the files as they are now.
+
+`sweeps.check.examine` reads them, `sweeps.check.repair` makes again what is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fgrpo_bench.checkpoints import combined_sha256
+from fgrpo_bench.paths import StagePaths
+from sweeps.check.held import (
+    DECLARATION,
+    MARKER_FILE,
+    REPORT,
+    SPEC_FILE,
+    VIEWS,
+    Damage,
+    Held,
+    Known,
+    Seen,
+)
+
+
+def promised(held: Held) -> Iterator[Known]:
+    """The files that a stage's marker lists; none of a stage that is at work or was begun again."""
+    if held.marker is None or held.standing == "begun again":
+        return
+    for name, output in held.marker.get("outputs", {}).items():
+        path = f"{held.name}/{name}"
+        yield Known(of=held.name, name=path, sha256=output["sha256"], bytes=output["bytes"])
+
+
+def with_lost_markers(held: Sequence[Held], inputs: Mapping[str, str]) -> list[Held]:
+    """The same stages; those that were done, or that others or the report were made from, and that
+    have no marker, with that fault. inputs: of the report's provenance."""
+    made_from = {need for one in held if one.marker is not None for need in one.record["needs"]}
+    made_from |= {_stage_of(name, {one.name for one in held}) for name in inputs}
+    found = []
+    for one in held:
+        fault = Damage(of=one.name, name=f"{one.name}/{MARKER_FILE}", fault="is missing")
+        is_lost = one.marker is None and not one.faults and not one.at_work
+        is_lost = is_lost and (one.was_done or one.name in made_from)
+        found.append(replace(one, faults=(fault,)) if is_lost else one)
+    return found
+
+
+def _stage_of(name: str, stages: Collection[str]) -> str | None:
+    """The stage in whose folder a file is; None where it is in none. name: path from the run's
+    folder."""
+    return next((str(p) for p in PurePosixPath(name).parents if str(p) in stages), None)
+
+
+def in_provenance(inputs: Mapping[str, str], held: Iterable[Held]) -> Iterator[Known]:
+    """What a report's provenance has digests of, for stages whose markers do not list it.
+
+    inputs: digests by path from the run's folder.
+    """
+    is_silent = {one.name: one.is_silent for one in held}
+    for name, digest in inputs.items():
+        of = _stage_of(name, is_silent)
+        if of is not None and is_silent[of]:
+            yield Known(of=of, name=name, sha256=digest)
+
+
+def compare(known: Iterable[Known], seen: Mapping[str, Seen | None]) -> Iterator[Damage]:
+    """Files that are not as they were recorded.
+
+    seen: by name; None where there is no such file.
+    """
+    for each in known:
+        now = seen[each.name]
+        if now is None:
+            fault = "is missing"
+        elif now.fault is not None:
+            fault = f"cannot be read: {now.fault}"
+        elif each.bytes is not None and now.bytes != each.bytes:
+            fault = f"has {now.bytes} bytes instead of {each.bytes}"
+        elif now.sha256 != each.sha256:
+            fault = "has other content than was recorded"
+        else:
+            continue
+        yield Damage(of=each.of, name=each.name, fault=fault)
+
+
+def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Iterator[Damage]:
+    """Points of plan.json (cells) that are called other than their training runs are."""
+    labels = {one.name: one.labels for one in held}
+    for cell in cells:
+        for key, value in labels.get(cell["train"], {}).items():
+            if cell[key] != value:
+                said = f"says {key} {cell[key]} of {cell['point_id']}, and its spec.json {value}"
+                fault = f"{said}: `run` writes it again"
+                yield Damage(of=DECLARATION, name="plan.json", fault=fault)
+
+
+def of_other_weights(held: Iterable[Held]) -> Iterator[Damage]:
+    """Results whose weights are no longer those that their source's marker has."""
+    by_name = {one.name: one for one in held}
+    for one in by_name.values():
+        source = by_name.get(one.source or "")
+        told = None if one.marker is None else one.marker.get("weights_sha256")
+        now = None if source is None else weights(source, step=one.step)
+        if source is not None and told is not None and now not in (None, told):
+            fault = f"was made with other weights than {source.name} has now"
+            yield from (Damage(of=one.name, name=k.name, fault=fault) for k in promised(one))
+
+
+def weights(source: Held, *, step: int) -> str | None:
+    """Digest of a checkpoint by its stage's marker; None where that does not tell."""
+    folder = StagePaths(Path(source.name)).checkpoint(step).as_posix()
+    listed = {
+        name.removeprefix(f"{folder}/"): known.sha256
+        for known in promised(source)
+        for name in [known.name]
+        if name.startswith(f"{folder}/") and name.endswith(".safetensors")
+    }
+    if listed:
+        return combined_sha256(listed)
+    marker = source.marker or {}
+    own: str | None = marker.get("weights_sha256")
+    return own if marker.get("step") == step else None
+
+
+def outdated(
+    inputs: Mapping[str, str], known: Iterable[Known], damaged: Collection[str]
+) -> Iterator[Damage]:
+    """Where the report was made from other files than the stages' markers have, though these are
+    whole. inputs: digests by name, of the provenance."""
+    for each in known:
+        if each.name not in damaged and inputs.get(each.name, each.sha256) != each.sha256:
+            fault = f"was made from another {each.name}"
+            yield Damage(of=REPORT, name=f"{REPORT}/provenance.json", fault=fault)
+
+
+def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Stages and views that rest on what is damaged, by the damaged stage."""
+    damaged = {each.of for each in damage}
+    found: dict[str, list[str]] = {}
+    for record in records:
+        if record["name"] not in damaged:
+            continue
+        reached = {record["name"]}
+        for later in records:  # each after what it needs
+            if reached.intersection(later["needs"]):
+                reached.add(later["name"])
+        reached.remove(record["name"])
+        below = [each["name"] for each in records if each["name"] in reached]
+        found[record["name"]] = [*below, *VIEWS]
+    return found
+
+
+def to_remove(held: Held, damage: Collection[Damage]) -> list[str]:
+    """What must be away so that a stage makes again what is damaged, and only that: paths from the
+    run's folder, whether or not such a file is there. Empty where spec.json alone is damaged.
+
+    Of an evaluation without its draws, or their record, the rest is its own to judge
+    (evaluators.mend); a training run writes its metrics again, with other times.
+    """
+    own = {each.name for each in damage if each.of == held.name}
+    gone = {name for name in own if not name.endswith(f"/{SPEC_FILE}")}
+    if not gone:
+        return []
+    if held.record["kind"] == "train":
+        gone.add(f"{held.name}/metrics.parquet")
+    if not any(promised(held)):  # by its files alone such a stage would still be done
+        gone.add(f"{held.name}/{MARKER_FILE}")
+    return sorted(gone)

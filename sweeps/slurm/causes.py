@@ -1,0 +1,116 @@
+"""Why a job failed through no fault of its stage: its code was damaged, or the disk was full.
+
+Another attempt would meet the same wall, and neither has anything to do with memory. A job says it
+in its notes; one that could not even begin leaves a file beside its batch (`Sender`) or its log.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.paths import StagePaths
+from sweeps.slurm.manifest import damage, in_words, manifest_path
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL_WORDS = tuple(os.strerror(number) for number in FULL)
+PROBE_BYTES = 65_536
+"""What must fit before anything is sent: more than the files of a batch of some stages."""
+TAIL_BYTES = 16_384
+SHOWN_CHARACTERS = 300
+
+
+def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
+    """Why an attempt failed, by what it left behind; None where it was the stage's own doing.
+
+    log: of the attempt. code: the frozen code that it ran; any other folder is passed over.
+    """
+    wrong = damage(code) if manifest_path(code).exists() else {}
+    if wrong:
+        return damaged_code(in_words(wrong))
+    return _said_full(log) or _no_room(stage.folder)
+
+
+def of_start(batch: Path, job_id: str) -> dict[str, Any] | None:
+    """In place of a note of a job that failed before it could write one; None where it said
+    nothing of the kind.
+
+    batch: folder of its batch.
+    """
+    words = _damaged(damaged_path(batch, job_id)) or _said_full(log_path(batch, job_id))
+    if words is None and _is_empty(log_path(batch, job_id)):
+        words = f"disk full? it could not even write its log, {log_path(batch, job_id)}"
+    return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
+
+
+def damaged_path(batch: Path, job_id: str) -> Path:
+    """Where a job says what it found damaged of its code: the words of sha256sum or of cd."""
+    return batch / f"{job_id}.damaged"
+
+
+def log_path(batch: Path, job_id: str) -> Path:
+    """A job's own output, of its first task."""
+    return batch / f"{job_id}_0_log.out"
+
+
+def damaged_code(words: str) -> str:
+    """The fate of a job whose code was not as it was frozen."""
+    return f"its code was damaged: {words}"
+
+
+def check_room(folder: Path) -> None:
+    """Raises OSError that names the folder where nothing more can be written under it."""
+    said = _no_room(folder)
+    if said is not None:
+        raise OSError(
+            errno.ENOSPC,
+            f"{said}; nothing was submitted, as jobs would fail: free some space and run the same "
+            "command again",
+        )
+
+
+def _damaged(path: Path) -> str | None:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    failed = re.findall(r"^(.+): FAILED( open or read)?$", text, re.MULTILINE)
+    wrong = {name: "is missing" if unread else "was changed" for name, unread in failed}
+    return damaged_code(in_words(wrong) if wrong else text.strip()[:SHOWN_CHARACTERS])
+
+
+def _said_full(log: Path) -> str | None:
+    """The last line of a log that says that the disk is full."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in reversed(lines):
+        if any(words in line for words in FULL_WORDS):
+            named = re.search(r"cannot .*", line)
+            said = (named[0] if named else line).strip()[:SHOWN_CHARACTERS]
+            return f"disk full: {said}" + ("" if "/" in said else f" (it wrote {log})")
+    return None
+
+
+def _no_room(folder: Path) -> str | None:
+    """What is said of a folder whose disk takes no more; None where it does."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno in FULL:
+            return f"disk full: cannot write under {folder}: {error.strerror}"
+    return None
+
+
+def _is_empty(path: Path) -> bool:
+    return path.exists() and path.stat().st_size == 0

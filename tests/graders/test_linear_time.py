@@ -1,0 +1,250 @@
+"""Graders and what they do before a process that can be killed take time linear in the text.
+
+A new grader brings texts of its own: those that would hurt it most.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fgrpo_bench.graders import GRADERS, get_grader, ifeval, judge_reading, judge_words
+from fgrpo_bench.graders import judge as judge_module
+from fgrpo_bench.graders.judge import Judge
+from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, scan_boxes
+from fgrpo_bench.graders.math_golds import normalise, stored_gold
+from fgrpo_bench.graders.math_leniency import leniencies
+from fgrpo_bench.graders.math_parts import joins, parts
+from fgrpo_bench.graders.math_tolerance import number
+from fgrpo_bench.graders.synlogic import extract
+from fgrpo_bench.records import Problem
+from tests.support.synlogic_games import GAMES
+from tests.support.synlogic_games import problem as puzzle
+
+SIZES = (900, 3_600, 14_400, 57_600)
+"""Characters of a text, each four times the one before: below and above the lengths to which some
+steps are bounded."""
+MOST = 8.0
+"""Times as long that a text four times as long may take: 4 if linear, 16 if quadratic."""
+MOST_A_CHARACTER = 4e-5
+"""Seconds of processor time a character, over all golds of a grader: many boxes that take long each
+are linear too."""
+NOISE_SECONDS = 0.005
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of any length: a part that is repeated, what closes it as often, and what stands
+    around both."""
+
+    part: str
+    before: str = ""
+    after: str = ""
+    close: str = ""
+
+    def of(self, size: int, turn: int) -> str:
+        """About so many characters; another text every turn, so that none is remembered."""
+        times = size // len(self.part + self.close) + turn
+        return self.before + self.part * times + self.close * times + self.after
+
+
+BOXES = (
+    Text("\\boxed{"),
+    Text("\\boxed{", close="}"),
+    Text("\\boxed{}"),
+    Text("\\boxed{ {} "),
+    Text("\\\\\\\\boxed    "),
+    Text("\\", before="\\boxed{"),
+    Text("{", before="\\boxed{1}, "),
+    Text("\\boxed{1}, "),
+    Text("\\boxed{1} and "),
+    Text(" ", before="\\boxed{1}", after="\\boxed{2}"),
+    Text("</think>"),
+)
+ANSWERS = (
+    Text(" .", before="5"),
+    Text(". ", before="5"),
+    Text("1"),
+    Text("1."),
+    Text("1e"),
+    Text("1.1e5 "),
+    Text("1,000"),
+    Text("5.    "),
+    Text(" ", before="5.", after="x"),
+    Text("$"),
+    Text("\\boxed{", close="}"),
+    Text("{}", before="\\boxed{", after="}"),
+    Text("np."),
+    Text("np.sin"),
+    Text("x=", after="1"),
+    Text("\\text{ and } "),
+    Text("1, "),
+)
+WORDS = (
+    *ANSWERS,
+    Text("1_"),
+    Text("1_{{"),
+    Text("(1"),
+    Text("\\text"),
+    Text("\\text{ a", before="1 "),
+    Text("a~", before="1 \\text{"),
+    Text("\\angle "),
+    Text("\\approx="),
+    Text("abc "),
+    Text("not "),
+    Text("f("),
+)
+"""What is looked at for its words, names, units and bases."""
+BOXED = tuple(
+    replace(text, before=f"\\boxed{{{text.before}", after=f"{text.after}}}") for text in ANSWERS
+)
+CHOICES = (
+    *BOXES,
+    Text("\\boxed{" + "\\rm   " * 8 + "E}"),
+    Text("\\boxed{" + "\\rm   " * 8 + "E} so \\boxed{B}\n"),
+    Text("\\boxed{B} or "),
+    Text("\\boxed{B} ", after="\\boxed{C}"),
+    Text("answer is ("),
+    Text("answer is (B) or "),
+    Text("answer is B, "),
+    Text("wrong answer "),
+    Text("not the answer \\boxed{B}"),
+    Text("$", before="not ", after="\\boxed{B}"),
+    Text("not the answer "),
+    Text(" ", before="the answer is"),
+    Text("(", before="the answer is "),
+    Text("*", before="the answer is B"),
+    Text("*", before="the answer is (B)"),
+    Text(" ", before="the answer is $\\mathbf", after="B"),
+    Text("\\text{ or ", before="the answer is (B)"),
+    Text("or ", before="the answer is (B) "),
+)
+PUZZLES = (
+    *BOXES[:3],
+    Text("["),
+    Text("[[1, 2], "),
+    Text("[1]"),
+    Text("{'a': ["),
+    Text("'"),
+    Text("# \n", before="["),
+    Text("answer is "),
+    Text("```python\n"),
+    Text("1+"),
+    Text("1+1=", after="\n"),
+    Text("1,234.5"),
+    Text("a, "),
+    Text("<answer>"),
+    Text("**"),
+)
+INSTRUCTED = json.dumps({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
+GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
+    "choice": (("B",), CHOICES),
+    "countdown": (("3256-24",), (Text("1"), Text("3*"), Text(" "), Text("3+2*5-6"), Text("3\n"))),
+    "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
+    "math": (("7", "1, 2, 3", "(1, 2)"), (*BOXES, *BOXED)),
+    "math-tolerance": (("7.5", "2.88e-19", "E = 5 \\text{ J}"), (*BOXES, *BOXED)),
+    "synlogic": (tuple(puzzle(task, game).target for task, (game, _) in GAMES.items()), PUZZLES),
+}
+"""Golds and texts of each grader."""
+BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
+    "after_thoughts": (after_thoughts, BOXES),
+    "last_box": (last_box, BOXES),
+    "scan_boxes": (scan_boxes, BOXES),
+    "normalise": (normalise, ANSWERS),
+    "stored_gold": (stored_gold, ANSWERS),
+    "final_answer": (lambda text: final_answer(text, "1, 2"), BOXES),
+    "parts": (parts, WORDS),
+    "joins": (joins, WORDS),
+    "as_read": (judge_reading.as_read, WORDS),
+    "refusal": (lambda text: judge_words.refusal("1", text, several=False), WORDS),
+    "leniencies": (lambda text: leniencies("1", text, ""), WORDS),
+    "number": (number, ANSWERS),
+    "final_text": (extract.final_text, PUZZLES),
+    "short_answer": (extract.short_answer, PUZZLES),
+    "block": (extract.block, PUZZLES),
+    "spans": (extract.spans, PUZZLES),
+    "literal": (lambda text: extract.literal(text, bool), PUZZLES),
+    "double_bracketed": (extract.double_bracketed, PUZZLES),
+}
+"""What graders do with a text before it is judged, and texts for each."""
+
+
+class Deaf:
+    """Stands for the process that judges, which has limits of its own."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.asked = 0
+
+    def wait_ready(self) -> None:
+        """It is."""
+
+    def ask(self, *_: object) -> dict[str, Any]:
+        """No."""
+        return {"outcome": "incorrect", "extracted": None, "reason": "no"}
+
+    def end(self) -> None:
+        """Nothing to end."""
+
+
+@pytest.fixture(autouse=True)
+def no_process(monkeypatch):
+    monkeypatch.setattr(judge_module, "Worker", Deaf)
+    monkeypatch.setattr(judge_module, "_default", Judge())
+    monkeypatch.setattr(ifeval, "Worker", Deaf)
+    monkeypatch.setattr(ifeval, "_checker", ifeval._Checker())
+
+
+def seconds(call: Callable[[str], object], text: str) -> float:
+    begun = time.process_time()
+    call(text)
+    return time.process_time() - begun
+
+
+def takes_too_long(call: Callable[[str], object], text: Text) -> bool:
+    """Whether a text takes too long, for itself or beside one of a quarter of its length, however
+    often it is tried; from the shortest on, so that a fault shows before it takes for ever."""
+    for shorter, longer in pairwise(SIZES):
+        quick, slow = math.inf, math.inf
+        for turn in range(REPEATS):
+            quick = min(quick, seconds(call, text.of(shorter, turn)))
+            slow = min(slow, seconds(call, text.of(longer, turn)))
+            most = min(MOST * quick, MOST_A_CHARACTER * longer) + NOISE_SECONDS
+            if slow <= most:
+                break
+        else:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", GRADED)
+def test_a_grader_takes_time_linear_in_the_text(name):
+    golds, texts = GRADED[name]
+    problems = [
+        Problem(benchmark="b", problem_id="1", prompt="", target=gold, grader=name)
+        for gold in golds
+    ]
+
+    def grade_all(text: str) -> None:
+        for problem in problems:
+            get_grader(name)(problem, text)
+
+    assert [text for text in texts if takes_too_long(grade_all, text)] == []
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_what_comes_before_a_judgement_takes_time_linear_in_the_text(name):
+    step, texts = BEFORE[name]
+    assert [text for text in texts if takes_too_long(step, text)] == []
+
+
+def test_every_grader_has_texts_of_its_own():
+    assert set(GRADED) == set(GRADERS)
+    assert all(golds and texts for golds, texts in GRADED.values())

@@ -1,0 +1,223 @@
+"""Every edit of a report or of what it rests on is found by `--verify`, forged digests or not."""
+
+from __future__ import annotations
+
+import shutil
+
+import polars as pl
+import pytest
+
+from fgrpo_bench.files import SEAL, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.markers import read_marker, rewritten
+from fgrpo_bench.report.verify import verify
+from fgrpo_bench.tables import DRAWS, GRADES, METRICS, read_table, write_table
+from tests.support.report import copy
+
+
+@pytest.fixture
+def results(reported, tmp_path):
+    return copy(reported, tmp_path)
+
+
+def forge(results):
+    """Give every file that the provenance names the digest that it has now, and seal it again."""
+    at = results.paths.report / "provenance.json"
+    known = {key: value for key, value in read_json(at).items() if key != SEAL}
+    for key, folder in (("files", results.paths.report), ("inputs", results.paths.folder)):
+        known[key] = {name: sha256_file(folder / name) for name in known[key]}
+    write_json(at, sealed(known))
+
+
+def evaluated(results, at=-1):
+    return results.points[at].evaluate.benchmark("countdown")
+
+
+def edit_text(name, change, *, forged=False):
+    def edit(results):
+        file = results.paths.report / name
+        before = file.read_bytes()
+        file.write_bytes(change(before))
+        assert file.read_bytes() != before
+        if forged:
+            forge(results)
+
+    return edit
+
+
+def edit_table(path_of, schema, *, forged=False, marked=False, **columns):
+    def edit(results):
+        path = path_of(results)
+        write_table(path, read_table(path, schema).with_columns(**columns), schema)
+        if marked:
+            rewritten(results.points[-1].evaluate, [path])
+        if forged:
+            forge(results)
+
+    return edit
+
+
+def remove(path_of):
+    return lambda results: path_of(results).unlink()
+
+
+def svg(results):
+    return results.paths.report / "coverage-countdown.svg"
+
+
+def replace_svg(results):
+    shutil.copy(results.paths.report / "curves-countdown.svg", svg(results))
+
+
+def edit_provenance(**entries):
+    """entries: merged into the value of each key, or set where there is none."""
+
+    def edit(results):
+        at = results.paths.report / "provenance.json"
+        known = {key: value for key, value in read_json(at).items() if key != SEAL}
+        write_json(at, sealed(known | {key: known.get(key, {}) | entries[key] for key in entries}))
+
+    return edit
+
+
+def draws(results):
+    return evaluated(results).draws
+
+
+def grades(results):
+    return evaluated(results).grades("countdown-1")
+
+
+def metrics(results):
+    return results.points[-1].train.metrics
+
+
+def swap_draws(results):
+    one, other = evaluated(results, -1).draws, evaluated(results, -2).draws
+    aside = one.with_suffix(".aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def edit_weights(results):
+    point = results.points[-1]
+    (point.train.checkpoint(point.step) / "model.safetensors").write_bytes(b"other weights")
+
+
+def edit_a_digest_of_the_marker(results):
+    stage = results.points[-1].train
+    marker = read_marker(stage)
+    name = next(name for name in marker["outputs"] if name.endswith(".safetensors"))
+    marker["outputs"][name]["sha256"] = "0" * 64
+    write_json(stage.done, sealed({key: marker[key] for key in marker if key != SEAL}))
+
+
+def edit_the_cost_in_a_marker(results):
+    stage = results.points[-1].train
+    write_json(stage.done, read_marker(stage) | {"cpu_seconds": 1.0})
+
+
+OTHER_SEEDS = pl.col("seed") + 1
+REASON = pl.lit("for another reason")
+
+
+@pytest.mark.parametrize(
+    ("edit", "name", "said"),
+    [
+        (edit_text("coverage-countdown.svg", bytes.lower), "table.tex", "svg: was changed"),
+        (replace_svg, "table.tex", "coverage-countdown.svg: was changed"),
+        (remove(svg), "table.tex", "coverage-countdown.svg: is gone"),
+        (edit_text("plane-countdown.pdf", lambda b: b + b"%"), "table.tex", "pdf: was changed"),
+        (
+            edit_text("plane-countdown.pdf", lambda b: b + b"%", forged=True),
+            "report.md",
+            "plane-countdown.pdf: drawn again it differs",
+        ),
+        (
+            edit_text("table.tex", lambda b: b.replace(b"\n", b"\r\n"), forged=True),
+            "table.tex",
+            r"do not edit.\r', computed again '% Needs",
+        ),
+        (
+            edit_text("results.csv", lambda b: b.replace(b"\n", b"\r", 1), forged=True),
+            "results.csv",
+            "results.csv, line 1: has",
+        ),
+        (
+            edit_text("results.csv", lambda b: b[:-1], forged=True),
+            "results.csv",
+            "has no such line, computed again ''",
+        ),
+        (edit_provenance(checked_by={"x": "y"}), "results.csv", "'checked_by' is nothing that"),
+        (
+            edit_provenance(inputs={"grpo-n4-g0-s11/eval/x": "0" * 64}),
+            "results.csv",
+            "eval/x: is gone since the report was built, or was never behind it",
+        ),
+        (edit_provenance(files={"a.txt": "0"}), "results.csv", "names 'a.txt', which is no file"),
+        (
+            edit_table(grades, GRADES, reason=REASON, forged=True),
+            "results.csv",
+            "grades.countdown-1.parquet: is not what the marker of its stage has",
+        ),
+        (edit_table(draws, DRAWS, response=pl.lit("1+2")), "results.csv", "draws.parquet: changed"),
+        (remove(draws), "results.csv", "draws.parquet: is gone"),
+        (swap_draws, "results.csv", "draws.parquet: changed"),
+        (edit_table(draws, DRAWS, seed=OTHER_SEEDS), "results.csv", "draws.parquet: changed"),
+        (
+            edit_table(draws, DRAWS, seed=OTHER_SEEDS, forged=True),
+            "results.csv",
+            "draws.parquet: is not what the marker of its stage has",
+        ),
+        (
+            edit_table(metrics, METRICS, loss=pl.col("loss") + 1),
+            "table.tex",
+            "metrics.parquet: changed",
+        ),
+        (remove(metrics), "table.tex", "metrics.parquet: is gone"),
+        (edit_weights, "results.csv", "model.safetensors: changed since the report was built"),
+        (edit_a_digest_of_the_marker, "results.csv", "safetensors: is not what the marker"),
+        (edit_the_cost_in_a_marker, "results.csv", "DONE.json: was changed after its stage"),
+    ],
+)
+def test_an_edit_is_found_without_judging_again(results, edit, name, said):
+    edit(results)
+    found = verify(results.paths.report / name, root=results.paths.root, regrade=False)
+    assert any(said in line for line in found.differences), found.differences
+
+
+@pytest.mark.parametrize("column", ["reason", "extracted"])
+def test_words_of_a_grade_with_every_digest_forged_are_found_by_judging_again(results, column):
+    edit_table(grades, GRADES, forged=True, marked=True, **{column: REASON})(results)
+    file = results.paths.report / "results.csv"
+    assert verify(file, root=results.paths.root, regrade=False).differences == ()
+    found = verify(file, root=results.paths.root, regrade=True).differences
+    assert any("is stored as" in line and "for another reason" in line for line in found)
+
+
+def test_what_was_not_looked_at_is_said(reported, results):
+    file = reported.paths.report / "results.csv"
+    unseen = verify(file, root=reported.paths.root, regrade=False).unseen
+    assert any("whether the stored responses are judged rightly" in line for line in unseen)
+    assert any("what the figures show" in line for line in unseen)
+    assert not any("judged rightly" in line for line in judged_again(file, reported).unseen)
+    for point in results.points:  # as versions of before wrote them
+        for stage in (point.train, point.evaluate):
+            marker = read_marker(stage)
+            write_json(stage.done, {k: marker[k] for k in marker if k not in ("outputs", SEAL)})
+    file = results.paths.report / "results.csv"
+    unseen = verify(file, root=results.paths.root, regrade=False).unseen
+    assert any("of 6 stages whose markers list no digests" in line for line in unseen)
+
+
+def judged_again(file, results):
+    return verify(file, root=results.paths.root, regrade=True)
+
+
+def test_a_figure_is_verified_by_itself_and_a_report_of_another_run_is_named(results, tmp_path):
+    assert verify(svg(results), root=results.paths.root, regrade=False).differences == ()
+    other = copy(results, tmp_path / "other")
+    moved = results.paths.folder.with_name("v2")
+    other.paths.folder.rename(moved)
+    found = verify(moved / "report" / "results.csv", root=results.paths.root, regrade=False)
+    assert any("provenance.json: is of" in line for line in found.differences)

@@ -1,0 +1,117 @@
+"""Frozen code that loses files or has them changed while jobs wait for it on a real SLURM."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.paths import RunPaths
+from sweeps.cli import main
+from sweeps.slurm import snapshot, tick
+from sweeps.slurm.manifest import damage, manifest_path
+from tests.slurm.processes import wait_until
+from tests.slurm.running import check_fake, fake_until, hold, job_at_hold, start_fake
+from tests.support.fake_stage import fake_command
+from tests.support.faults import contents
+from tests.support.ticking import all_done
+
+pytestmark = pytest.mark.usefixtures("cluster")
+SLOW = pytest.mark.slow
+FILE = "sweeps/slurm/payload.py"
+
+
+def lose_a_file(code: Path) -> str:
+    (code / FILE).unlink()
+    return f"{FILE} is missing"
+
+
+def edit_a_file(code: Path) -> str:
+    """Keeping its size and its time."""
+    before = (code / FILE).stat()
+    text = (code / FILE).read_text()
+    (code / FILE).write_text(text.replace("REQUEUE_SECONDS = 60.0", "REQUEUE_SECONDS = 00.0"))
+    os.utime(code / FILE, ns=(before.st_atime_ns, before.st_mtime_ns))
+    return f"{FILE} was changed"
+
+
+def lose_the_digests(code: Path) -> str:
+    manifest_path(code).unlink()
+    return f"{manifest_path(code).name} is missing"
+
+
+def lose_everything(code: Path) -> str:
+    shutil.rmtree(code.parent)
+    return f"{manifest_path(code).name} is missing"
+
+
+def code_of(paths: RunPaths) -> Path:
+    (code,) = (path for path in paths.code.iterdir() if path.is_dir())
+    return code
+
+
+def wait_for_a_job_that_says_so(paths: RunPaths) -> None:
+    wait_until(lambda: any(paths.folder.glob("slurm/*/*.damaged")), what="a job that finds it")
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    "strike",
+    [
+        pytest.param(lose_a_file, id="a-file-is-gone"),
+        pytest.param(edit_a_file, id="a-file-is-edited", marks=SLOW),
+        pytest.param(lose_the_digests, id="the-digests-are-gone", marks=SLOW),
+        pytest.param(lose_everything, id="all-is-gone", marks=SLOW),
+    ],
+)
+def test_jobs_that_find_their_code_damaged_say_so_and_run_once_it_is_made_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fake_results: dict[str, str],
+    strike: Callable[[Path], str],
+) -> None:
+    hold(tmp_path).touch()
+    paths = start_fake(tmp_path, monkeypatch)
+    job_at_hold(paths)
+    words = strike(code_of(paths))
+    hold(tmp_path).unlink()
+    wait_for_a_job_that_says_so(paths)
+    capsys.readouterr()
+    fake_until(paths, all_done)
+    said = capsys.readouterr().out
+    assert f"the frozen code was damaged ({words}" in said
+    assert "): it was made again as it was" in said
+    assert ": its code was damaged: " in said
+    assert "never started" not in said
+    assert damage(code_of(paths)) == {}
+    check_fake(paths)
+    assert contents(paths, "**/result.json") == fake_results
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_where_the_code_cannot_be_made_again_nothing_is_sent_with_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hold(tmp_path).touch()
+    paths = start_fake(tmp_path, monkeypatch)
+    job_at_hold(paths)
+    lose_a_file(code_of(paths))
+    hold(tmp_path).unlink()
+    wait_for_a_job_that_says_so(paths)
+    with monkeypatch.context() as patch:
+        patch.setattr(tick, "mend", partial(snapshot.mend, repository=tmp_path / "changed"))
+        with pytest.raises(ValueError, match=f"{FILE} is missing.* cannot be made again as it was"):
+            fake_until(paths, all_done)
+    before = paths.submissions.read_bytes()
+    assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
+    assert f"its code was damaged: {FILE} is missing" in capsys.readouterr().out
+    assert paths.submissions.read_bytes() == before
+    tick.tick(paths, say=print, command=fake_command)
+    fake_until(paths, all_done)
+    check_fake(paths)

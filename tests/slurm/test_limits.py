@@ -1,0 +1,156 @@
+"""Limits that change while the jobs of a sweep wait on a real SLURM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.paths import RunPaths
+from sweeps.slurm import drive, scheduler
+from tests.slurm.cluster import Cluster
+from tests.slurm.config import NODES
+from tests.slurm.processes import wait_until
+from tests.slurm.running import check_begun_once, check_fake, fake_until, start_fake
+from tests.support.ticking import all_done
+
+EVAL = ("profile.partition=eval", "profile.signal_seconds=20")
+POLLS = 6
+
+
+class SeenEnough(Exception):
+    """Ends a `follow` that would go on."""
+
+
+def followed(paths: RunPaths) -> list[str]:
+    """What `follow` says while it looks POLLS times."""
+    polls, lines = 0, list[str]()
+
+    def call(command: list[str]) -> str:
+        nonlocal polls
+        polls += command[0] == "squeue"
+        if polls > POLLS:
+            raise SeenEnough
+        return scheduler.call(command)
+
+    with pytest.raises(SeenEnough):
+        drive.follow(paths, seconds=0.1, say=lines.append, call=call)
+    return lines
+
+
+@contextmanager
+def nothing_begins(cluster: Cluster) -> Iterator[None]:
+    """No node takes a job meanwhile."""
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
+    yield
+    for node in NODES:
+        cluster.scontrol("update", f"nodename={node}", "state=resume")
+
+
+@contextmanager
+def partition(cluster: Cluster, *changes: str) -> Iterator[None]:
+    """The partition `eval` with these settings."""
+    cluster.scontrol("update", "partitionname=eval", *changes)
+    try:
+        yield
+    finally:
+        cluster.scontrol("update", "partitionname=eval", "maxtime=60", "state=up")
+
+
+def wait_for_reason(cluster: Cluster, reason: str) -> None:
+    wait_until(lambda: reason in cluster.squeue("--format=%r"), what=f"jobs that wait for {reason}")
+
+
+@pytest.mark.fault
+def test_a_time_limit_that_is_lowered_under_waiting_jobs_is_said_and_a_new_one_reaches_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with partition(cluster, "maxtime=60"), nothing_begins(cluster):
+        paths = start_fake(tmp_path, monkeypatch, *EVAL)
+        with partition(cluster, "maxtime=2"):
+            wait_for_reason(cluster, "PartitionTimeLimit")
+            lines = followed(paths)
+            told = [line for line in lines if "SLURM says PartitionTimeLimit" in line]
+            assert len(told) == 1, lines
+            assert "give `run` with a lower profile.time_minutes" in told[0]
+            assert any("PartitionTimeLimit" in line for line in lines if " active (" in line)
+            capsys.readouterr()
+            start_fake(tmp_path, monkeypatch, *EVAL, "profile.time_minutes=2")
+            said = capsys.readouterr().out
+            assert "6 jobs that waited: sent again with --time=2 in place of --time=5" in said
+            limits = cluster.squeue("--array", "--state=PENDING", "--format=%l").split()
+            assert limits == ["2:00"] * 7, "six stages and the report"
+    fake_until(paths, all_done)
+    check_fake(paths)
+    check_begun_once(paths)
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param("state=down", "PartitionDown", id="down"),
+        pytest.param("state=inactive", "PartitionInactive", id="inactive"),
+    ],
+)
+def test_jobs_that_wait_for_a_partition_that_was_closed_go_to_another(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+    change: str,
+    reason: str,
+) -> None:
+    with nothing_begins(cluster):
+        paths = start_fake(tmp_path, monkeypatch, *EVAL)
+        with partition(cluster, change):
+            wait_for_reason(cluster, reason)
+            told = [line for line in followed(paths) if f"SLURM says {reason}" in line]
+            assert len(told) == 1
+            assert "another profile.partition" in told[0]
+            capsys.readouterr()
+            start_fake(tmp_path, monkeypatch, "profile.signal_seconds=20")
+            said = capsys.readouterr().out
+            assert "sent again with --partition=gpu in place of --partition=eval" in said
+    fake_until(paths, all_done)
+    check_fake(paths)
+    check_begun_once(paths)
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_jobs_that_are_held_by_hand_are_said_to_be_and_go_on_when_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    with nothing_begins(cluster):
+        paths = start_fake(tmp_path, monkeypatch)
+        (warmup, *_) = sorted(set(cluster.squeue("--format=%F").split()), key=int)
+        cluster.scontrol("uhold", warmup)
+        told = [line for line in followed(paths) if "somebody holds them: `scontrol rel" in line]
+        assert len(told) == 1
+        cluster.scontrol("release", warmup)
+    fake_until(paths, all_done)
+    check_fake(paths)
+    check_begun_once(paths)
+
+
+@pytest.mark.slow
+def test_the_same_run_again_leaves_waiting_jobs_where_they_are(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with nothing_begins(cluster):
+        start_fake(tmp_path, monkeypatch)
+        before = cluster.squeue("--array", "--format=%i")
+        start_fake(tmp_path, monkeypatch, "profile.max_parallel=2")
+        assert cluster.squeue("--array", "--format=%i") == before
+    assert "sent again" not in capsys.readouterr().out

@@ -1,0 +1,223 @@
+"""`sweeps check` on a real finished sweep: what is damaged is named, with what rests on it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.files import SEAL, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.locks import locked
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps.check.examine import Examined, examine
+from sweeps.check.findings import findings, render
+from sweeps.cli import main
+
+TRAIN = "grpo-n4-g0-s11"
+
+
+def look(paths: RunPaths) -> Examined:
+    return examine(paths, lambda total: lambda part: None)
+
+
+def faults(paths: RunPaths) -> dict[str, str]:
+    return {each.name: each.fault for each in look(paths).damage}
+
+
+@pytest.fixture(scope="module")
+def shared(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """A copy that every test leaves as it found it."""
+    root = tmp_path_factory.mktemp("check")
+    shutil.copytree(finished.folder, replace(finished, root=root).folder)
+    return replace(finished, root=root)
+
+
+@pytest.fixture
+def whole(shared: RunPaths) -> Iterator[RunPaths]:
+    before = {path: path.read_bytes() for path in shared.folder.rglob("*") if path.is_file()}
+    yield shared
+    for path in [path for path in shared.folder.rglob("*") if path.is_file()]:
+        if path not in before:
+            path.unlink()
+    for path, content in before.items():
+        path.write_bytes(content)
+
+
+def one(paths: RunPaths, pattern: str) -> Path:
+    return sorted(paths.folder.glob(pattern))[-1]
+
+
+RECORDED = [
+    f"{TRAIN}/checkpoints/step-00004/model.safetensors",
+    f"{TRAIN}/checkpoints/step-00002/model.safetensors",
+    f"{TRAIN}/checkpoints/step-00004/config.json",
+    "_warmup/s11/checkpoints/step-00000/model.safetensors",
+    f"{TRAIN}/metrics.parquet",
+    f"{TRAIN}/DONE.json",
+    f"{TRAIN}/spec.json",
+    f"{TRAIN}/eval/*/*/countdown/draws.parquet",
+    f"{TRAIN}/eval/*/*/countdown/draws.json",
+    f"{TRAIN}/eval/*/*/countdown/grades.*.parquet",
+    f"{TRAIN}/eval/*/*/countdown/passk.parquet",
+    f"{TRAIN}/eval/*/*/DONE.json",
+    "report/report.md",
+    "report/report.html",
+    "report/results.csv",
+    "report/table.tex",
+    "report/provenance.json",
+    "report/plane-countdown.svg",
+    "report/plane-countdown.pdf",
+]
+
+
+@pytest.mark.parametrize("pattern", RECORDED)
+def test_one_changed_bit_of_any_result_is_found_and_nothing_else(
+    whole: RunPaths, pattern: str
+) -> None:
+    path = one(whole, pattern)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert list(faults(whole)) == [path.relative_to(whole.folder).as_posix()]
+
+
+@pytest.mark.parametrize("pattern", RECORDED)
+def test_a_missing_result_is_found_and_nothing_else(whole: RunPaths, pattern: str) -> None:
+    path = one(whole, pattern)
+    path.unlink()
+    assert faults(whole) == {path.relative_to(whole.folder).as_posix(): "is missing"}
+
+
+def test_a_whole_sweep_has_exit_code_0_and_every_result_was_compared(
+    shared: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = f"run_root={shared.root}"
+    assert main(["check", "smoke", root]) == 0
+    assert "nothing is damaged" in capsys.readouterr().out
+    assert main(["check", "smoke", "--json", root]) == 0
+    told = json.loads(capsys.readouterr().out)
+    markers = list(shared.folder.rglob("DONE.json"))
+    outputs = sum(len(read_json(marker)["outputs"]) for marker in markers)
+    report = len(list(shared.report.iterdir())) - 1  # provenance.json has the others' digests
+    assert told["files"] == outputs + report and len(markers) == 4
+    assert (told["damaged"], told["undone"], told["unrecorded"]) == ([], [], [])
+
+
+def test_damage_has_exit_code_1_and_comes_with_what_rests_on_it_and_what_it_took(
+    whole: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one(whole, RECORDED[0]).write_bytes(b"short")
+    one(whole, "report/plane-countdown.svg").write_text("<svg/>")
+    assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
+    said = capsys.readouterr().out
+    assert f"{RECORDED[0]}: has 5 bytes instead of" in said
+    assert "report/plane-countdown.svg: has other content than was recorded" in said
+    assert f"on {TRAIN} rest {TRAIN}/eval/" in said and "/step-00004, report, MLflow" in said
+    assert f"to be made again: 1 stage (train {TRAIN}, at most " in said
+    assert f"check smoke experiment=countdown-tiny version=v1 run_root={whole.root} --" in said
+
+
+def test_a_forger_is_named_by_the_report_if_not_by_the_marker(whole: RunPaths) -> None:
+    evaluation = StagePaths(one(whole, f"{TRAIN}/eval/*/*"))
+    passk = evaluation.benchmark("countdown").passk
+    passk.write_bytes(passk.read_bytes() + b"\0")
+    marker = {key: value for key, value in read_json(evaluation.done).items() if key != SEAL}
+    written = {"bytes": passk.stat().st_size, "sha256": sha256_file(passk)}
+    marker["outputs"]["countdown/passk.parquet"] = written
+    write_json(evaluation.done, sealed(marker))
+    name = passk.relative_to(whole.folder).as_posix()
+    assert faults(whole) == {"report/provenance.json": f"was made from another {name}"}
+
+
+def test_a_marker_without_its_own_digest_or_of_another_stage_is_damaged(whole: RunPaths) -> None:
+    done, other = whole.point(TRAIN).done, whole.warmup(11).done
+    marker = read_json(done)
+    write_json(done, {key: value for key, value in marker.items() if key != SEAL})
+    name = f"{TRAIN}/DONE.json"
+    assert faults(whole) == {name: "was changed after it was written"}
+    shutil.copy(other, done)
+    assert faults(whole)[name] == "is of another stage, or of other settings"
+    done.write_text("[]")
+    assert faults(whole)[name] == "cannot be read as a completion marker"
+
+
+def test_sweeps_of_before_are_checked_as_far_as_their_records_go(whole: RunPaths) -> None:
+    for done in whole.folder.rglob("DONE.json"):
+        marker = read_json(done)
+        write_json(done, {k: marker[k] for k in marker if k not in ("outputs", SEAL)})
+    at = whole.report / "provenance.json"
+    known = {k: v for k, v in read_json(at).items() if k not in ("drawn_with", SEAL)}
+    inputs = {k: v for k, v in known["inputs"].items() if "/grades." in k or "/passk." in k}
+    write_json(at, known | {"inputs": inputs})
+    found = look(whole)
+    assert found.damage == () and found.n_files > 0
+    assert {Path(name).name for name in found.unrecorded} == {
+        *("draws.parquet", "draws.json", "metrics.parquet")
+    }
+    assert "no digest recorded for " in render(findings(found))
+    for pattern in (RECORDED[0], f"{TRAIN}/eval/*/*/countdown/grades.*.parquet"):
+        path = one(whole, pattern)
+        path.write_bytes(path.read_bytes() + b"\0")
+        assert faults(whole) == {
+            path.relative_to(whole.folder).as_posix(): "has other content than was recorded"
+        }
+        path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_results_of_other_weights_than_stand_there_are_damaged(whole: RunPaths) -> None:
+    train = whole.point(TRAIN)
+    weights = train.checkpoint(4) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[::-1])
+    marker = {key: value for key, value in read_json(train.done).items() if key != SEAL}
+    marker["outputs"]["checkpoints/step-00004/model.safetensors"]["sha256"] = sha256_file(weights)
+    write_json(train.done, sealed(marker))
+    said = faults(whole)
+    assert said.pop("report/provenance.json").startswith("was made from another ")
+    assert set(said.values()) == {f"was made with other weights than {TRAIN} has now"}
+    assert {Path(name).name for name in said} >= {"draws.parquet", "passk.parquet"}
+
+
+def test_a_stage_at_work_or_begun_again_is_not_compared(whole: RunPaths) -> None:
+    train = whole.point(TRAIN)
+    train.metrics.write_bytes(b"newer")
+    with locked(train.lock, wait=False, what="a worker"):
+        assert faults(whole) == {}
+    assert list(faults(whole)) == [f"{TRAIN}/metrics.parquet"]
+    owner = read_json(train.owner)
+    write_json(train.owner, owner | {"token": "newer", "over": owner["token"]})
+    found = look(whole)
+    assert found.damage == ()
+    assert f"begun again and not compared: {TRAIN}" in render(findings(found))
+
+
+def test_a_file_that_the_disk_does_not_give_is_damage_and_no_end(
+    whole: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: Path, tell: object) -> str:
+        if path.name == "metrics.parquet":
+            raise OSError(5, "Input/output error")
+        return sha256_file(path)
+
+    monkeypatch.setattr("sweeps.check.examine.sha256_file", read)
+    assert faults(whole) == {f"{TRAIN}/metrics.parquet": "cannot be read: Input/output error"}
+
+
+def test_a_declaration_or_a_plan_that_was_edited_is_damaged(
+    whole: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = read_json(whole.plan)
+    plan["points"][1]["group_size"] = 16
+    write_json(whole.plan, plan)
+    said = f"says group_size 16 of {TRAIN}, and its spec.json 4: `run` writes it again"
+    assert faults(whole) == {"plan.json": said}
+    plan["points"][1]["group_size"] = 4
+    write_json(whole.plan, plan)
+    whole.sweep_json.write_text("[]")
+    assert faults(whole) == {"sweep.json": "cannot be read: delete it, and `run` writes it again"}
+    whole.plan.write_text("{}")
+    assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
+    assert f"damaged: {whole.plan} " in capsys.readouterr().err

@@ -1,0 +1,151 @@
+"""Whatever becomes of a stored file, every reader shows the rest or says file, fault and remedy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards.app import ServerLinks
+from dashboards.page import Params
+from dashboards.pages import BUILDERS
+from dashboards.queries.store import Store
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.report.build import render
+from fgrpo_bench.report.verify import verify
+from fgrpo_bench.results import load_results
+from sweeps import failures, ledger, status
+from sweeps.status import report
+
+POINT = "grpo-n4-g0-s11"
+EVALUATION = f"{POINT}/eval/*/step-00004"
+FILES = [
+    "sweep.json",
+    "plan.json",
+    "ledger.jsonl",
+    "report/provenance.json",
+    "report/results.csv",
+    *(f"_warmup/s11/{name}" for name in ("spec.json", "DONE.json", "owner.json")),
+    *(f"{POINT}/{name}" for name in ("spec.json", "DONE.json", "owner.json", "progress.json")),
+    f"{POINT}/metrics.parquet",
+    *(f"{EVALUATION}/{name}" for name in ("spec.json", "DONE.json", "owner.json")),
+    f"{EVALUATION}/countdown/draws.json",
+    f"{EVALUATION}/countdown/draws.parquet",
+    f"{EVALUATION}/countdown/grades.countdown-1.parquet",
+    f"{EVALUATION}/countdown/passk.parquet",
+]
+CONTENTS: dict[str, bytes | None] = {
+    "emptied": b"",
+    "a list": b"[]",
+    "an object": b"{}",
+    "null": b"null",
+    "deep": b"[" * 100_000,
+    "junk": bytes(range(256)) * 8,
+}
+
+
+@pytest.fixture(scope="module")
+def swept(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """A copy of the finished sweep with a ledger, changed and mended by each test."""
+    paths = replace(finished, root=tmp_path_factory.mktemp("swept"))
+    shutil.copytree(finished.folder, paths.folder, symlinks=True)
+    event = ledger.Event(
+        event="start", stage=POINT, attempt=1, pid=1, driver="a:1:2", time="2026-01-02T03:04:05"
+    )
+    ledger.append(paths.ledger, event)
+    ledger.append(
+        paths.ledger,
+        replace(event, event="end", exit_code=0, outcome="done", wall_seconds=1.0),
+    )
+    return paths
+
+
+def read_status(paths: RunPaths) -> object:
+    found = failures.with_last_lines(paths, report(paths))
+    assert sum(found["stages"].values()) == 4
+    return status.render(found) + failures.render(found)
+
+
+def read_report(paths: RunPaths) -> object:
+    return render(load_results(paths), "csv")
+
+
+def read_verified(paths: RunPaths) -> object:
+    return verify(paths.report / "results.csv", root=paths.root, regrade=True)
+
+
+def read_pages(paths: RunPaths) -> object:
+    results = Store(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
+    for view in BUILDERS:
+        BUILDERS[view](results, Params({}), ServerLinks())
+    return None
+
+
+SAID = (ValueError, OSError, FileNotFoundError, LookupError)
+"""What a reader says in a sentence; the last is a page that is not there."""
+READERS: list[Callable[[RunPaths], object]] = [
+    read_status,
+    read_report,
+    read_verified,
+    read_pages,
+]
+
+
+def changed_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """An object with one field of another type or missing, field by field, those of its objects
+    too."""
+    if not isinstance(value, dict):
+        return
+    for key, field in value.items():
+        for other in (17, ["x"]) if not isinstance(field, (int, list)) else ("x", None):
+            yield f"{key}={other!r}", value | {key: other}
+        yield f"without {key}", {name: each for name, each in value.items() if name != key}
+        for name, inner in changed_fields(field):
+            yield f"{key}.{name}", value | {key: inner}
+
+
+def faults(swept: RunPaths, path: Path, contents: Iterable[tuple[str, bytes | None]]) -> list[str]:
+    """What readers raise, for each content that a file gets, but for an error that names it."""
+    kept, found = path.read_bytes(), []
+    try:
+        for how, content in contents:
+            path.unlink(missing_ok=True)
+            if content is not None:
+                path.write_bytes(content)
+            for reader in READERS:
+                try:
+                    reader(swept)
+                except Exception as error:
+                    named = path.name in str(error) or content is None
+                    if not (named and type(error) in SAID):
+                        found.append(f"{how}, {reader.__name__}: {type(error).__name__}: {error}")
+    finally:
+        path.write_bytes(kept)
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_damage_to_a_stored_file_is_a_traceback(swept: RunPaths, name: str) -> None:
+    (path,) = swept.folder.glob(name)
+    content = path.read_bytes()
+    damages = CONTENTS | {
+        "removed": None,
+        "halved": content[: len(content) // 2],
+        "a byte that is no UTF-8": content[:20] + b"\xff" + content[20:],
+    }
+    assert faults(swept, path, damages.items()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".json")])
+def test_no_field_of_another_type_is_a_traceback(swept: RunPaths, name: str) -> None:
+    (path,) = swept.folder.glob(name)
+    changed = changed_fields(json.loads(path.read_bytes()))
+    contents = [(how, json.dumps(value).encode()) for how, value in changed]
+    assert len(contents) > 6
+    assert faults(swept, path, contents) == []

@@ -1,0 +1,219 @@
+"""`sweeps check --repair`: exactly what is damaged is made again, and what was damaged is kept."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.locks import locked
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps import drive
+from sweeps.check.examine import Examined, examine
+from sweeps.check.held import REPORT, Damage, Held
+from sweeps.check.judge import resting, to_remove
+from sweeps.check.repair import repair
+from sweeps.commands import stage_command
+
+TRAIN = "grpo-n4-g0-s11"
+TIMES = ("DONE.json", "metrics.parquet", "owner.json", "progress.json", "stage.lock")
+"""What a stage that is run again writes with other times."""
+
+
+def look(paths: RunPaths) -> Examined:
+    return examine(paths, lambda total: lambda part: None)
+
+
+@pytest.fixture
+def paths(finished: RunPaths, tmp_path: Path) -> RunPaths:
+    shutil.copytree(finished.folder, replace(finished, root=tmp_path).folder)
+    return replace(finished, root=tmp_path)
+
+
+def results(paths: RunPaths) -> dict[str, bytes]:
+    """All stored results and the report, but for what holds times; not what was set aside."""
+    return {
+        name: path.read_bytes()
+        for path in sorted(paths.folder.rglob("*"))
+        for name in [path.relative_to(paths.folder).as_posix()]
+        if path.is_file() and path.name not in TIMES and "damaged/" not in name
+        if "logs/" not in name and path.suffix not in (".jsonl", ".lock")
+        if path.name not in ("provenance.json", "report.md", "report.html")  # hold times, too
+    }
+
+
+def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeps.check.repair.sync", lambda paths, say: None)
+
+
+def flip(path: Path) -> bytes:
+    """Change a bit in the middle; returns the damaged content."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return bytes(content)
+
+
+def evaluation(paths: RunPaths) -> StagePaths:
+    (folder,) = (paths.folder / TRAIN / "eval").glob("*/*")
+    return StagePaths(folder)
+
+
+def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    no_mlflow(monkeypatch)
+    before, commands = results(paths), []
+    table, figure = (
+        evaluation(paths).benchmark("countdown").passk,
+        paths.report / "plane-countdown.pdf",
+    )
+    damaged = flip(table), flip(figure)
+    untouched = {
+        path: path.stat().st_mtime_ns
+        for path in paths.folder.rglob("*.parquet")
+        if path not in (table, evaluation(paths).benchmark("countdown").passk)
+    }
+
+    def command(kind, folder, profile, environment):
+        commands.append(kind)
+        return stage_command(kind, folder, profile, environment)
+
+    assert repair(look(paths), say=print, command=command) == 0
+    assert commands == ["evaluate"]
+    assert results(paths) == before and look(paths).damage == ()
+    assert {path: path.stat().st_mtime_ns for path in untouched} == untouched
+    aside = evaluation(paths).damaged / "countdown" / "passk.parquet"
+    assert (aside.read_bytes(), (paths.damaged / "report" / figure.name).read_bytes()) == damaged
+    said = capsys.readouterr().out
+    assert "made again: 4 files with the bytes that were recorded" in said
+
+
+def test_a_report_alone_is_written_as_it_was_asked_for(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_mlflow(monkeypatch)
+    before = results(paths)
+    for name in ("report.html", "report.md"):  # as `--format latex,csv` leaves none of them
+        (paths.report / name).unlink()
+    from fgrpo_bench.report.build import write_report
+    from fgrpo_bench.results import load_results
+
+    write_report(load_results(paths), formats=("latex", "csv"))
+    (paths.report / "table.tex").write_text("edited")
+    assert repair(look(paths), say=print) == 0
+    assert results(paths) == before and look(paths).damage == ()
+    assert not (paths.report / "report.md").exists()
+    assert (paths.damaged / "report" / "table.tex").read_text() == "edited"
+
+
+@pytest.mark.slow
+def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    no_mlflow(monkeypatch)
+    before = results(paths)
+    weights = paths.point(TRAIN).checkpoint(4) / "model.safetensors"
+    damaged = flip(weights)
+    flip(evaluation(paths).benchmark("countdown").draws)
+    warmup = paths.warmup(11)
+    warmup.done.write_text("[]")
+    assert repair(look(paths), say=print) == 0
+    assert results(paths) == before and look(paths).damage == ()
+    aside = paths.point(TRAIN).damaged / "checkpoints" / "step-00004" / "model.safetensors"
+    assert aside.read_bytes() == damaged
+    assert (warmup.damaged / "DONE.json").read_text() == "[]"
+    said = capsys.readouterr().out
+    assert "made again with other bytes: grpo-n4-g0-s11/metrics.parquet (it holds times)" in said
+
+
+def test_a_spec_alone_is_written_again_and_no_stage_is_run(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_mlflow(monkeypatch)
+    before = results(paths)
+    paths.point(TRAIN).spec.write_text("{}")
+
+    def command(kind, folder, profile, environment):
+        raise AssertionError(f"{kind} was run")
+
+    assert repair(look(paths), say=print, command=command) == 0
+    assert results(paths) == before and look(paths).damage == ()
+
+
+def refused(found: Examined, *words: str) -> None:
+    before = sorted(found.paths.folder.rglob("*"))
+    with pytest.raises((ValueError, BlockingIOError)) as error:
+        repair(found, say=print)
+    assert all(word in str(error.value) for word in words), error.value
+    assert sorted(found.paths.folder.rglob("*")) == before
+
+
+def test_what_cannot_be_mended_by_making_it_again_is_refused_and_nothing_is_moved(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flip(evaluation(paths).benchmark("countdown").passk)
+    with locked(paths.driver_lock, wait=False, what="a driver"):
+        refused(look(paths), "is already being run by process")
+    declaration = paths.sweep_json.read_bytes()
+    paths.sweep_json.write_text("[]")
+    refused(look(paths), "sweep.json cannot be read", "`run` writes it again", "nothing was moved")
+    paths.sweep_json.write_bytes(declaration)
+    monkeypatch.setattr("sweeps.stages.grader_version", lambda name: f"{name}-9")
+    refused(look(paths), "would not make", "/step-00004 again", "git_commit", "nothing was moved")
+    monkeypatch.undo()
+    shutil.copy(paths.warmup(11).spec, paths.point(TRAIN).spec)
+    refused(look(paths), TRAIN, "were two folders swapped?", "nothing was moved")
+
+
+def test_a_model_that_stands_elsewhere_is_its_owners_to_restore(
+    paths: RunPaths, tmp_path: Path
+) -> None:
+    folder = paths.warmup(11).checkpoint(0)
+    elsewhere = tmp_path / "models" / "mine"
+    elsewhere.parent.mkdir()
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    flip(elsewhere / "model.safetensors")
+    refused(look(paths), str(elsewhere), "restore it there", "nothing was moved")
+
+
+def stage(name: str, kind: str, *needs: str, files: tuple[str, ...] = ()) -> Held:
+    outputs = {file: {"bytes": 1, "sha256": file} for file in files}
+    record = {"name": name, "kind": kind, "needs": list(needs)}
+    return Held(record=record, standing="done", marker={"outputs": outputs}, faults=())
+
+
+def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
+    held = [
+        stage("_warmup/s1", "warmup"),
+        stage("a", "train", "_warmup/s1"),
+        stage("b", "train", "_warmup/s1"),
+        stage("a/eval", "evaluate", "a"),
+    ]
+    records = [one.record for one in held]
+    damage = [Damage(of="a", name="a/x", fault=""), Damage(of=REPORT, name="report/y", fault="")]
+    assert resting(damage, records) == {"a": ["a/eval", "report", "MLflow"]}
+    base = resting([Damage(of="_warmup/s1", name="_warmup/s1/x", fault="")], records)
+    assert base == {"_warmup/s1": ["a", "b", "a/eval", "report", "MLflow"]}
+
+
+def test_without_a_list_of_files_the_marker_leaves_too_and_training_leaves_its_metrics() -> None:
+    held = replace(stage("t", "train"), marker={})
+    damage = [Damage(of="t", name="t/checkpoints/step-00001/model.safetensors", fault="")]
+    assert to_remove(held, damage) == [
+        *("t/DONE.json", "t/checkpoints/step-00001/model.safetensors", "t/metrics.parquet")
+    ]
+
+
+def test_a_repair_that_fails_has_the_exit_code_of_a_run(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive, "LOG_LINES", 1)
+    no_mlflow(monkeypatch)
+    flip(evaluation(paths).benchmark("countdown").passk)
+    failing = ["false"]
+    assert repair(look(paths), say=print, command=lambda *_: failing) == 1
+    assert len(look(paths).damage) == 1

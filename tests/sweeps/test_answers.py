@@ -1,0 +1,174 @@
+"""Answers of SLURM's programs that make no sense: what is read of them, and what they decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from sweeps.slurm import doubts
+from sweeps.slurm.answers import Answer, Job, parse
+from sweeps.slurm.judge import GRACE_SECONDS, Seen, judge
+from sweeps.slurm.scheduler import INVALID_ID, Call
+from sweeps.slurm.submissions import Batch, Place
+
+NOW = datetime(2026, 11, 22, 12).timestamp()
+ROW = "17_0|smoke-train-1f|RUNNING|n1|0:10|N/A|None\n"
+PAGE = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
+NONSENSE = {
+    "page": (PAGE, "<html>", []),
+    "page-after-a-row": (ROW + PAGE, "<html>", ["17_0"]),
+    "empty-state": (
+        "17_1|smoke-train-1f||n1|0:10|N/A|None\n" + ROW,
+        "17_1|smoke-train-1f||n1|0:10|N/A|None",
+        ["17_0"],
+    ),
+    "unheard-of-state": ("17_1|b|WOBBLING|n1|0:10|N/A|None", "17_1|b|WOBBLING", []),
+    "cut-range": ("17_[0-3,...]|b|PENDING||0:00|N/A|Priority", "17_[0-3,...]", range(4)),
+    "endless-range": ("17_[0-99999999999]|b|PENDING||0:00|N/A|Priority", "17_[0-9", []),
+    "half-a-row": ("17_0|smoke-train-1f|RUNN", "17_0|smoke-train-1f|RUNN", []),
+    "no-id": ("banner|smoke-train-1f|RUNNING|n1|0:10|N/A|None", "banner|", []),
+}
+
+
+@pytest.mark.parametrize(("said", "first", "ids"), NONSENSE.values(), ids=NONSENSE.keys())
+def test_lines_that_make_no_sense_are_told_apart_from_rows(
+    said: str, first: str, ids: list[object]
+) -> None:
+    answer = parse(said)
+    assert answer.nonsense is not None and answer.nonsense.startswith(first)
+    wanted = [each if isinstance(each, str) else f"17_{each}" for each in ids]
+    assert [*answer] == wanted
+    (warning,) = doubts.nonsense("sacct", answer)
+    assert warning.startswith("warning: `sacct` printed what makes no sense, which decides nothing")
+
+
+def test_an_answer_that_makes_sense_is_not_warned_of() -> None:
+    assert doubts.nonsense("squeue", parse(ROW + "\n")) == []
+    assert parse(ROW).nonsense is None
+
+
+def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int = 2) -> Batch:
+    stages = tuple(f"p{index}" for index in range(size))
+    return Batch(name=name, kind="train", stages=stages, begun=begun, job_id="17")
+
+
+def absent(of: Batch, index: int = 0, **facts: Any) -> Seen:
+    """A stage whose job squeue does not show."""
+    seen = Seen(
+        record={"name": f"p{index}", "kind": "train", "needs": ()},
+        done=False,
+        attempts=1,
+        place=Place(batch=of, index=index),
+    )
+    return replace(seen, **facts)
+
+
+def test_rows_of_jobs_that_ended_before_they_were_sent_decide_nothing() -> None:
+    of = batch()
+    accounts = parse(
+        f"17_0|{of.name}|COMPLETED|n1|0:10|2020-01-01T00:00:00|None\n"
+        f"17_1|{of.name}|FAILED|n1|0:10|2026-11-22T11:55:00|None\n"
+    )
+    (warning,) = doubts.dated(accounts, {of.name: of})
+    assert "`sacct` says that job 17_0 ended" in warning
+    assert "before smoke-train-1f was sent, which decides nothing" in warning
+    assert [*accounts] == ["17_1"]
+    assert doubts.dated(accounts, {of.name: of}) == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"), [(1, "1 h 00 min ahead of"), (-1, "1 h 00 min behind"), (0.01, None)]
+)
+def test_a_clock_that_is_not_the_controllers_is_said(hours: float, words: str | None) -> None:
+    said = "Configuration data as of 2026-11-22T12:00:00\nMaxArraySize = 1001\n"
+    warnings = doubts.controllers_clock(said, NOW + hours * 3600)
+    assert [words in warning for warning in warnings] == ([True] if words else [])
+    assert doubts.controllers_clock("MaxArraySize = 1001\n", NOW) == []
+
+
+def test_what_lies_in_the_future_is_said() -> None:
+    ended = parse("17|b|FAILED|n1|0:10|2026-11-22T13:00:00|None\n")
+    (sent,) = doubts.clocks([batch(begun=NOW + 3600)], [Answer()], NOW)
+    assert "a batch was sent 1 h 00 min from now by this machine's clock" in sent
+    (over,) = doubts.clocks([batch()], [ended], NOW)
+    assert "a job ended 1 h 00 min from now" in over
+    assert doubts.clocks([batch()], [Answer()], NOW) == []
+
+
+def test_a_job_sent_an_hour_from_now_is_not_waited_for_until_then() -> None:
+    """The controller, asked for it, says that it is not there."""
+    early = judge(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
+    assert (early.state, early.fate) == ("again", "lost")
+    just = judge(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
+    assert just.state == "active"
+
+
+KNOWN = "JobId=17 ArrayJobId=17 ArrayTaskId=0 JobName=smoke-train-1f JobState=RUNNING Reason=None\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "doubt"),
+    [
+        (KNOWN, "squeue does not show it, but scontrol does"),
+        (KNOWN.replace("=0", "=1-9%2"), ""),
+        (KNOWN.replace("=0", "=1,3,..."), "squeue does not show it, but scontrol does"),
+        (KNOWN.replace("smoke", "other"), ""),
+        (PAGE, "scontrol says: `scontrol` printed what makes no sense: '<html>"),
+        ("", "scontrol says: `scontrol` printed what makes no sense"),
+        (ValueError(f"slurm_load_jobs error: {INVALID_ID} specified"), ""),
+        (ConnectionError("no answer"), "scontrol says: no answer"),
+    ],
+)
+def test_nothing_is_lost_that_the_controller_still_knows_by_name(
+    said: str | Exception, doubt: str
+) -> None:
+    def call(command: list[str]) -> str:
+        assert command == ["scontrol", "show", "job", "-o", "17"]
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    (seen,) = doubts.confirmed([absent(batch())], Answer(), call)
+    assert doubt in seen.doubt and bool(doubt) == bool(seen.doubt)
+    standing = judge(seen, now=NOW, max_attempts=3)
+    assert (standing.state, standing.fate) == (
+        ("active", seen.doubt) if doubt else ("again", "lost")
+    )
+
+
+def never(command: list[str]) -> str:
+    raise AssertionError(f"asked {command}")
+
+
+def test_where_squeue_makes_no_sense_nothing_is_decided_of_what_it_does_not_show() -> None:
+    job = Job(job_id="17_0", name="smoke-train-1f", state="FAILED", ended=NOW - 500)
+    note = {"outcome": "failed", "exit_code": 1}
+    (seen,) = doubts.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
+    standing = judge(seen, now=NOW, max_attempts=3)
+    assert (standing.state, standing.fate) == ("active", "squeue's answer makes no sense")
+
+
+def test_the_controller_is_asked_once_for_a_batch_and_not_for_what_is_clear() -> None:
+    asked: list[str] = []
+
+    def call(command: list[str]) -> str:
+        asked.append(command[-1])
+        return KNOWN
+
+    of = batch()
+    doubts.confirmed([absent(of), absent(of, 1)], Answer(), call)
+    assert asked == ["17"]
+    unsent: Call = never
+    doubts.confirmed(
+        [
+            absent(of, done=True),
+            absent(of, note={"outcome": "failed", "exit_code": 1}),
+            absent(of, job=Job(job_id="17_0", name=of.name, state="FAILED", ended=NOW - 500)),
+            absent(of, place=None),
+        ],
+        Answer(),
+        unsent,
+    )

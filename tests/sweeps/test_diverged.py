@@ -1,0 +1,55 @@
+"""A training run whose numbers are not finite any more, from the real engine to the report."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.verdict import incomplete
+from fgrpo_bench.results import load_results
+from fgrpo_bench.training.__main__ import main
+from sweeps import failures, ledger, status
+from sweeps.ledger import Event
+from tests.support.stages import TINY
+
+POINT = "grpo-n4-g0-s11"
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """What a stage's command changes in its process is put back."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
+    frozen: Callable[..., RunPaths], restored: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    paths = frozen(*TINY, "experiment.train.learning_rate=1e10")
+    stage = paths.point(POINT)
+    assert main([str(paths.warmup(11).folder)]) == 0
+    assert main([str(stage.folder), "--save-seconds", "0"]) == 1
+    said = capfd.readouterr().err.splitlines()[-1]
+    assert said.startswith("FloatingPointError: step 1: ")
+    assert "is not finite. The run diverged and gives no result; nothing is saved." in said
+    assert not stage.done.exists() and not stage.metrics.exists()
+    assert not list(stage.folder.glob("checkpoints/*"))
+
+    attempt = {"driver": "gone", "stage": POINT, "attempt": 1, "pid": 1, "time": "t"}
+    how = ledger.outcome(1, marked=stage.done.exists())
+    ledger.append(paths.ledger, Event(event="end", exit_code=1, outcome=how, **attempt))
+    (stage.logs / "attempt-01.log").parent.mkdir()
+    (stage.logs / "attempt-01.log").write_text(said + "\n")
+    shown = failures.render(failures.with_last_lines(paths, status.report(paths)))
+    assert f"failed: train of {POINT}\n  | FloatingPointError: step 1: " in shown
+    words = incomplete(summarise(load_results(paths)))
+    assert words is not None and f"{POINT} (not trained)" in words
