@@ -59,7 +59,7 @@ def _tokens(text: str) -> list[str]:
 
 def _denials(tokens: list[str], *, several: bool) -> Iterator[str]:
     """Denying words, and where the gold has one part a further number behind `and`."""
-    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+    for token, following in zip(tokens, [*tokens[1:], ""], strict=False):
         word = token.lower()
         further = word == "and" and following.isdigit()
         if (word in DENIALS or further) and not (several and word in {"or", "and"}):

@@ -84,6 +84,7 @@ def wait_for_migrations(root: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_syncs_that_are_killed_at_random_moments_leave_nothing_twice_and_nothing_out(
     swept, tmp_path
 ):
