@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pydantic import TypeAdapter, ValidationError
 
 from evaluators.responses import read_rows, responses
 from evaluators.standalone import data_folder
@@ -22,8 +21,7 @@ from fgrpo_bench.graders import grader_version
 from fgrpo_bench.markers import described, write_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import to_dict
-from fgrpo_bench.specs.base import FolderName
+from fgrpo_bench.specs import check_name, to_dict
 from fgrpo_bench.tables import DRAWS, write_table
 
 
@@ -37,7 +35,7 @@ def import_file(
     ValueError for a name that is none, ids that are unknown, draws that are doubled and problems of
     unequal n.
     """
-    check_name(name)
+    check_name("--name", name)
     spec, dataset = benchmark_spec(benchmark, keys)
     data = data_folder(root, benchmark, dataset)
     problems = load_problems(spec, None, data)
@@ -98,18 +96,6 @@ def conclude(stored: Stored) -> None:
     facts = {"fingerprint": stored.spec["fingerprint"], "target": stored.spec["target"]}
     outputs = described(stored.stage, files)
     write_marker(stored.stage, facts | {"finished": now(), "outputs": outputs})
-
-
-def check_name(name: str) -> None:
-    """ValueError for a name of an evaluation that cannot be one folder under evals/."""
-    try:
-        TypeAdapter(FolderName).validate_python(name)
-    except ValidationError as error:
-        rule = error.errors()[0]["msg"]
-        raise ValueError(
-            f"--name {name!r}: {rule[0].lower()}{rule[1:]}; it becomes a folder under evals/: give "
-            "a name of small letters, digits, dots, dashes and underlines"
-        ) from None
 
 
 def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:

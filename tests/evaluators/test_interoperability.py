@@ -221,7 +221,7 @@ def test_a_name_is_one_folder_and_leads_nowhere_else(name, keys, tmp_path, capsy
     before = tree(tmp_path)
     assert main(["import", str(file), *keys, "--benchmark", "math500", f"--name={name}"]) == 1
     said = capsys.readouterr().err
-    assert f"--name {name!r}: " in said and "it becomes a folder under evals/" in said
+    assert f"--name {name!r}: " in said and "it names a folder" in said
     assert tree(tmp_path) == before
 
 
