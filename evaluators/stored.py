@@ -42,7 +42,7 @@ class Stored:
     def gated(self) -> bool:
         """Whether no text of the benchmark may be shown."""
         dataset = self.benchmark.dataset
-        return dataset is not None and dataset.layout == "gpqa"
+        return dataset is not None and dataset.gated
 
     def problems(self) -> list[Problem]:
         """The problems that were drawn for."""

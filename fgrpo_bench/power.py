@@ -24,6 +24,8 @@ LEVEL = 0.95
 POWER = 0.8
 MOST_DRAWS = 16_384
 """Where `draws_needed` gives up."""
+MOST = 100_000
+"""Of draws, k and problems that the command takes: a table has a row a draw."""
 RATES = np.exp(np.linspace(math.log(1e-6), math.log(0.999), 240))
 """Success rates that are tried; the variance is flat around its largest value."""
 
@@ -126,8 +128,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _positive(text: str) -> int:
     value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
+    if not 1 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"{text}: must be from 1 to {MOST:,}")
     return value
 
 

@@ -44,3 +44,8 @@ def is_for_selection(problem_id: str) -> bool:
     The lowest bit of sha256(problem_id): the same half for every model, sweep and machine.
     """
     return hashlib.sha256(problem_id.encode()).digest()[-1] % 2 == 0
+
+
+def saved_steps(*, steps: int, save_every: int) -> list[int]:
+    """The steps of a training run that leave a checkpoint, rising."""
+    return [*range(save_every, steps, save_every), steps]

@@ -112,17 +112,22 @@ def _status(arguments: Namespace) -> int:
 
 
 def _check(arguments: Namespace) -> int:
-    from sweeps import address, examine, findings
+    from sweeps import address
+    from sweeps.check import examine, findings
     from sweeps.view import reading
 
     paths = address.find(arguments.sweep, arguments.overrides)
-    with reading(sys.stderr) as bar:
-        examined = examine.examine(paths, bar)
+    try:
+        with reading(sys.stderr) as bar:
+            examined = examine.examine(paths, bar)
+    except ValueError as error:  # without a plan there is nothing to compare
+        print(f"damaged: {error}", file=sys.stderr)
+        return EXIT_DAMAGED
     found = findings.findings(examined)
     print(json.dumps(found, indent=1) if arguments.json else findings.render(found))
     if not found["damaged"] or not arguments.repair:
         return EXIT_DAMAGED if found["damaged"] else 0
-    from sweeps.repair import repair
+    from sweeps.check.repair import repair
 
     return repair(examined, say=lambda text: print(text, flush=True))
 

@@ -18,6 +18,7 @@ from fgrpo_bench.fingerprint import (
     warmup_identity,
 )
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.selection import saved_steps
 from fgrpo_bench.specs import (
     DatasetSpec,
     OpenRLHFTrain,
@@ -57,7 +58,7 @@ def checkpoint_steps(train: TrainSpec, checkpoints: Checkpoints) -> list[int]:
 
     Raises ValueError for a step that leaves no checkpoint.
     """
-    saved = [*range(train.save_every, train.steps, train.save_every), train.steps]
+    saved = saved_steps(steps=train.steps, save_every=train.save_every)
     if checkpoints == "last":
         return saved[-1:]
     if checkpoints == "every":

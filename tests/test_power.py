@@ -54,7 +54,12 @@ def test_the_command_says_what_draws_show_and_refuses_what_makes_no_sense(capsys
     )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3 and lines[2].startswith("+-10 points at 95%: ")
-    for wrong in (["--n-samples", "4"], ["--half-width", "2"], ["--problems", "0"]):
+    for wrong in (
+        ["--n-samples", "4"],
+        ["--half-width", "2"],
+        ["--problems", "0"],
+        [*("--k", "1" + 11 * "0")],
+    ):
         with pytest.raises(SystemExit):
             main(["--k", "8", "--problems", "9", *wrong])
 

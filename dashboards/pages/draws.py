@@ -126,7 +126,7 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
     if len(results.benchmarks) > 1:
         named = {name: name for name in results.benchmarks}
         controls.insert(0, _benchmark(results, links, named, benchmark))
-    gated = links.is_static and any(is_gated(points[name], benchmark) for name in (a, b))
+    gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
     sides = [
         _side(
             points[name],

@@ -10,8 +10,8 @@ import polars as pl
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import DataPaths
-from fgrpo_bench.results import PointResult
-from fgrpo_bench.specs import BenchmarkSpec, from_dict
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.specs import BenchmarkSpec, from_dict, withheld
 from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
 
 JUDGED = ("outcome", "extracted", "reason", "grader_version")
@@ -89,12 +89,17 @@ def answers(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def is_gated(point: PointResult, benchmark: str) -> bool:
-    """Whether the benchmark's publisher asks that none of it is shown to others."""
-    if not point.evaluate.spec.exists():
-        return False
-    declared = read_json(point.evaluate.spec)["evaluation"]["benchmarks"].get(benchmark) or {}
-    return (declared.get("dataset") or {}).get("layout") == "gpqa"
+def is_gated(results: SweepResults, point: PointResult, benchmark: str) -> bool:
+    """Whether the benchmark's publisher asks that none of it is shown to others, by the evaluation
+    and by the sweep; so too where neither says."""
+    declared = [results.evaluation["benchmarks"].get(benchmark)]
+    try:
+        declared.append(read_json(point.evaluate.spec)["evaluation"]["benchmarks"].get(benchmark))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return True  # what it said is not known
+    return any(withheld(each) for each in declared)
 
 
 def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemText:

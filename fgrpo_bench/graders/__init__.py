@@ -1,8 +1,9 @@
 """Graders: pure functions from a problem and a response to a judgement.
 
-A grader never raises for any text, never runs any of it, and says `unscored` where it cannot tell.
-To add one: a module with a function `grade(problem, response) -> Grade` and a version, and a line
-in GRADERS. A version is raised with any change of judgement.
+A grader never raises for any text, never runs any of it, takes time linear in its length, and says
+`unscored` where it cannot tell. To add one: a module with a function
+`grade(problem, response) -> Grade`, a line with its version in GRADERS, and the texts that would
+hurt it most in tests/graders/test_linear_time.py. A version is raised with any change of judgement.
 """
 
 from __future__ import annotations

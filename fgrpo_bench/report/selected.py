@@ -14,7 +14,7 @@ import polars as pl
 
 from fgrpo_bench.report.shape import NONE, Table, percent
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.selection import Candidate, best, is_for_selection
+from fgrpo_bench.selection import Candidate, best, is_for_selection, saved_steps
 
 LAST, PAPER, HELD_OUT, STEP = "last", "paper", "held-out", "step="
 RULES = (LAST, PAPER, HELD_OUT, f"{STEP}<step>")
@@ -70,19 +70,28 @@ def select(results: SweepResults, rule: str) -> SweepResults:
 def _at_steps(results: SweepResults, rule: str, steps: dict[CellKey, int]) -> SweepResults:
     """Cells that are not named keep their last checkpoint."""
     points = [
-        _at(point, steps[point.cell]) if point.cell in steps else point for point in results.points
+        _at(results, point, steps[point.cell]) if point.cell in steps else point
+        for point in results.points
     ]
     return replace(results, points=tuple(points), rule=rule)
 
 
-def _at(point: PointResult, step: int) -> PointResult:
+def _at(results: SweepResults, point: PointResult, step: int) -> PointResult:
     for checkpoint in point.checkpoints:
         if checkpoint.step == step:
             return point.at(checkpoint)
-    known = ", ".join(str(checkpoint.step) for checkpoint in point.checkpoints)
+    evaluated = [checkpoint.step for checkpoint in point.checkpoints]
+    train = results.declaration["declaration"]["experiment"]["train"]
+    saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
+    wanted = ",".join(map(str, sorted({*evaluated, step})))
+    more = (
+        f"run the sweep again with experiment.checkpoints=[{wanted}], which trains nothing anew"
+        if step in saved
+        else f"evaluate another of those that a run keeps: {', '.join(map(str, saved))}"
+    )
     raise ValueError(
-        f"step {step} of {point.point_id} is not evaluated, only {known}: choose one of these, or "
-        f"run the sweep again with experiment.checkpoints=[{step}]"
+        f"step {step} of {point.point_id} is not evaluated, only "
+        f"{', '.join(map(str, evaluated))}: choose one of these, or {more}"
     )
 
 

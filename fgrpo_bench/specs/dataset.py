@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, Name, Positive
 
+Layout = Literal["plain", "olympiadbench", "ifeval", "gpqa", "synlogic"]
+LAYOUTS = get_args(Layout)
+GATED = ("gpqa",)
+"""Layouts of datasets whose publishers ask that none of their text is shown to others."""
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -28,7 +32,7 @@ class DatasetSpec:
     """The file: its name in the repository, or its path; .json, .jsonl, .csv or .parquet."""
     sha256: Digest | None
     """Digest that the file must have; null is the one of the first fetch, from the lock file."""
-    layout: Literal["plain", "olympiadbench", "ifeval", "gpqa", "synlogic"]
+    layout: Layout
     """How the publisher's columns become a prompt and a gold; see fgrpo_bench.data.layouts."""
     prompt_key: str
     """Column of the problems."""
@@ -52,6 +56,11 @@ class DatasetSpec:
     grader: Name
     """A key of fgrpo_bench.graders.GRADERS; says how golds are normalised."""
 
+    @property
+    def gated(self) -> bool:
+        """Whether none of its text may be shown to others."""
+        return self.layout in GATED
+
     def __post_init__(self) -> None:
         if (self.repository is not None) != (self.source == "huggingface"):
             raise ValueError(
@@ -70,3 +79,14 @@ class DatasetSpec:
                 f"token_field={self.token_field!r}: a length limit needs all three, and without "
                 "one all three are null"
             )
+
+
+def withheld(benchmark: object) -> bool:
+    """Whether no text of a stored benchmark may be shown to others: it is gated, or what is stored
+    does not say. benchmark: a BenchmarkSpec as it was read from a file."""
+    if not isinstance(benchmark, dict) or "dataset" not in benchmark:
+        return True
+    dataset = benchmark["dataset"]
+    if dataset is None:  # the held-out problems of a generated task
+        return False
+    return not isinstance(dataset, dict) or dataset.get("layout") not in set(LAYOUTS) - set(GATED)

@@ -52,6 +52,10 @@ def list_nodes(partition: str | None, call: Call) -> list[Node]:
 
 def _node(row: Sequence[str]) -> Node:
     partition, name, host, address, cpus, memory, gres, limit, state = row
+    if not (cpus.isdecimal() and memory.isdecimal()):
+        raise ValueError(
+            f"`sinfo` printed what makes no sense, so nothing is sent: {'|'.join(row)!r}"
+        )
     return Node(
         partition=partition.rstrip("*"),
         name=name,

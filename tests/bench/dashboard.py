@@ -37,7 +37,7 @@ CELLS = [("grpo", n, 0.0) for n in (2, 4, 8, 16, 32)] + [
     (algorithm, 8, gamma) for algorithm in ("grpo", "dapo") for gamma in (0.25, 0.5, 1.0)
 ]
 LONG = 1_500
-VERSION = "math-1"
+VERSION = "math-2"
 
 
 def write_sweep(root: Path) -> RunPaths:

@@ -8,7 +8,9 @@ import pytest
 
 from dashboards.__main__ import main
 from dashboards.page import VIEWS
+from dashboards.queries.draws import is_gated
 from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.results import load_results
 from tests.support.dashboard import Reader, snapshot, sweep_with_draws
 
 
@@ -83,14 +85,57 @@ def test_an_unknown_sweep_is_refused_with_those_there_are(finished, tmp_path, ca
     assert "must be experiment=<name> or version=<name>" in capsys.readouterr().err
 
 
-def test_texts_of_a_gated_benchmark_are_left_out(tmp_path):
+def _in_spec(spec, dataset):
+    spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = dataset
+
+
+GPQA = {"layout": "gpqa"}
+UNKNOWN = {
+    "the evaluation says so": lambda path: _change(path, lambda spec: _in_spec(spec, GPQA)),
+    "a layout that nobody knows": lambda path: _change(
+        path, lambda spec: _in_spec(spec, {"layout": "new"})
+    ),
+    "no layout": lambda path: _change(path, lambda spec: _in_spec(spec, {})),
+    "no longer of this evaluation": lambda path: _change(
+        path, lambda spec: spec["evaluation"]["benchmarks"].clear()
+    ),
+    "another shape": lambda path: path.write_text("[]"),
+    "no JSON": lambda path: path.write_text("{"),
+}
+
+
+def _change(path, change):
+    content = read_json(path)
+    change(content)
+    write_json(path, content)
+
+
+@pytest.mark.parametrize("why", [*UNKNOWN, "the sweep says so and the evaluation is gone"])
+def test_texts_of_a_gated_benchmark_are_left_out_and_so_where_it_is_not_known(why, tmp_path):
     results = sweep_with_draws(tmp_path / "runs", texts=("the secret question",))
     for point in results.points:
-        spec = read_json(point.evaluate.spec)
-        spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "gpqa"}
-        write_json(point.evaluate.spec, spec)
-    root = ["--root", str(tmp_path / "runs")]
-    assert main(["export", *root, "--to", str(tmp_path / "out"), "--problems", "2"]) == 0
-    for file in (tmp_path / "out").rglob("*.*"):
-        if file.suffix in (".html", ".csv"):
-            assert "secret" not in file.read_text(encoding="utf-8"), file
+        if why in UNKNOWN:
+            UNKNOWN[why](point.evaluate.spec)
+        else:
+            point.evaluate.spec.unlink()
+    if why not in UNKNOWN:
+        _change(
+            results.paths.sweep_json,
+            lambda stored: stored["declaration"]["experiment"]["evaluation"]["benchmarks"][
+                "countdown"
+            ].update(dataset=GPQA),
+        )
+    results = load_results(results.paths)
+    assert all(is_gated(results, point, "countdown") for point in results.points)
+    if why in ("the evaluation says so", "the sweep says so and the evaluation is gone"):
+        root = ["--root", str(tmp_path / "runs")]
+        assert main(["export", *root, "--to", str(tmp_path / "out"), "--problems", "2"]) == 0
+        for file in (tmp_path / "out").rglob("*.*"):
+            if file.suffix in (".html", ".csv"):
+                assert "secret" not in file.read_text(encoding="utf-8"), file
+
+
+def test_a_generated_task_is_open_by_its_sweep_alone(tmp_path):
+    results = sweep_with_draws(tmp_path / "runs", texts=("1",))
+    results.points[0].evaluate.spec.unlink()
+    assert not any(is_gated(results, point, "countdown") for point in results.points)

@@ -117,7 +117,7 @@ def test_answers_list_the_right_ones_first_then_the_frequent_ones():
 def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_older(finished):
     point = finished.points[0]
     spec = read_json(point.evaluate.spec)
-    assert not is_gated(point, "countdown")
+    assert not is_gated(finished, point, "countdown")
     assert problem_text(point, "countdown", "no such").prompt == ""
     task = make_task(from_dict(TaskSpec, spec["identity"]["sampling"]["task"]))
     real = task.heldout_problem(3)
@@ -136,7 +136,10 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
     )
     write_table(paths.grades(GRADER), changed, GRADES)
     write_table(paths.grades("other-2"), table, GRADES)
-    write_json(paths.manifest, {"engine": {"engine": "embedded", "torch": "2.99"}})
+    write_json(
+        paths.manifest,
+        read_json(paths.manifest) | {"engine": {"engine": "embedded", "torch": "2.99"}},
+    )
     found = {one.point_id: one for one in audit.audits(results, "countdown")}
     assert found["base-s11"].unscored == 5
     assert found["base-s12"].unscored == 0

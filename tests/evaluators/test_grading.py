@@ -86,8 +86,8 @@ def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     with graded(later, "math", workers=1) as grading:
         assert grading.finish(draws).equals(table)
     assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
-    assert read_table(later.grades("math-1"), GRADES).equals(table)
-    assert not later.judging("math-1").exists()
+    assert read_table(later.grades("math-2"), GRADES).equals(table)
+    assert not later.judging("math-2").exists()
 
 
 def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
@@ -104,7 +104,7 @@ def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
         with pytest.raises(Stopped):
             sampled(paths, first, until=60)
         first._take(first._workers.answers("math", wait=True))
-    assert paths.judging("math-1").exists() and not paths.grades("math-1").exists()
+    assert paths.judging("math-2").exists() and not paths.grades("math-2").exists()
     with graded(paths, "math", workers=1) as second:
         table = second.finish(sampled(paths, second))
     assert len(table) == 120 and second.tally.graded == 60

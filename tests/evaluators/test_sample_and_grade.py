@@ -12,6 +12,7 @@ from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import check_manifest
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
+from evaluators.mend import clear_tables
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.files import append_lines
@@ -256,6 +257,25 @@ def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
     assert table.filter(pl.col("k") == 1)["pass_at_k"].to_list() == [c / 40 for c in by_hand]
     assert table.filter(pl.col("k") == 40)["pass_at_k"].to_list() == [1.0, 1.0, 1.0]
     assert table.filter(pl.col("k") == 41)["pass_at_k"].to_list() == [None, None, None]
+
+
+def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
+    paths = BenchmarkPaths(tmp_path / "countdown")
+
+    def grade(draws):
+        with GradeWorkers(PROBLEMS, workers=1) as workers:
+            return Grading(paths, PROBLEMS, "countdown", workers=workers).finish(draws)
+
+    old, _ = draw(paths, 8, Counting())
+    before = grade(old)
+    clear_tables(paths)
+    assert paths.grades("countdown-1").exists()
+    paths.draws.unlink()
+    clear_tables(paths)
+    other = old.with_columns(response=pl.lit("9*9"))  # as another engine might draw
+    assert set(grade(other)["outcome"]) == {"incorrect"} != set(before["outcome"])
+    aside = paths.damaged / "grades.countdown-1.parquet"
+    assert read_table(aside, GRADES).equals(before)
 
 
 def test_unscored_draws_leave_the_denominator():

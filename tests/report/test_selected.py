@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fgrpo_bench import config
 from fgrpo_bench.files import read_json
 from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.__main__ import main
@@ -18,7 +20,9 @@ from fgrpo_bench.report.tables import p_value
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.selection import is_for_selection
+from sweeps.stages import checkpoint_steps
 from tests.support.report import nine_benchmarks, small_sweep
+from tests.support.synthetic import SMALL
 
 EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
 SIZES = (
@@ -90,7 +94,11 @@ def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
     ("rule", "words"),
     [
         ("best", "--select best is no rule: choose last, paper, held-out, step=<step>"),
-        ("step=7", "step 7 of .* is not evaluated, only 5, 10, 15, 20"),
+        (
+            "step=7",
+            "step 7 of .* is not evaluated, only 5, 10, 15, 20: choose one of these, or "
+            "evaluate another of those that a run keeps: 5, 10, 15, 20$",
+        ),
     ],
 )
 def test_what_is_no_rule_or_no_checkpoint_is_refused(
@@ -98,6 +106,18 @@ def test_what_is_no_rule_or_no_checkpoint_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         select(sweep, rule)
+
+
+def test_a_step_that_is_not_evaluated_yet_is_advised_in_words_that_are_accepted(
+    tmp_path: Path,
+) -> None:
+    some = small_sweep(tmp_path, "smoke", EVERY[0], "experiment.checkpoints=[20]")
+    with pytest.raises(ValueError, match=r"is not evaluated, only 20: ") as error:
+        select(some, "step=10")
+    advised = re.search(r"again with (experiment\.checkpoints=\[[\d,]+\])", str(error.value))
+    assert advised and advised[1] == "experiment.checkpoints=[10,20]"
+    experiment = config.load("smoke", [*SMALL, EVERY[0], advised[1]]).experiment
+    assert checkpoint_steps(experiment.train, experiment.checkpoints) == [10, 20]
 
 
 def test_a_choice_of_one_is_refused_with_the_way_to_more(tmp_path: Path) -> None:
@@ -173,7 +193,8 @@ def test_a_report_says_its_rule_and_is_verified_under_it(
     assert rule_in_words(results).partition(";")[0] in text.replace("\\", "")
     assert "which flatters every row" in text
     assert "at equal rollouts" in report.text
-    differences = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
+    found = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
+    differences = found.differences
     assert [line for line in differences if "no grades" not in line] == []
     paths = sweep.paths
     run = [paths.sweep, "--experiment", paths.experiment, "--root", str(paths.root)]

@@ -29,6 +29,7 @@ def seen(
     note: dict[str, Any] | None = None,
     sent: bool = True,
     job_id: str | None = "12",
+    at_work: bool = False,
 ) -> Seen:
     batch = Batch(name="b", kind="train", stages=(name,), begun=begun, job_id=job_id)
     job = None
@@ -42,6 +43,7 @@ def seen(
         job=job,
         queued=queued and job is not None,
         note=note,
+        at_work=at_work,
     )
 
 
@@ -67,6 +69,13 @@ CASES = [
     ("no node fits", seen("PENDING", reason="BadConstraints"), "failed", "impossible", "12"),
     ("just sent", seen(begun=NOW - 5), "active", "SLURM does not show it yet", None),
     ("gone", seen(), "again", "lost", None),
+    (
+        "gone, but at work",
+        seen(at_work=True),
+        "active",
+        "at work, though SLURM does not show it",
+        None,
+    ),
     ("gone, but it said why", seen(note=FAILED), "failed", "failed", None),
     ("running says only accounting", seen("RUNNING", queued=False), "again", "lost", None),
     ("just preempted", seen("PREEMPTED", ended=NOW - 5), "active", None, None),

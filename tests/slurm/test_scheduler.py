@@ -93,6 +93,17 @@ def test_more_names_than_an_argument_holds_are_asked_for_in_several_calls() -> N
     assert len(answer) == 2000 and answer.nonsense == "<html>"
 
 
+def test_a_users_own_filters_and_forms_do_not_reach_slurms_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SQUEUE_PARTITION", "SACCT_FORMAT", "SCANCEL_STATE", "SLURM_TIME_FORMAT"):
+        monkeypatch.setenv(name, "mine")
+    monkeypatch.setenv("SLURM_CLUSTERS", "near")
+    lines = scheduler.call(["env"]).splitlines()
+    assert {"SLURM_CLUSTERS=near", "SLURM_TIME_FORMAT=standard"} <= {*lines}
+    assert not [line for line in lines if line.endswith("=mine")]
+
+
 def test_the_site_names_its_largest_array() -> None:
     said = "MailProg                = /bin/mail\nMaxArraySize            = 1001\nMaxJobCount = 5\n"
     assert scheduler.max_array_size(said) == 1001

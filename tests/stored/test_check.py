@@ -13,9 +13,9 @@ import pytest
 from fgrpo_bench.files import SEAL, read_json, sealed, sha256_file, write_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps.check.examine import Examined, examine
+from sweeps.check.findings import findings, render
 from sweeps.cli import main
-from sweeps.examine import Examined, examine
-from sweeps.findings import findings, render
 
 TRAIN = "grpo-n4-g0-s11"
 
@@ -202,5 +202,22 @@ def test_a_file_that_the_disk_does_not_give_is_damage_and_no_end(
             raise OSError(5, "Input/output error")
         return sha256_file(path)
 
-    monkeypatch.setattr("sweeps.examine.sha256_file", read)
+    monkeypatch.setattr("sweeps.check.examine.sha256_file", read)
     assert faults(whole) == {f"{TRAIN}/metrics.parquet": "cannot be read: Input/output error"}
+
+
+def test_a_declaration_or_a_plan_that_was_edited_is_damaged(
+    whole: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = read_json(whole.plan)
+    plan["points"][1]["group_size"] = 16
+    write_json(whole.plan, plan)
+    said = f"says group_size 16 of {TRAIN}, and its spec.json 4: `run` writes it again"
+    assert faults(whole) == {"plan.json": said}
+    plan["points"][1]["group_size"] = 4
+    write_json(whole.plan, plan)
+    whole.sweep_json.write_text("[]")
+    assert faults(whole) == {"sweep.json": "cannot be read: delete it, and `run` writes it again"}
+    whole.plan.write_text("{}")
+    assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
+    assert f"damaged: {whole.plan} " in capsys.readouterr().err

@@ -31,7 +31,9 @@ def finish(paths: RunPaths, name: str, **measured: float) -> None:
     write_json(paths.folder / name / "DONE.json", marker | measured)
 
 
-@pytest.mark.parametrize("command", [[], ["plan"], ["run"], ["status"], ["cancel"], ["logs"]])
+@pytest.mark.parametrize(
+    "command", [[], ["plan"], ["run"], ["status"], ["check"], ["cancel"], ["logs"]]
+)
 def test_every_command_has_help_with_examples(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

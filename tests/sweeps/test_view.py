@@ -11,7 +11,7 @@ from rich.console import Console
 
 from sweeps.overview import Overview, Running
 from sweeps.text import counted, duration, table
-from sweeps.view import Lines, draw, shown, summary_words
+from sweeps.view import Lines, draw, reading, shown, summary_words
 from tests.support.fake_sweep import fake_sweep
 
 SEEN = Overview(
@@ -98,3 +98,19 @@ def test_durations_read_well(seconds: float, words: str) -> None:
 def test_tables_align_and_leave_no_space_at_the_end() -> None:
     assert table(["a", "bb"], [["ccc", ""], ["d", "e"]]) == "a    bb\nccc\nd    e"
     assert [counted(1, "point"), counted(0, "point")] == ["1 point", "0 points"]
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_of_bytes_is_drawn_on_a_terminal_alone() -> None:
+    for out in (io.StringIO(), Terminal()):
+        with reading(out) as begin:
+            tell = begin(4_000_000)
+            tell(1_000_000)
+        assert bool(out.getvalue()) == out.isatty()
+        assert ("/4.0 MB" in out.getvalue()) == out.isatty()

@@ -10,9 +10,10 @@ from typing import Any
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import StagePaths, default_root
 from fgrpo_bench.shapes import SPEC
-from sweeps import check, cost
-from sweeps.check import Held
-from sweeps.examine import Examined
+from sweeps import cost
+from sweeps.check import judge
+from sweeps.check.examine import Examined
+from sweeps.check.held import DECLARATION, Held
 from sweeps.stages import Stage
 from sweeps.text import counted, duration
 
@@ -26,7 +27,7 @@ def findings(found: Examined) -> dict[str, Any]:
     again = [
         {"stage": held.name, "kind": held.record["kind"], "seconds": _seconds(found, held)}
         for held in found.held
-        if check.to_remove(held, found.damage)
+        if judge.to_remove(held, found.damage)
     ]
     return {
         "sweep": found.paths.sweep,
@@ -37,7 +38,7 @@ def findings(found: Examined) -> dict[str, Any]:
         "files": found.n_files,
         "bytes": found.n_bytes,
         "damaged": [{"of": d.of, "file": d.name, "fault": d.fault} for d in found.damage],
-        "rests_on_it": check.resting(found.damage, records),
+        "rests_on_it": judge.resting(found.damage, records),
         "to_make_again": again,
         "report_to_make_again": bool(found.damage),
         "unrecorded": list(found.unrecorded),
@@ -92,6 +93,8 @@ def _remedy(found: Mapping[str, Any]) -> list[str]:
     root = found["run_root"]
     if Path(root) != default_root().absolute():
         address += " " + shlex.quote(f"run_root={root}")
+    if DECLARATION in _damaged(found):
+        return [f"first `python -m sweeps run {address}`, with the settings that it was run with"]
     return [
         f"to be made again: {made}the report",
         f"`python -m sweeps check {address} --repair` moves what is damaged aside and makes "

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fgrpo_bench.files import SEAL, is_altered, read_json, sha256_file
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report import provenance
-from fgrpo_bench.shapes import PLAN
+from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.states import read_events
-from sweeps import check
-from sweeps.check import REPORT, Damage, Held, Known, Seen
-from sweeps.hold import hold
+from sweeps.check import judge
+from sweeps.check.held import DECLARATION, REPORT, Damage, Held, Known, Seen
+from sweeps.check.hold import hold
 
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
 Tell = Callable[[int], None]
@@ -43,17 +43,18 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     events = defaultdict(list)
     for event in read_events(paths.ledger):
         events[event.stage].append(event)
-    records = read_json(paths.plan, PLAN)["stages"]
-    held = [hold(paths, record, events[record["name"]]) for record in records]
+    plan = read_json(paths.plan, PLAN)
+    held = [hold(paths, record, events[record["name"]]) for record in plan["stages"]]
     files, inputs, faults = _report(paths, complete=all(one.standing == "done" for one in held))
-    held = check.with_lost_markers(held, inputs)
-    recorded = [*check.in_provenance(inputs, held), *files]
-    recorded += [known for one in held for known in (*one.of_before, *check.promised(one))]
+    held = judge.with_lost_markers(held, inputs)
+    recorded = [*judge.in_provenance(inputs, held), *files]
+    recorded += [known for one in held for known in (*one.of_before, *judge.promised(one))]
     known = {each.name: each for each in recorded}
     seen = _see(paths, known.values(), bar)
-    damage = [*(fault for one in held for fault in one.faults), *faults]
-    damage += [*check.compare(known.values(), seen), *check.of_other_weights(held)]
-    damage += check.outdated(inputs, known.values(), {each.name for each in damage})
+    damage = [*_declaration(paths), *judge.mislabelled(plan["points"], held)]
+    damage += [*(fault for one in held for fault in one.faults), *faults]
+    damage += [*judge.compare(known.values(), seen), *judge.of_other_weights(held)]
+    damage += judge.outdated(inputs, known.values(), {each.name for each in damage})
     return Examined(
         paths=paths,
         held=tuple(held),
@@ -64,6 +65,20 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
         n_files=len(seen),
         n_bytes=sum(each.bytes for each in seen.values() if each is not None),
     )
+
+
+def _declaration(paths: RunPaths) -> Iterator[Damage]:
+    """What is wrong with sweep.json, which only `run` can write."""
+    if not paths.sweep_json.exists():
+        fault = "is missing: `run` writes it again"
+    else:
+        try:
+            read_json(paths.sweep_json, SWEEP)
+        except ValueError:
+            fault = "cannot be read: delete it, and `run` writes it again"
+        else:
+            return
+    yield Damage(of=DECLARATION, name=paths.sweep_json.name, fault=fault)
 
 
 def _report(

@@ -1,105 +1,29 @@
 """What is damaged in a sweep, what rests on it, and what would be made again: pure functions of the
 markers and the provenance, which have a digest of every file, and of the files as they are now.
 
-`sweeps.examine` reads them, `sweeps.repair` makes again what is damaged.
+`sweeps.check.examine` reads them, `sweeps.check.repair` makes again what is damaged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from fgrpo_bench.checkpoints import combined_sha256
 from fgrpo_bench.paths import StagePaths
-
-MARKER = "DONE.json"
-SPEC = "spec.json"
-REPORT = "report"
-"""In place of a stage's name."""
-VIEWS = (REPORT, "MLflow")
-"""What shows the results of all stages."""
-
-Standing = Literal["done", "undone", "begun again"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """What the record of a file says: a stage's marker, or a report's provenance."""
-
-    of: str
-    """Name of the stage, or REPORT."""
-    name: str
-    """Path from the run's folder."""
-    sha256: str
-    bytes: int | None = None
-    """None where the record does not say."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A file as it is now."""
-
-    bytes: int
-    sha256: str | None
-    """None where the number of bytes alone tells that it is another, and it was not read."""
-    fault: str | None = None
-    """Why it cannot be read."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Damage:
-    """One damaged or missing file."""
-
-    of: str
-    """Name of the stage, or REPORT."""
-    name: str
-    """Path from the run's folder."""
-    fault: str
-    """For a person, e.g. `is missing`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Held:
-    """A stage as its folder shows it."""
-
-    record: Mapping[str, Any]
-    """Of plan.json."""
-    standing: Standing
-    marker: Mapping[str, Any] | None
-    """None where it has none, or none that can be believed."""
-    faults: tuple[Damage, ...]
-    """Of marker and spec.json."""
-    was_done: bool = False
-    """Whether somebody noted that it was done."""
-    at_work: bool = False
-    """Whether a process has it in hand."""
-    is_foreign: bool = False
-    """Whether its spec.json is whole and of another stage or other settings than the plan's."""
-    seconds: float | None = None
-    """Wall seconds that all attempts at it took; None where none was noted."""
-    source: str | None = None
-    """Name of the stage whose checkpoint it took; None where it took none."""
-    step: int = 0
-    """Of that checkpoint."""
-    stored: tuple[str, ...] = ()
-    """Results that its marker does not list, being of a version of before or damaged; paths from
-    the run's folder."""
-    of_before: tuple[Known, ...] = ()
-    """The few files that such a marker has a digest of."""
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it was done and its marker lists nothing, or cannot be believed."""
-        if self.marker is None:
-            return bool(self.faults)
-        return "outputs" not in self.marker
-
-    @property
-    def name(self) -> str:
-        """Folder relative to the run's."""
-        return str(self.record["name"])
+from sweeps.check.held import (
+    DECLARATION,
+    MARKER_FILE,
+    REPORT,
+    SPEC_FILE,
+    VIEWS,
+    Damage,
+    Held,
+    Known,
+    Seen,
+)
 
 
 def promised(held: Held) -> Iterator[Known]:
@@ -118,7 +42,7 @@ def with_lost_markers(held: Sequence[Held], inputs: Mapping[str, str]) -> list[H
     made_from |= {_stage_of(name, {one.name for one in held}) for name in inputs}
     found = []
     for one in held:
-        fault = Damage(of=one.name, name=f"{one.name}/{MARKER}", fault="is missing")
+        fault = Damage(of=one.name, name=f"{one.name}/{MARKER_FILE}", fault="is missing")
         is_lost = one.marker is None and not one.faults and not one.at_work
         is_lost = is_lost and (one.was_done or one.name in made_from)
         found.append(replace(one, faults=(fault,)) if is_lost else one)
@@ -161,6 +85,17 @@ def compare(known: Iterable[Known], seen: Mapping[str, Seen | None]) -> Iterator
         else:
             continue
         yield Damage(of=each.of, name=each.name, fault=fault)
+
+
+def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Iterator[Damage]:
+    """Points of plan.json (cells) that are called other than their training runs are."""
+    labels = {one.name: one.labels for one in held}
+    for cell in cells:
+        for key, value in labels.get(cell["train"], {}).items():
+            if cell[key] != value:
+                said = f"says {key} {cell[key]} of {cell['point_id']}, and its spec.json {value}"
+                fault = f"{said}: `run` writes it again"
+                yield Damage(of=DECLARATION, name="plan.json", fault=fault)
 
 
 def of_other_weights(held: Iterable[Held]) -> Iterator[Damage]:
@@ -223,20 +158,15 @@ def to_remove(held: Held, damage: Collection[Damage]) -> list[str]:
     """What must be away so that a stage makes again what is damaged, and only that: paths from the
     run's folder, whether or not such a file is there. Empty where spec.json alone is damaged.
 
-    Judgements follow from draws, which are told apart by number alone, so that other draws would
-    keep the judgements of these; a training run writes its metrics again, with other times.
+    Of an evaluation without its draws, or their record, the rest is its own to judge
+    (evaluators.mend); a training run writes its metrics again, with other times.
     """
     own = {each.name for each in damage if each.of == held.name}
-    gone = {name for name in own if not name.endswith(f"/{SPEC}")}
+    gone = {name for name in own if not name.endswith(f"/{SPEC_FILE}")}
     if not gone:
         return []
-    listed = [each.name for each in promised(held)]
-    for name in sorted(gone):
-        folder, file = str(PurePosixPath(name).parent), PurePosixPath(name).name
-        if file in ("draws.json", "draws.parquet"):
-            gone |= {each for each in listed if str(PurePosixPath(each).parent) == folder}
     if held.record["kind"] == "train":
         gone.add(f"{held.name}/metrics.parquet")
-    if not listed:  # by its files alone such a stage would still be done
-        gone.add(f"{held.name}/{MARKER}")
+    if not any(promised(held)):  # by its files alone such a stage would still be done
+        gone.add(f"{held.name}/{MARKER_FILE}")
     return sorted(gone)

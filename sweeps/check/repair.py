@@ -16,11 +16,12 @@ from fgrpo_bench.results import load_results
 from fgrpo_bench.shapes import SWEEP
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import Declaration, from_dict
-from sweeps import check, drive
-from sweeps.check import REPORT
+from sweeps import drive
+from sweeps.check import judge
+from sweeps.check.examine import PROVENANCE, Examined
+from sweeps.check.held import DECLARATION, REPORT, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.drive import Finish
-from sweeps.examine import PROVENANCE, Examined
 from sweeps.finish import shown, sync
 from sweeps.freeze import freeze_specs
 from sweeps.plan import Plan, make_plan
@@ -46,7 +47,7 @@ def repair(
     being run.
     """
     paths = found.paths
-    removed = {held.name: check.to_remove(held, found.damage) for held in found.held}
+    removed = {held.name: judge.to_remove(held, found.damage) for held in found.held}
     names = [name for name, files in removed.items() if files]
     _check_places(found, removed)
     if is_simulation(paths):
@@ -70,6 +71,9 @@ def repair(
 def _check_places(found: Examined, removed: Mapping[str, Iterable[str]]) -> None:
     """ValueError for what cannot be mended by making it again."""
     paths = found.paths
+    for each in found.damage:
+        if each.of == DECLARATION:
+            raise ValueError(f"{paths.folder / each.name} {each.fault}; nothing was moved")
     for held in found.held:
         folder = paths.folder / held.name
         if held.is_foreign:
@@ -110,12 +114,12 @@ def _same_stages(found: Examined, plan: Plan) -> list[Stage]:
 def _put_aside(found: Examined, removed: Mapping[str, Iterable[str]], say: Say) -> None:
     """Under the locks of driver and stages; BlockingIOError where one is held."""
     paths = found.paths
-    specs = {each.name for each in found.damage if each.name.endswith(f"/{check.SPEC}")}
+    specs = {each.name for each in found.damage if each.name.endswith(f"/{SPEC_FILE}")}
     what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
     with locked(paths.driver_lock, wait=False, what=what):
         for held in found.held:
             stage = StagePaths(paths.folder / held.name)
-            names = sorted({*removed[held.name], *specs & {f"{held.name}/{check.SPEC}"}})
+            names = sorted({*removed[held.name], *specs & {f"{held.name}/{SPEC_FILE}"}})
             there = [name for name in names if (paths.folder / name).exists()]
             if not there:
                 continue
@@ -165,7 +169,7 @@ def _tell_other_bytes(found: Examined, names: Iterable[str], say: Say) -> None:
     other, same = [], 0
     for held in (held for held in found.held if held.name in names):
         now = read_marker(StagePaths(found.paths.folder / held.name)).get("outputs", {})
-        for known in check.promised(held):
+        for known in judge.promised(held):
             output = now.get(known.name.removeprefix(f"{held.name}/"), {})
             is_same = output.get("sha256") == known.sha256
             same += is_same

@@ -13,8 +13,7 @@ from fgrpo_bench.markers import is_done, is_of_last, read_marker
 from fgrpo_bench.paths import DataPaths, RunPaths, StagePaths
 from fgrpo_bench.shapes import SPEC
 from fgrpo_bench.states import Event, attempts
-from sweeps import check
-from sweeps.check import Damage, Held, Known, Standing
+from sweeps.check.held import MARKER_FILE, SPEC_FILE, Damage, Held, Known, Standing
 
 STORED = ("*.parquet", "*/*.parquet", "*/draws.json")
 """Results in a stage's folder, for a marker that lists nothing."""
@@ -49,6 +48,7 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
         seconds=_seconds(marker, events),
+        labels=_labels(spec) if spec is not None and _is_whole(spec) else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
         step=(spec or {}).get("step", 0),
         stored=tuple(stored),
@@ -74,7 +74,7 @@ def _marker(
         else:
             return marker, []
     name = record["name"]
-    return None, [Damage(of=name, name=f"{name}/{check.MARKER}", fault=fault)]
+    return None, [Damage(of=name, name=f"{name}/{MARKER_FILE}", fault=fault)]
 
 
 def _spec(stage: StagePaths) -> Mapping[str, Any] | None:
@@ -102,7 +102,7 @@ def _wrong_spec(
     else:
         return
     if fault is not None:
-        yield Damage(of=record["name"], name=f"{record['name']}/{check.SPEC}", fault=fault)
+        yield Damage(of=record["name"], name=f"{record['name']}/{SPEC_FILE}", fault=fault)
 
 
 def _is_whole(spec: Mapping[str, Any]) -> bool:
@@ -111,6 +111,14 @@ def _is_whole(spec: Mapping[str, Any]) -> bool:
 
 def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     return all(spec[key] == record[key] for key in ("fingerprint", "kind"))
+
+
+def _labels(spec: Mapping[str, Any]) -> dict[str, Any]:
+    if spec.get("kind") != "train":
+        return {}
+    identity = spec["identity"]
+    named = {key: identity[key] for key in ("group_size", "focal_gamma", "seed")}
+    return named | {"algorithm": identity["algorithm"]["name"]}
 
 
 def _seconds(marker: Mapping[str, Any] | None, events: Sequence[Event]) -> float | None:

@@ -1,0 +1,303 @@
+"""Why a job failed that is not its stage's fault, and what becomes of it: no SLURM is asked."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.files import write_json
+from fgrpo_bench.locks import is_locked, locked
+from fgrpo_bench.paths import RunPaths, StagePaths
+from sweeps.commands import REPOSITORY
+from sweeps.freeze import run_paths
+from sweeps.slurm import drive, notes, submissions, submit
+from sweeps.slurm.anew import options
+from sweeps.slurm.answers import LIMITS, Job
+from sweeps.slurm.arrays import Sending
+from sweeps.slurm.causes import check_room, damaged_path, log_path, of_failure, of_start
+from sweeps.slurm.judge import ANEW, Decision, Seen, Standing, decide, judge
+from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, attempts, stands_still
+from sweeps.slurm.payload import Payload
+from sweeps.slurm.show import standing_now, stuck
+from sweeps.slurm.snapshot import freeze_code
+from sweeps.slurm.submissions import Batch, Place
+from tests.support.slurm_programs import Programs
+
+FULL = os.strerror(errno.ENOSPC)
+NOW = 1_000_000.0
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> StagePaths:
+    paths = StagePaths(tmp_path / "point")
+    write_json(paths.spec, {"fingerprint": "ff", "target": {}})
+    paths.logs.mkdir()
+    return paths
+
+
+def seen(state: str = "FAILED", **facts: Any) -> Seen:
+    batch = Batch(name="b", kind="train", stages=("p",), begun=NOW - 9000, job_id="12")
+    job = Job(job_id="12", name="b", state=state, ended=NOW - 5000)
+    found: dict[str, Any] = {"record": {"name": "p", "kind": "train", "needs": ()}, "done": False}
+    found |= {"attempts": 1, "place": Place(batch=batch, index=0), "job": job, "queued": True}
+    return Seen(**(found | facts))
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            f"OSError: [Errno 28] cannot append to /r/a.jsonl: {FULL}; nothing was lost",
+            "/r/a.jsonl",
+        ),
+        (f"OSError: [Errno 28] {FULL}: '/r/b'", "'/r/b'"),
+        (f"RuntimeError: write failed: {FULL}", "(it wrote "),
+        ("OSError: [Errno 122] cannot write /r/c: Disk quota exceeded", "/r/c"),
+    ],
+)
+def test_a_log_that_says_that_the_disk_is_full_names_the_file(
+    stage: StagePaths, log: str, words: str
+) -> None:
+    stage.log(1).write_text(f"step 1\nTraceback\n{log}\nstep 2 was not made\n")
+    why = of_failure(stage, stage.log(1), REPOSITORY)
+    assert why is not None and why.startswith("disk full: ") and words in why
+    note = {"outcome": "failed", "exit_code": 1, "why": why}
+    standing = judge(seen(note=note), now=NOW, max_attempts=3)
+    assert (standing.state, standing.fate) == ("again", why)
+
+
+def test_what_has_another_cause_is_the_stages_own_fault(stage: StagePaths) -> None:
+    stage.log(1).write_text("RuntimeError: the loss is not finite\n")
+    assert of_failure(stage, stage.log(1), REPOSITORY) is None
+    assert of_failure(stage, stage.log(2), REPOSITORY) is None
+
+
+def test_a_disk_that_takes_no_more_is_named_before_anything_is_sent(
+    stage: StagePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_room(stage.folder)
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, FULL)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        OSError, match=f"disk full: cannot write under {stage.folder}: {FULL}; noth"
+    ):
+        check_room(stage.folder)
+    stage.log(1).write_text("")
+    assert f"under {stage.folder}" in str(of_failure(stage, stage.log(1), REPOSITORY))
+
+
+def test_on_a_full_disk_the_end_of_an_attempt_is_noted_over_its_beginning(
+    stage: StagePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note: dict[str, Any] = {"attempt": 1, "job_id": "12", "batch": "b", "from_step": None}
+    write_json(stage.attempt(1), note)
+
+    def full(path: Path, value: object) -> None:
+        raise OSError(errno.ENOSPC, f"cannot write {path}")
+
+    monkeypatch.setattr(notes, "write_json", full)
+    notes.end(stage, note, exit_code=1, how="failed", why="disk full: ...")
+    (kept,) = attempts(stage)
+    assert (kept["why"], kept["outcome"], kept["job_id"]) == ("disk full: ...", "failed", "12")
+
+
+def test_a_lock_holds_on_a_full_disk_without_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int, content: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, FULL)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with locked(tmp_path / "lock", wait=False, what="it"):
+        assert is_locked(tmp_path / "lock")
+    assert not is_locked(tmp_path / "lock")
+
+
+@pytest.mark.parametrize(
+    ("said", "fate"),
+    [
+        (
+            "a/b.py: FAILED open or read\nc.py: FAILED\nsha256sum: WARNING: 1 listed file ...\n",
+            "its code was damaged: a/b.py is missing and 1 more",
+        ),
+        ("c.py: FAILED\n", "its code was damaged: c.py was changed"),
+        (
+            "line 31: cd: /r/code/ab: No such file\n",
+            "its code was damaged: line 31: cd: /r/code/ab",
+        ),
+    ],
+)
+def test_a_job_that_found_its_code_damaged_did_not_never_start(
+    tmp_path: Path, said: str, fate: str
+) -> None:
+    damaged_path(tmp_path, "12_3").write_text(said)
+    note = of_start(tmp_path, "12_3")
+    standing = judge(seen(note=note), now=NOW, max_attempts=3)
+    assert standing.state == "again"
+    assert standing.fate.startswith(fate)
+    assert of_start(tmp_path, "12_4") is None
+
+
+def test_a_job_that_could_not_even_write_its_log_met_a_full_disk(tmp_path: Path) -> None:
+    log_path(tmp_path, "12").touch()
+    note = of_start(tmp_path, "12")
+    assert note is not None and note["why"].startswith("disk full? it could not even write its log")
+    log_path(tmp_path, "12").write_text(f"OSError: [Errno 28] cannot write /r/x: {FULL}\n")
+    note = of_start(tmp_path, "12")
+    assert note is not None and note["why"] == f"disk full: cannot write /r/x: {FULL}"
+    log_path(tmp_path, "12").write_text("ModuleNotFoundError: No module named 'numpy'\n")
+    assert of_start(tmp_path, "12") is None
+
+
+def test_an_attempt_that_fails_while_its_code_goes_says_that_it_was_the_code(
+    stage: StagePaths, tmp_path: Path
+) -> None:
+    checkout = tmp_path / "checkout" / "sweeps"
+    checkout.mkdir(parents=True)
+    (checkout / "late.py").write_text("")
+    code = freeze_code(tmp_path / "code", checkout.parent)
+    fails = "import pathlib; pathlib.Path('sweeps/late.py').unlink(); import sweeps.late"
+    payload = Payload(
+        folder=str(stage.folder),
+        needs=(),
+        command=(sys.executable, "-c", fails),
+        cwd=str(code),
+        environment=(("PYTHONPATH", str(code)),),
+    )
+    file = tmp_path / "payload.pkl"
+    file.write_bytes(pickle.dumps(payload))
+    run = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))()"
+    done = subprocess.run(
+        [sys.executable, "-c", run, str(file)], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "its code was damaged: sweeps/late.py is missing" in done.stderr
+    assert attempts(stage)[-1]["why"] == "its code was damaged: sweeps/late.py is missing"
+
+
+def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> None:
+    began = [{"from_step": None}, {"from_step": 4}, {"from_step": 4}, {"from_step": 4}]
+    write_json(stage.progress, {"step": 4})
+    assert stands_still(stage, began)
+    assert not stands_still(stage, began[:-1]), "the first of these three brought it from 0 to 4"
+    assert not stands_still(stage, [*began[:-1], {"from_step": 4, "outcome": UNREADY}])
+    for state, fate in (("FAILED", "killed"), ("NODE_FAIL", "node failure"), ("TIMEOUT", "timed")):
+        standing = judge(
+            seen(state, note={"attempt": 3}, idle=True, starts=3), now=NOW, max_attempts=9
+        )
+        assert standing.state == "failed"
+        assert standing.fate.startswith(fate)
+        assert f"it got no further in {IDLE_ATTEMPTS} attempts" in standing.fate
+    unready = seen(note={"outcome": UNREADY}, idle=True)
+    assert judge(unready, now=NOW, max_attempts=9).state == "again"
+    allowed = seen(note={"attempt": 3}, idle=True, attempts=0)
+    assert judge(allowed, now=NOW, max_attempts=9).state == "again"
+
+
+def test_only_what_waits_is_sent_again_when_something_else_is_asked_for() -> None:
+    waits = seen("PENDING", anew="--time=2 in place of --time=5")
+    decision = decide([waits], now=NOW, max_attempts=1)
+    assert decision.standings["p"].fate == ANEW
+    assert (decision.cancel, decision.uncount) == ((waits.job,), ("p",))
+    assert [record["name"] for record in decision.submit] == ["p"]
+    runs = judge(seen("RUNNING", anew="--time=2 in place of --time=5"), now=NOW, max_attempts=1)
+    assert (runs.state, runs.cancel) == ("active", None)
+
+
+def test_what_a_batch_asks_of_slurm_leaves_out_what_is_its_own() -> None:
+    text = "#!/bin/bash\n#SBATCH --time=5\n#SBATCH --requeue\n#SBATCH --array=0-3%2\n"
+    text += "#SBATCH --job-name=b\n#SBATCH --dependency=afterok:7\n#SBATCH --output=/x\nsrun x\n"
+    assert options(text) == {"time": "5", "requeue": ""}
+
+
+def decided(**fates: str) -> Decision:
+    standings = {name: Standing(state="active", fate=fate) for name, fate in fates.items()}
+    standings["d"] = Standing(state="done")
+    return Decision(standings=standings, cancel=(), submit=(), uncount=())
+
+
+def test_why_jobs_wait_is_counted_and_what_no_waiting_ends_comes_with_a_remedy() -> None:
+    decision = decided(a="PartitionTimeLimit", b="PartitionTimeLimit", c="Dependency", e="")
+    assert standing_now(decision) == "4 active (Dependency 1, PartitionTimeLimit 2), 1 done"
+    (line,) = stuck(decision)
+    assert line.startswith("2 stages (a, ...) will not begin by waiting, as SLURM says Partition")
+    assert line.endswith(LIMITS["PartitionTimeLimit"])
+    assert stuck(decided(c="Priority")) == []
+
+
+def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Programs(tmp_path / "bin", monkeypatch)
+
+    def full(sender: submit.Sender, sending: Sending) -> str:
+        raise OSError(errno.ENOSPC, FULL)
+
+    monkeypatch.setattr(submit, "_sbatch", full)
+    declaration = config.load("smoke", [f"run_root='{tmp_path}'", "profile=slurm"])
+    paths = run_paths(declaration)
+    with pytest.raises(OSError, match=f"jobs run, under {paths.folder}/slurm: {FULL}; nothing of"):
+        drive.run(declaration, say=lambda text: None)
+    batches = submissions.read(paths.submissions).batches.values()
+    assert [batch.void for batch in batches] == [True]
+
+
+def test_follow_outlasts_a_full_disk_and_says_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [OSError(errno.ENOSPC, "disk full: /r"), OSError(errno.ENOSPC, "disk full: /r")]
+    done = Decision(standings={"p": Standing(state="done")}, cancel=(), submit=(), uncount=())
+
+    def update(paths: RunPaths, **given: object) -> Decision:
+        if answers:
+            raise answers.pop()
+        return done
+
+    monkeypatch.setattr(drive, "update", update)
+    said: list[str] = []
+    paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    assert drive.follow(paths, seconds=0, say=said.append) == 0
+    assert said == ["disk full: /r", "1 done"]
+    answers.append(OSError(errno.EACCES, "not a full disk"))
+    with pytest.raises(OSError, match="not a full disk"):
+        drive.follow(paths, seconds=0, say=said.append)
+
+
+def test_follow_says_a_warning_once_whatever_its_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Decision(
+        standings={"p": Standing(state="active", fate="JobHeldUser")},
+        cancel=(),
+        submit=(),
+        uncount=(),
+    )
+    done = Decision(standings={"p": Standing(state="done")}, cancel=(), submit=(), uncount=())
+    left = [waits, waits, waits, done]
+
+    def update(paths: RunPaths, *, say: Callable[[str], None], **given: object) -> Decision:
+        say(f"warning: a batch was sent {len(left)} min from now")
+        return left.pop(0)
+
+    monkeypatch.setattr(drive, "update", update)
+    said: list[str] = []
+    paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    assert drive.follow(paths, seconds=0, say=said.append) == 0
+    assert said == [
+        "warning: a batch was sent 4 min from now",
+        "1 active (JobHeldUser 1)",
+        *stuck(waits),
+        "1 done",
+    ]
