@@ -118,6 +118,17 @@ SWEEP = {
 }
 
 
+NAMES: dict[Any, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    NUMBER: "a number",
+}
+"""Types as JSON's users know them."""
+
+
 def misfit(value: Any, shape: Shape, where: str = "") -> str | None:
     """In which way a parsed value is not of a shape, for a person; None where it is."""
     if isinstance(shape, tuple):
@@ -132,7 +143,7 @@ def misfit(value: Any, shape: Shape, where: str = "") -> str | None:
         return next(filter(None, (misfit(*part) for part in parts)), None)
     if isinstance(value, shape) and (shape is bool or not isinstance(value, bool)):
         return None
-    return _other(value, getattr(shape, "__name__", str(shape)), where)
+    return _other(value, NAMES.get(shape, str(shape)), where)
 
 
 def _misfit_of_dict(value: Any, shape: dict[str, Any], where: str) -> str | None:

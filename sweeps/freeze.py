@@ -82,7 +82,7 @@ def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
     if frozen is None and not paths.owner.exists():
         return []  # cut short when the machine failed, before anything began: it is written again
     frozen = read_json(paths.spec)
-    if not isinstance(frozen, dict) or not {"fingerprint", "identity"} <= frozen.keys():
+    if not {"fingerprint", "identity"} <= frozen.keys():
         return [
             "spec.json has no fingerprint and identity: another version of this program wrote it"
         ]

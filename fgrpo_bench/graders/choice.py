@@ -35,6 +35,11 @@ _PHRASE = re.compile(
     re.MULTILINE,
 )
 """Groups: what denies the phrase, a bracketed letter, a bare one."""
+_DENIED = re.compile(
+    r"(?i:\b(?:not|never|(?:wrong|incorrect|false) (?:answer|choice|option)(?: is)?)"
+    r"(?: the (?:\w{1,12} )?(?:answer|choice|option)(?: is)?)?[ :$*({]*+)\Z"
+)
+"""What denies a box behind it."""
 _NEXT = re.compile(
     rf"((?:{_STYLE}|\\(?:boxed|fbox)|\\[ ,;]|[\s$*_~(){{}}\[\],/&|]|(?i:\b(?:or|and|nor)\b))"
     r"{1,40}+)([A-D])(?!\w)"
@@ -90,7 +95,7 @@ def extract(response: str) -> str | None:
         alone = _LETTER_ALONE.fullmatch(text, begin, end) if end - begin <= LONGEST_BOX else None
         if alone is None:
             others.append((start, text[begin : min(end, begin + LONGEST_BOX)]))
-        elif start >= until:
+        elif start >= until and not _DENIED.search(text[max(0, start - LONGEST_BOX) : start]):
             since = start
             letter, until = _run(text, alone[1], end)
     if since < 0:

@@ -136,7 +136,10 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
     )
     write_table(paths.grades(GRADER), changed, GRADES)
     write_table(paths.grades("other-2"), table, GRADES)
-    write_json(paths.manifest, {"engine": {"engine": "embedded", "torch": "2.99"}})
+    write_json(
+        paths.manifest,
+        read_json(paths.manifest) | {"engine": {"engine": "embedded", "torch": "2.99"}},
+    )
     found = {one.point_id: one for one in audit.audits(results, "countdown")}
     assert found["base-s11"].unscored == 5
     assert found["base-s12"].unscored == 0

@@ -116,6 +116,8 @@ CHOICES = (
     Text("answer is (B) or "),
     Text("answer is B, "),
     Text("wrong answer "),
+    Text("not the answer \\boxed{B}"),
+    Text("$", before="not ", after="\\boxed{B}"),
     Text("not the answer "),
     Text(" ", before="the answer is"),
     Text("(", before="the answer is "),

@@ -97,7 +97,7 @@ def test_a_damaged_table_is_named_with_the_remedy(tmp_path, capsys):
     path.write_bytes(path.read_bytes()[:50])
     assert main(["smoke", "--root", str(tmp_path)]) == 1
     error = capsys.readouterr().err
-    assert str(path) in error and "delete it and run the same command again" in error
+    assert str(path) in error and "delete it and run the sweep again" in error
 
 
 def test_help_shows_examples(capsys):

@@ -193,7 +193,8 @@ def test_a_report_says_its_rule_and_is_verified_under_it(
     assert rule_in_words(results).partition(";")[0] in text.replace("\\", "")
     assert "which flatters every row" in text
     assert "at equal rollouts" in report.text
-    differences = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
+    found = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
+    differences = found.differences
     assert [line for line in differences if "no grades" not in line] == []
     paths = sweep.paths
     run = [paths.sweep, "--experiment", paths.experiment, "--root", str(paths.root)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.files import write_json
 from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import compare
@@ -137,7 +137,8 @@ def test_engines_that_differ_are_named_with_their_points(tmp_path, summary):
     results = small_sweep(tmp_path, "smoke")
     for point, version in zip(results.points, ("0.29.0", "0.30.0", "0.29.0"), strict=True):
         manifest = point.evaluate.benchmark("countdown").manifest
-        write_json(manifest, read_json(manifest) | {"engine": {"engine": "vllm", "vllm": version}})
+        engine = {"engine": "vllm", "vllm": version}
+        write_json(manifest, {"fingerprint": point.evaluate_fingerprint, "engine": engine})
     (line,) = verdict.engines(summarise(results))
     first, second, third = (point.point_id for point in results.points)
     assert f"engine vllm, vllm 0.29.0 ({first}, {third})" in line

@@ -106,14 +106,21 @@ def test_a_larger_grid_goes_into_the_same_folder(tmp_path: Path) -> None:
     assert len(load_results(paths).points) == 2 + 4
 
 
-@pytest.mark.parametrize("content", ['{"train": {}}', "[]"])
-def test_a_folder_of_another_version_of_the_files_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_folder_of_another_version_of_the_files_is_refused(tmp_path: Path) -> None:
     paths, plan = frozen(tmp_path)
-    write_text(paths.point(NAME).spec, content)
+    write_text(paths.point(NAME).spec, '{"train": {}}')
     with pytest.raises(ValueError, match="another version of this program wrote it") as refused:
         check_conflicts(paths, plan)
     assert NAME in str(refused.value)
     assert "version=v2" in str(refused.value)
+
+
+def test_a_damaged_spec_of_a_stage_that_was_begun_is_refused_by_name(tmp_path: Path) -> None:
+    paths, plan = frozen(tmp_path)
+    write_text(paths.point(NAME).spec, "[]")
+    write_text(paths.point(NAME).owner, "{}")
+    with pytest.raises(ValueError, match=f"{paths.point(NAME).spec} .*it is .*, not an object"):
+        check_conflicts(paths, plan)
 
 
 def test_another_recipe_version_is_refused(tmp_path: Path) -> None:

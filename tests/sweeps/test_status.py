@@ -16,6 +16,7 @@ from fgrpo_bench.files import write_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths, StagePaths
 from sweeps import ledger, status
+from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.ledger import Event
@@ -120,6 +121,20 @@ def test_a_ledger_line_cut_short_by_a_full_disk_hides_no_later_one(tmp_path: Pat
         file.write('{"event": "end", "stage": "grpo')
     note(paths, "start", attempt=2)
     assert [event.attempt for event in ledger.read(paths.ledger)] == [1, 2]
+
+
+def test_a_damaged_ledger_is_told_of_by_file_and_line_and_hides_no_other_attempt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    with paths.ledger.open("ab") as file:
+        file.write(b"17\n\xff\0\n")
+    note(paths, "start", attempt=2)
+    assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
+    said = capsys.readouterr()
+    assert f"{paths.ledger}: lines 2 to 3 are damaged and were passed over" in said.err
+    assert found(paths).attempts == 2
 
 
 def test_the_table_has_a_row_a_point_and_a_summary(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_a_checkpoint_is_a_model_with_its_path_and_its_scores_by_benchmark(resul
 def test_the_digest_of_a_dataset_is_that_of_the_prompts(results):
     point = results.points[0]
     before = named(desired_experiment(results.paths))[point.point_id].datasets
-    write_json(point.evaluate.benchmark("countdown").manifest, {"prompts_sha256": "cd" * 32})
+    facts = {"fingerprint": point.evaluate_fingerprint, "prompts_sha256": "cd" * 32}
+    write_json(point.evaluate.benchmark("countdown").manifest, facts)
     after = named(desired_experiment(results.paths))[point.point_id].datasets
     assert (len(before), [dataset.digest for dataset in after]) == (1, ["cd" * 8])
     assert before[0].digest != after[0].digest
