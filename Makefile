@@ -145,6 +145,7 @@ test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault m
 
 conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
 	@$(PY) -m tests.conformance $(DATA)
+	@$(PY) -m tests.passed_over $(DATA)
 
 fuzz: setup-dev $(VENV)/.fuzz ## Fuzz what reads model output, a minute a target (ARGS='600 last_box' for longer)
 	@$(PY) -m tests.fuzz $(ARGS)

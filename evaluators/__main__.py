@@ -28,7 +28,11 @@ def main(argv: list[str] | None = None) -> int:
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add(subparsers)
-    options = parser.parse_args(argv)
+    options, others = parser.parse_known_args(argv)
+    for other in others:  # argparse gives up on words that stand after an option
+        if other.startswith("-") or "=" not in other or getattr(options, "words", None) is None:
+            parser.error(f"unknown argument {other!r}: see `python -m evaluators --help`")
+        vars(options)[options.words].append(other)
     try:
         code: int = options.run(parser, options)
         return code

@@ -17,7 +17,7 @@ from evaluators.by_task import Row, by_task, task_table
 from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
 from fgrpo_bench.graders.judge import default_judge
-from fgrpo_bench.graders.judge_worker import ACCEPTED, REFUSED
+from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import after_thoughts, last_box
 from fgrpo_bench.graders.math_leniency import DECIMALS, KINDS, leniencies
 from fgrpo_bench.report.documents import plain, plain_table
@@ -148,10 +148,7 @@ def _plain(part: pl.DataFrame, golds: dict[str, str]) -> Iterator[str]:
     judge = default_judge()
     for name, response in part.select("problem_id", "response").iter_rows():
         verdict = judge.verdict(golds[name], response, boxed=False)
-        if verdict.reason.startswith(REFUSED):
-            yield "correct"
-        else:
-            yield "incorrect" if verdict.reason.startswith(ACCEPTED) else verdict.outcome
+        yield by_math_verify(verdict.outcome, verdict.reason)
 
 
 def _differs() -> pl.Expr:

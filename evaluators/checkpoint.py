@@ -10,7 +10,7 @@ from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.files import now, read_json, write_json
 from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.markers import write_marker
+from fgrpo_bench.markers import read_marker, write_marker
 from fgrpo_bench.paths import StagePaths
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -114,7 +114,7 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
     """
     found = weights_sha256(folder)
     if paths.done.exists():
-        known = read_json(paths.done)["weights_sha256"]
+        known = read_marker(paths).get("weights_sha256")
         if known != found:
             raise ValueError(
                 f"{paths.folder} belongs to weights with sha256 {known}, but those of {named} have "

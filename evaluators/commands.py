@@ -44,7 +44,7 @@ def add(subparsers: Any) -> None:
     run.add_argument("--placement", help="profile.openrlhf as JSON; needed for sampler=vllm")
     run.add_argument("--bar", action="store_true", help="show a progress bar on a terminal")
     run.add_argument("--dry-run", action="store_true", help="say what would be drawn; draw nothing")
-    run.set_defaults(run=_run)
+    run.set_defaults(run=_run, words="what")
 
     grade = subparsers.add_parser(
         "grade",
@@ -54,7 +54,7 @@ def add(subparsers: Any) -> None:
     )
     grade.add_argument("evaluation", help="folder or name under evals/")
     grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
-    grade.set_defaults(run=_grade)
+    grade.set_defaults(run=_grade, words=None)
 
     audit = subparsers.add_parser(
         "audit",
@@ -67,7 +67,7 @@ def add(subparsers: Any) -> None:
         "--compared", type=int, default=COMPARED, metavar="DRAWS", help=COMPARED_HELP
     )
     audit.add_argument("--json", action="store_true", help="print JSON")
-    audit.set_defaults(run=_audit)
+    audit.set_defaults(run=_audit, words=None)
 
     imported = subparsers.add_parser(
         "import",
@@ -80,7 +80,7 @@ def add(subparsers: Any) -> None:
     imported.add_argument("--benchmark", required=True, help="a file of conf/benchmark/")
     imported.add_argument("--name", required=True, help="folder under evals/")
     imported.add_argument("--subset", action="store_true", help="the file may lack problems")
-    imported.set_defaults(run=_import)
+    imported.set_defaults(run=_import, words="overrides")
 
     export = subparsers.add_parser(
         "export-lm-eval",
@@ -90,11 +90,11 @@ def add(subparsers: Any) -> None:
     export.add_argument("benchmarks", nargs="+", help=EXPORTED_HELP)
     export.add_argument("--to", type=Path, required=True, help="folder to write")
     export.add_argument("--n-samples", type=int, default=1, help="draws a problem; default: 1")
-    export.set_defaults(run=_export)
+    export.set_defaults(run=_export, words="benchmarks")
 
     fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
     add_fetch_arguments(fetch)
-    fetch.set_defaults(run=lambda _, options: fetch_command(options))
+    fetch.set_defaults(run=lambda _, options: fetch_command(options), words="names")
 
 
 def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
@@ -197,7 +197,7 @@ def _audit(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 
 
 def _import(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    from evaluators.imports import import_file
+    from evaluators.imports import conclude, import_file
     from evaluators.regrade import regrade
     from evaluators.summary import closing_table
 
@@ -211,6 +211,7 @@ def _import(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         keys=options.overrides,
     )
     print(regrade(stored, None), flush=True)
+    conclude(stored)
     print(closing_table([stored]))
     return EXIT_DONE
 

@@ -54,8 +54,10 @@ def export(names: Sequence[str], folder: Path, *, root: Path, n_samples: int) ->
     names = [word for word in names if "=" not in word]
     if keys and len(names) != 1:
         raise ValueError(f"{' '.join(keys)} needs exactly one benchmark to apply to: name one")
+    gated = []
     for name in names:
         spec, dataset = benchmark_spec(name, keys)
+        gated += [name] if dataset.gated else []
         problems = load_problems(spec, None, data_folder(root, name, dataset))
         files[f"{name}.jsonl"] = "".join(_row(problem) for problem in problems)
         source = str((folder / f"{name}.jsonl").absolute())
@@ -65,12 +67,24 @@ def export(names: Sequence[str], folder: Path, *, root: Path, n_samples: int) ->
     tasks = ",".join(f"fgrpo_{name}" for name in names)
     system = json.dumps(settings["prompt"]["system"], ensure_ascii=False)
     return (
-        f"wrote {', '.join(files)} into {folder}\n"
+        f"wrote {', '.join(files)} into {folder}\n{_warning(gated)}"
         f"lm_eval --model hf --model_args pretrained=<model> --include_path {folder} "
         f"--tasks {tasks} --apply_chat_template --system_instruction {system} --log_samples "
         "--output_path out\n"
         "python -m evaluators import out/<model>/samples_fgrpo_<benchmark>_<date>.jsonl "
         "--benchmark <benchmark> --name <name>"
+    )
+
+
+def _warning(gated: Sequence[str]) -> str:
+    """What is said where benchmarks are among them whose text must not be passed on."""
+    if not gated:
+        return ""
+    named = ", ".join(f"{name}.jsonl" for name in gated)
+    return (
+        f"warning: {named} holds the problems and answers of a gated benchmark as text, which its "
+        "publisher asks not to show to others: keep it out of repositories and off web pages, and "
+        "lm-eval's sample logs likewise\n"
     )
 
 

@@ -108,6 +108,25 @@ def foreign(path: Path, facts: dict[str, Any], *, fingerprint: str) -> str | Non
     )
 
 
+def refuse_foreign(path: Path, facts: dict[str, Any], *, fingerprint: str | None) -> None:
+    """ValueError where a file is another stage's, as `foreign`; None of a fingerprint takes any."""
+    if fingerprint is not None and (fault := foreign(path, facts, fingerprint=fingerprint)):
+        raise ValueError(fault)
+
+
+def stands(paths: StagePaths, *, fingerprint: str | None) -> bool:
+    """For readers: whether a stage has a marker that can be read; ValueError where it is another
+    stage's than that which the plan has there (None: any)."""
+    if not paths.done.exists():
+        return False
+    try:
+        marker = read_marker(paths)
+    except ValueError:
+        return False
+    refuse_foreign(paths.done, marker, fingerprint=fingerprint)
+    return True
+
+
 def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
     """Why a stage that has a marker is not done though it once was, as `lacking` or for the marker
     itself; empty where it is done, never was, or is only asked for more."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from fgrpo_bench.files import read_json
-from fgrpo_bench.markers import foreign, read_marker
+from fgrpo_bench.markers import refuse_foreign, stands
 from fgrpo_bench.paths import BenchmarkPaths, RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
@@ -77,12 +76,12 @@ class PointResult:
     def is_trained(self) -> bool:
         """Whether the training stage has its completion marker; ValueError where it is another's,
         likewise below. A marker that is damaged is none."""
-        return stands(self.train, self.train_fingerprint)
+        return stands(self.train, fingerprint=self.train_fingerprint)
 
     @property
     def is_evaluated(self) -> bool:
         """Whether the evaluation stage has its completion marker."""
-        return stands(self.evaluate, self.evaluate_fingerprint)
+        return stands(self.evaluate, fingerprint=self.evaluate_fingerprint)
 
     @property
     def lacks(self) -> str:
@@ -108,7 +107,8 @@ class PointResult:
         if not self.is_evaluated or not paths.passk.exists():
             return None
         if paths.manifest.exists():
-            _refuse(paths.manifest, read_json(paths.manifest, MANIFEST), self.evaluate_fingerprint)
+            facts = read_json(paths.manifest, MANIFEST)
+            refuse_foreign(paths.manifest, facts, fingerprint=self.evaluate_fingerprint)
         return paths
 
     def metrics(self) -> pl.DataFrame:
@@ -243,21 +243,3 @@ def _checkpoints(
         )
         for each in cell.get("checkpoints", [cell])
     )
-
-
-def stands(stage: StagePaths, mark: str | None) -> bool:
-    """Whether a stage has a marker that can be read; ValueError where it is of another stage than
-    the plan's, whose fingerprint is `mark` (None: of any)."""
-    if not stage.done.exists():
-        return False
-    try:
-        marker = read_marker(stage)
-    except ValueError:
-        return False
-    _refuse(stage.done, marker, mark)
-    return True
-
-
-def _refuse(path: Path, facts: dict[str, Any], mark: str | None) -> None:
-    if mark is not None and (fault := foreign(path, facts, fingerprint=mark)) is not None:
-        raise ValueError(fault)

@@ -161,13 +161,16 @@ def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> st
             "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
             + f": `run` {REMADE.get(record['kind'], REMADE_ALONE)}"
         )
-    return _foreign(stage, record)
+    return _foreign(stage, record, done=done)
 
 
-def _foreign(stage: StagePaths, record: Mapping[str, Any]) -> str | None:
+def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+    """done: its marker is its own, which was looked at."""
+    if not stage.done.exists():
+        return None
     try:
-        facts = {stage.done: read_marker(stage)} if stage.done.exists() else {}
-        if facts and record["kind"] == "evaluate":
+        facts = {} if done else {stage.done: read_marker(stage)}
+        if record["kind"] == "evaluate":
             for name in record["target"].get("graders", {}):
                 manifest = stage.benchmark(name).manifest
                 if manifest.exists():

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 DENIALS = frozenset(
     [
         *("not", "isn't", "isnt", "aren't", "never", "neither", "nor", "cannot", "wrong", "but"),
-        *("incorrect", "false", "except", "or", "least", "most"),
+        *("incorrect", "false", "except", "or"),
     ]
 )
-"""Words after which a number is no longer the answer, or one of several."""
+"""Words by which a number is no longer the answer, or one of several."""
+BOUNDS = frozenset(["least", "most"])
+"""The same behind `at`."""
 
 _TOKEN = re.compile(r"\\[A-Za-z]++|[A-Za-z]++(?:'[a-z]++)?|[0-9]++|\S")
 _TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it)|mbox|operatorname|rm|bf|it)")
@@ -58,11 +60,19 @@ def _tokens(text: str) -> list[str]:
 
 
 def _denials(tokens: list[str], *, several: bool) -> Iterator[str]:
-    """Denying words, and where the gold has one part a further number behind `and`."""
-    for token, following in zip(tokens, [*tokens[1:], ""], strict=False):
+    """Denying words, and where the gold has one part a further number behind `and`.
+
+    Left of the last equals sign stands the name of a quantity, as in `P(\\text{not } A) = 1`; there
+    a word denies only right before the sign.
+    """
+    named = max((i for i, token in enumerate(tokens) if token == "="), default=0)
+    around = zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)
+    for i, (before, token, behind) in enumerate(around):
         word = token.lower()
-        further = word == "and" and following.isdigit()
-        if (word in DENIALS or further) and not (several and word in {"or", "and"}):
+        bound = word in BOUNDS and before.lower() == "at"
+        further = word == "and" and behind.isdigit()
+        denies = word in DENIALS or bound or further
+        if denies and not (several and word in {"or", "and"}) and (i >= named or behind == "="):
             yield word
 
 

@@ -30,6 +30,13 @@ REFUSED, ACCEPTED = "equal by math-verify alone: ", "equal, though not by math-v
 TO_SIX_DECIMALS = "equal by math-verify to 6 decimals"
 
 
+def by_math_verify(outcome: str, reason: str) -> str:
+    """math-verify's own outcome on what it was given, from the judge's outcome and reason."""
+    if reason.startswith(REFUSED):
+        return "correct"
+    return "incorrect" if reason.startswith(ACCEPTED) else outcome
+
+
 def serve(
     load: Callable[[], dict[str, Any]], judge: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:

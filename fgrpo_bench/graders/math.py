@@ -87,7 +87,9 @@ def final_answer(text: str, gold: str) -> str | None:
     wanted = parts(gold)
     if last is None or wanted == 1 or parts(last) >= wanted:
         return last
-    return ", ".join(_joined_boxes(text))
+    joined = _joined_boxes(text)
+    repeated = len(set(joined)) == 1 and len(joined) != wanted
+    return last if repeated else ", ".join(joined)
 
 
 def _joined_boxes(text: str) -> list[str]:

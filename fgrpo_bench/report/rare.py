@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fgrpo_bench.files import read_json
+from fgrpo_bench.markers import stands
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.published import CONTROLS, published
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NONE, Table, names
-from fgrpo_bench.results import SweepResults, stands
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.shapes import LIKELIHOOD, PLAN
 
 OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
@@ -38,7 +39,8 @@ def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
         for checkpoint in point.get("checkpoints", []):
             if "likelihood" in checkpoint:
                 stage = StagePaths(results.paths.folder / checkpoint["likelihood"])
-                if stands(stage, marks.get(checkpoint["likelihood"])):
+                mark = marks.get(checkpoint["likelihood"])
+                if stands(stage, fingerprint=mark):
                     yield point["point_id"], checkpoint["step"], stage
 
 

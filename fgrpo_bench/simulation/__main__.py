@@ -14,6 +14,7 @@ from fgrpo_bench.paths import RunPaths, default_root
 from fgrpo_bench.simulation import plan
 from fgrpo_bench.simulation.settings import RULES, Run, Settings
 from fgrpo_bench.simulation.workers import Progress, make, undone
+from fgrpo_bench.specs import check_name
 
 STEPS = 1000
 """Of the progress bar."""
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if options.workers < 1:
             raise ValueError(f"--workers {options.workers}: at least one")
+        check_name("--version", options.version)
         paths = plan.run_paths(options.root, options.version)
         if options.dry_run:
             print(outlook(paths, settings, runs, workers=options.workers))

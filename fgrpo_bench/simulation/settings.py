@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from fgrpo_bench.specs.base import MOST
+
 Rule = Literal["adam", "literal"]
 """adam: Adam on the ratio surrogate (1/N) sum_j r_j p_j / sg(p_j). literal: plain gradient ascent
 on (1/N) sum_j r_j p_j."""
@@ -57,11 +59,14 @@ class Run:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.group_size < 2 or self.focal_gamma < 0 or self.seed < 0:
+        in_bounds = 2 <= self.group_size <= MOST and 0 <= self.seed < 2**32
+        if not in_bounds or not 0 <= self.focal_gamma <= 100:  # nan is not either
             raise ValueError(
                 f"group_size={self.group_size}, focal_gamma={self.focal_gamma}, seed={self.seed}: "
-                "a group has at least 2 draws, gamma and the seed are not negative"
+                f"a group has 2 to {MOST:,} draws, gamma is from 0 to 100 and a seed from 0 to "
+                f"{2**32 - 1}"
             )
+        object.__setattr__(self, "focal_gamma", self.focal_gamma + 0.0)  # -0.0 is 0.0
 
     @property
     def point_id(self) -> str:

@@ -4,6 +4,7 @@ YAML becomes these types in `fgrpo_bench.config`; the plan makes `SweepPoint`s o
 downstream sees a raw dictionary.
 """
 
+from fgrpo_bench.specs.base import check_name as check_name
 from fgrpo_bench.specs.base import from_dict as from_dict
 from fgrpo_bench.specs.base import to_dict as to_dict
 from fgrpo_bench.specs.dataset import DatasetSpec as DatasetSpec

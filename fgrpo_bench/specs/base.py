@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fgrpo_bench.paths import RESERVED
 
@@ -70,6 +70,18 @@ FolderName = Annotated[Name, AfterValidator(_not_reserved)]
 """A name that becomes a folder beside the run root's own files."""
 Axis = Annotated[tuple[T, ...], AfterValidator(_distinct)]
 """Values of which none is given twice."""
+
+
+def check_name(option: str, name: str) -> None:
+    """ValueError for a name given on a command line that cannot be one folder of a run root."""
+    try:
+        _adapter(FolderName).validate_python(name)
+    except ValidationError as error:
+        rule = error.errors()[0]["msg"]
+        raise ValueError(
+            f"{option} {name!r}: {rule[0].lower()}{rule[1:]}; it names a folder: take "
+            "small letters, digits, dots, dashes and underlines"
+        ) from None
 
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)

@@ -50,11 +50,11 @@ def find_store(paths: RunPaths, tracking_uri: str | None) -> Store:
     """tracking_uri: None is MLFLOW_TRACKING_URI, or the embedded store where that is not set.
 
     ConnectionError for a run root whose path MLflow would read as an address: it cuts it off at a
-    `?` or `#`, and turns what follows a `%` into another character.
+    `?`, and turns what follows a `%` into another character.
     """
     uri = tracking_uri or os.environ.get(URI_VARIABLE) or embedded_uri(paths)
     served = uri.startswith(("http://", "https://"))
-    if not served and (marks := set(str(paths.root.resolve())) & set("?#%")):
+    if not served and (marks := set(str(paths.root.resolve())) & set("?%")):
         raise ConnectionError(
             f"the run root {paths.root} holds {' and '.join(sorted(marks))}, which MLflow does not "
             "take in the path of a store: rename it, or set MLFLOW_TRACKING_URI to the address of "

@@ -173,7 +173,7 @@ def test_a_source_that_changed_since_the_first_fetch_is_refused(tmp_path, here, 
     assert main([str(tmp_path)]) == 1
     error = capfd.readouterr().err
     pinned = read_json(paths.lock)["source"]["sha256"]
-    assert f"data.lock.json pins {pinned}: it is not the file that was meant" in error
+    assert f"data.lock.json pinned {pinned}: it is not the file that was meant" in error
 
 
 def test_a_digest_pinned_in_the_spec_is_checked(tmp_path, here, capfd):

@@ -11,7 +11,9 @@ import pytest
 
 from evaluators import imports
 from evaluators.__main__ import main
+from evaluators.responses import read_rows, responses
 from evaluators.stored import find
+from fgrpo_bench.markers import is_done
 from fgrpo_bench.records import Problem
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
 from tests.support.evaluations import ROWS, write_source
@@ -89,6 +91,37 @@ ALL = {"problem_id": IDS[0], "responses": ["1", "2"]}
         ([ALL], "has 1 of the benchmark's 3 problems"),
         ([{"problem_id": IDS[0]}], "line 1: no responses"),
         ([{"problem_id": IDS[0], "responses": [1]}], "line 1: no responses"),
+        ([{"problem_id": IDS[0], "resps": None}], "line 1: no responses"),
+        ([{"problem_id": IDS[0], "resps": 3}], "line 1: no responses"),
+        ([{"problem_id": IDS[0], "resps": [[["a"]]]}], "line 1: no responses"),
+        ([{"problem_id": IDS, "response": "1"}], "line 1: unknown problem_id a list"),
+        ([{"problem_id": 0, "response": "1"}], "line 1: unknown problem_id 0"),
+        (
+            [{"problem_id": IDS[0], "resps": ["1"], "filter": {"a": 1}}],
+            "line 1: filter is an object: give the name of lm-eval's filter",
+        ),
+        (
+            [
+                {"problem_id": IDS[0], "resps": ["1"]},
+                {"problem_id": IDS[1], "resps": ["1"], "filter": "all"},
+                {"problem_id": IDS[1], "resps": ["1"], "filter": ["all"]},
+            ],
+            "line 3: filter is a list",
+        ),
+        (
+            [{"problem_id": IDS[0], "draw": 10**30, "response": "1"}],
+            f"line 1: draw {10**30} of problem math500-000000 came before or is no number from 0",
+        ),
+        ([{"problem_id": IDS[0], "draw": True, "response": "1"}], "line 1: draw True of problem"),
+        ([{"problem_id": IDS[0], "draw": 10**12, "response": "1"}], "line 1: draw 1000000000000"),
+        (
+            [{"problem_id": IDS[0], "draw": draw, "response": "1"} for draw in (0, 9_999_999)],
+            "line 2: draw 9999999 of problem math500-000000, which has 2 draws: number them 0, 1",
+        ),
+        ([{"problem_id": IDS[0], "response": "1", "n_tokens": 2**40}], "line 1: n_tokens is 10995"),
+        ([{"problem_id": IDS[0], "response": "1", "n_tokens": "7"}], "line 1: n_tokens is '7'"),
+        ([{"problem_id": IDS[0], "response": "1", "n_tokens": -1}], "line 1: n_tokens is -1"),
+        ([{"problem_id": IDS[0], "response": "1", "finish_reason": 1}], "finish_reason is 1: give"),
         ([[1]], "line 1 is no JSON object"),
         ([], "holds no lines"),
     ],
@@ -96,14 +129,14 @@ ALL = {"problem_id": IDS[0], "responses": ["1", "2"]}
 def test_a_file_that_cannot_be_scored_is_refused_by_its_line(rows, said, tmp_path):
     file = write(tmp_path / "theirs.jsonl", rows)
     with pytest.raises(ValueError) as found:
-        made = list(imports.responses(file, imports.read_rows(file), PROBLEMS))
+        made = list(responses(file, read_rows(file), PROBLEMS))
         imports.check_numbers(file, imports.table(made), PROBLEMS, subset=False)
     assert said in str(found.value)
 
 
 def test_a_subset_of_the_problems_is_scored_where_it_is_meant(tmp_path):
     file = write(tmp_path / "theirs.jsonl", [ALL])
-    made = imports.table(list(imports.responses(file, imports.read_rows(file), PROBLEMS)))
+    made = imports.table(list(responses(file, read_rows(file), PROBLEMS)))
     assert imports.check_numbers(file, made, PROBLEMS, subset=True) == 2
 
 
@@ -114,7 +147,7 @@ def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(tmp_pat
         for i, row in enumerate(ROWS)
     ]
     file = write(tmp_path / "samples_x.jsonl", rows)
-    made = imports.table(list(imports.responses(file, rows, PROBLEMS)))
+    made = imports.table(list(responses(file, read_rows(file), PROBLEMS)))
     assert made.select("problem_id", "draw", "response").rows() == [
         (problem_id, draw, text) for problem_id in IDS for draw, text in ((0, "a"), (1, "b"))
     ]
@@ -147,3 +180,87 @@ def test_lm_eval_runs_an_exported_task_and_its_log_is_imported(keys, tmp_path, c
     assert len(read_table(stored.paths.draws, DRAWS)) == 6
     passk = read_table(stored.paths.passk, PASSK)
     assert passk.filter(pl.col("k") == 1)["pass_at_k"].mean() == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "is no JSON (maximum recursion depth exceeded"),
+        (b'{"problem_id": ' + b"[" * 100_000, "is no JSON"),
+        (b'{"response": "\xff"}', "is no JSON ('utf-8' codec can't decode byte 0xff"),
+        (b'{"draw": ' + b"9" * 5000 + b"}", "is no JSON (Exceeds the limit"),
+        (b'{"response": "cut', "is no JSON"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named_with_its_number_in_the_file(line, said, tmp_path):
+    file = tmp_path / "theirs.jsonl"
+    file.write_bytes(json.dumps(ALL).encode() + b"\n\n" + line + b"\n")
+    with pytest.raises(ValueError) as found:
+        read_rows(file)
+    assert str(found.value).startswith(f"{file}, line 3 {said}")
+
+
+def test_lines_are_counted_with_the_empty_ones(tmp_path):
+    file = tmp_path / "theirs.jsonl"
+    file.write_text("\n\n" + json.dumps({"problem_id": "x", "response": "1"}) + "\n")
+    with pytest.raises(ValueError, match="line 3: unknown problem_id 'x'"):
+        list(responses(file, read_rows(file), PROBLEMS))
+
+
+def tree(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../evil", "/tmp/evil", "..", "a/b", "", ".x", "_x", "evals"]
+)
+def test_a_name_is_one_folder_and_leads_nowhere_else(name, keys, tmp_path, capsys):
+    file = write(tmp_path / "theirs.jsonl", [{"problem_id": i, "response": "1"} for i in IDS])
+    if name.startswith("/"):
+        name = str(tmp_path / "outside")
+    before = tree(tmp_path)
+    assert main(["import", str(file), *keys, "--benchmark", "math500", f"--name={name}"]) == 1
+    said = capsys.readouterr().err
+    assert f"--name {name!r}: " in said and "it names a folder" in said
+    assert tree(tmp_path) == before
+
+
+def test_nothing_is_marked_done_before_it_is_graded_and_scored(keys, tmp_path, monkeypatch, capsys):
+    file = write(tmp_path / "theirs.jsonl", [{"problem_id": i, "response": "1"} for i in IDS])
+    words = ["import", str(file), "--benchmark", "math500", "--name", "theirs", *keys]
+
+    def fails(*_):
+        raise MemoryError("14.6 TiB")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evaluators.regrade.score", fails)
+        with pytest.raises(MemoryError):
+            main(words)
+    (stored,) = find("theirs")
+    assert stored.paths.draws.exists() and not stored.stage.done.exists()
+    assert main(words) == 0
+    assert is_done(stored.stage, fingerprint=stored.spec["fingerprint"], target={"n_samples": 1})
+    stored.paths.passk.unlink()
+    assert not is_done(stored.stage, fingerprint=stored.spec["fingerprint"], target={})
+
+
+def test_words_may_stand_after_options_and_others_are_refused(keys, tmp_path, capsys):
+    given = ["export-lm-eval", "math500", "--to", str(tmp_path / "tasks"), *keys]
+    assert main(given) == 0
+    assert "wrote utils.py, math500.jsonl, math500.yaml" in capsys.readouterr().out
+    for wrong in ([*given, "more"], [*given, "--no=1"], ["audit", "x", "--json", "a=1"]):
+        with pytest.raises(SystemExit):
+            main(wrong)
+        assert f"unknown argument {wrong[-1]!r}" in capsys.readouterr().err
+
+
+def test_an_export_of_a_gated_benchmark_says_that_it_holds_protected_text(
+    keys, tmp_path, capsys, monkeypatch
+):
+    given = ["export-lm-eval", "math500", *keys, "--to"]
+    assert main([*given, str(tmp_path / "open")]) == 0
+    assert "warning" not in capsys.readouterr().out
+    monkeypatch.setattr("fgrpo_bench.specs.dataset.GATED", ("plain",))
+    assert main([*given, str(tmp_path / "gated")]) == 0
+    said = capsys.readouterr().out
+    assert "warning: math500.jsonl holds the problems and answers of a gated benchmark" in said

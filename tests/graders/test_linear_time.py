@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.graders import GRADERS, get_grader, ifeval
+from fgrpo_bench.graders import GRADERS, get_grader, ifeval, judge_reading, judge_words
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
-from fgrpo_bench.graders.math import after_thoughts, last_box, scan_boxes
+from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, scan_boxes
 from fgrpo_bench.graders.math_golds import normalise, stored_gold
+from fgrpo_bench.graders.math_leniency import leniencies
 from fgrpo_bench.graders.math_parts import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
@@ -87,6 +88,21 @@ ANSWERS = (
     Text("\\text{ and } "),
     Text("1, "),
 )
+WORDS = (
+    *ANSWERS,
+    Text("1_"),
+    Text("1_{{"),
+    Text("(1"),
+    Text("\\text"),
+    Text("\\text{ a", before="1 "),
+    Text("a~", before="1 \\text{"),
+    Text("\\angle "),
+    Text("\\approx="),
+    Text("abc "),
+    Text("not "),
+    Text("f("),
+)
+"""What is looked at for its words, names, units and bases."""
 BOXED = tuple(
     replace(text, before=f"\\boxed{{{text.before}", after=f"{text.after}}}") for text in ANSWERS
 )
@@ -144,9 +160,13 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "scan_boxes": (scan_boxes, BOXES),
     "normalise": (normalise, ANSWERS),
     "stored_gold": (stored_gold, ANSWERS),
+    "final_answer": (lambda text: final_answer(text, "1, 2"), BOXES),
+    "parts": (parts, WORDS),
+    "joins": (joins, WORDS),
+    "as_read": (judge_reading.as_read, WORDS),
+    "refusal": (lambda text: judge_words.refusal("1", text, several=False), WORDS),
+    "leniencies": (lambda text: leniencies("1", text, ""), WORDS),
     "number": (number, ANSWERS),
-    "parts": (parts, ANSWERS),
-    "joins": (joins, ANSWERS),
     "final_text": (extract.final_text, PUZZLES),
     "short_answer": (extract.short_answer, PUZZLES),
     "block": (extract.block, PUZZLES),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.graders import get_grader, grader_version, judge_parser
 from fgrpo_bench.graders.judge import Judge
+from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import LONGEST, grade_with, last_box, scan_boxes
 from fgrpo_bench.graders.math_golds import normalise
 from fgrpo_bench.records import Grade, Problem
@@ -44,6 +45,32 @@ def test_the_grader_differs_from_plain_math_verify_just_where_the_case_table_giv
         plain = verify(parse(f"\\boxed{{{case['gold']}}}"), parse(case["response"]))
         differs = ("correct" if plain else "incorrect") != case["outcome"]
         assert differs == (case["deviation"] is not None), case
+
+
+def test_math_verifys_own_verdict_can_be_told_from_ours_on_a_whole_text(judge):
+    judge_parser.mend()
+    from math_verify import parse, verify
+
+    for case in CASES:
+        plain = verify(parse(f"\\boxed{{{case['gold']}}}"), parse(case["response"]))
+        ours = judge.verdict(case["gold"], case["response"], boxed=False)
+        assert (by_math_verify(ours.outcome, ours.reason) == "correct") == plain, case
+
+
+def test_the_reason_says_what_a_reader_sees_and_math_verify_does_not(judge):
+    told = {
+        case["why"]: grade(judge, case["gold"], case["response"]).reason
+        for case in CASES
+        if case["outcome"] == "incorrect"
+    }
+    assert (
+        told["a tiny bound"] == "equal by math-verify alone: different numbers that are both tiny"
+    )
+    assert told["another word of the same letters"].endswith("letters of a word in another order")
+    assert told["words that deny at the end"].endswith("says 'not' and the gold does not")
+    assert told["another product"] == "not equal by math-verify"
+    equal = grade(judge, "\\frac{1}{3}", "\\boxed{0.333333}")
+    assert equal.reason == "equal by math-verify to 6 decimals"
 
 
 HOSTILE = {

@@ -15,6 +15,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.report.__main__ import main as report_main
 from fgrpo_bench.results import load_results
 from fgrpo_bench.simulation import plan
+from fgrpo_bench.simulation.__main__ import main
 from fgrpo_bench.simulation.report import write_report
 from fgrpo_bench.simulation.results import load
 from fgrpo_bench.simulation.settings import Settings
@@ -182,8 +183,6 @@ def test_a_marker_says_what_the_run_took(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from fgrpo_bench.simulation.__main__ import main
-
     assert main(["--root", str(tmp_path), "--dry-run"]) == 0
     assert "153 runs of 1,000 steps over 128,000 actions" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
@@ -201,3 +200,27 @@ def test_the_dashboard_lists_sweeps_only_and_their_readers_refuse_it_by_name(
         chosen_runs(tmp_path, "simulation", [])
     with pytest.raises(ValueError, match=r"fgrpo_bench\.report simulation"):
         load_results(paths)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--gamma", "nan"], "focal_gamma=nan"),
+        (["--gamma", "1e300"], "gamma is from 0 to 100"),
+        (["--seed", "-1"], "seed=-1"),
+        (["--group-size", "1000000000"], "a group has 2 to 10,000,000 draws"),
+        (["--version", "../../../evil"], "--version '../../../evil': string should match"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_and_names_that_are_paths_are_refused(
+    wrong: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*wrong, "--root", str(tmp_path / "runs"), "--dry-run"]) == 1
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_minus_zero_is_the_run_of_zero() -> None:
+    (run,) = plan.grid("adam", group_sizes=[2], gammas=[-0.0], seeds=[0])
+    assert run == plan.grid("adam", group_sizes=[2], gammas=[0.0], seeds=[0])[0]
+    assert run.point_id == "adam-n2-g0-s0"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,7 @@ Damage = Callable[[Path], None]
 
 def line(path: Path, event: str, kind: str) -> tuple[int, int]:
     """Where the line of an event of a kind of batch begins and where the next one does."""
-    content = path.read_bytes()
-    at = 0
+    content, at = path.read_bytes(), 0
     for each in content.splitlines(keepends=True):
         if f'"{event}"'.encode() in each and f"-{kind}-".encode() in each:
             return at, at + len(each)
@@ -111,18 +111,25 @@ def no_journal_and_no_folders(path: Path) -> None:
     shutil.rmtree(path.parent / "slurm")
 
 
+RARER = (
+    *(zeros_over_an_intent, zeros_up_to_the_line_that_gives_the_id, another_id, no_id),
+    *(a_number_for_a_line, a_byte_that_is_no_text, torn_into_the_next_line),
+    *(an_older_copy, nothing_in_it, no_journal),
+)
 LIVE = 3
 """Jobs that are left where one stage is held: it, its evaluation and the report."""
 UNSEEN = (an_older_copy, nothing_in_it, no_journal, no_id)
 """Damages of which no line is left."""
 
 
-def live(root: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
-    """A sweep one stage of which is held."""
+def live(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> RunPaths:
+    """A sweep of which one stage is held and all is done that does not wait for it."""
     root.mkdir(exist_ok=True)
     hold(root).touch()
     paths = start_fake(root, monkeypatch)
     job_at_hold(paths)
+    own = partial(recover.is_own, paths)
+    wait_until(lambda: sum(map(own, names(cluster))) == LIVE, what="the end of all else")
     return paths
 
 
@@ -134,19 +141,7 @@ def names(cluster: Cluster) -> list[str]:
 @pytest.mark.fault
 @pytest.mark.parametrize(
     "damage",
-    [
-        zeros_at_the_end,
-        pytest.param(zeros_over_an_intent, marks=SLOW),
-        pytest.param(zeros_up_to_the_line_that_gives_the_id, marks=SLOW),
-        pytest.param(another_id, marks=SLOW),
-        pytest.param(no_id, marks=SLOW),
-        pytest.param(a_number_for_a_line, marks=SLOW),
-        pytest.param(a_byte_that_is_no_text, marks=SLOW),
-        pytest.param(torn_into_the_next_line, marks=SLOW),
-        pytest.param(an_older_copy, marks=SLOW),
-        pytest.param(nothing_in_it, marks=SLOW),
-        pytest.param(no_journal, marks=SLOW),
-    ],
+    [zeros_at_the_end, *(pytest.param(damage, marks=SLOW) for damage in RARER)],
 )
 def test_a_live_sweep_whose_journal_is_damaged_is_told_of_and_sends_nothing_twice(
     tmp_path: Path,
@@ -155,8 +150,7 @@ def test_a_live_sweep_whose_journal_is_damaged_is_told_of_and_sends_nothing_twic
     capsys: pytest.CaptureFixture[str],
     damage: Damage,
 ) -> None:
-    paths = live(tmp_path, monkeypatch)
-    wait_until(lambda: len(names(cluster)) == LIVE, what="a stage at its hold")
+    paths = live(tmp_path, monkeypatch, cluster)
     queued = names(cluster)
     damage(paths.submissions)
     capsys.readouterr()
@@ -190,8 +184,7 @@ def test_a_live_sweep_can_be_cancelled_whatever_is_left_of_its_journal(
 ) -> None:
     """A sweep of the same name under another root is live beside it, and stays."""
     roots = tmp_path / "other", tmp_path / "own"
-    other, own = (live(root, monkeypatch) for root in roots)
-    wait_until(lambda: len(names(cluster)) == 2 * LIVE, what="stages at their hold")
+    other, own = (live(root, monkeypatch, cluster) for root in roots)
     before = names(cluster)
     damage(own.submissions)
     assert main(["cancel", "smoke", f"run_root={roots[1]}"]) == 0
@@ -207,7 +200,7 @@ def test_a_live_sweep_can_be_cancelled_whatever_is_left_of_its_journal(
 def test_a_sweep_that_was_cancelled_without_its_journal_goes_on_from_its_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
-    paths = live(tmp_path, monkeypatch)
+    paths = live(tmp_path, monkeypatch, cluster)
     no_journal_and_no_folders(paths.submissions)
     drive.cancel(paths)
     wait_until(lambda: not names(cluster), what="an empty queue")
@@ -225,8 +218,7 @@ def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
     cluster: Cluster,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    paths = live(tmp_path, monkeypatch)
-    wait_until(lambda: len(names(cluster)) == LIVE, what="a stage at its hold")
+    paths = live(tmp_path, monkeypatch, cluster)
     nothing_in_it(paths.submissions)
     for card in paths.batch("").glob(f"*/{recover.CARD}"):
         card.write_bytes(b"\0" * card.stat().st_size)
@@ -247,9 +239,8 @@ def test_a_sweep_that_an_earlier_version_sent_is_gone_on_with(
         earlier.setattr(recover, "mark", lambda paths: "")
         earlier.setattr(recover, "write_card", lambda paths, batch, code: None)
         earlier.setattr(journal, "sealed", lambda row: row)
-        paths = live(tmp_path, monkeypatch)
+        paths = live(tmp_path, monkeypatch, cluster)
     assert b"crc" not in paths.submissions.read_bytes()
-    wait_until(lambda: len(names(cluster)) == LIVE, what="a stage at its hold")
     assert tick.tick(paths, say=print, command=fake_command).submit == ()
     drive.cancel(paths)
     wait_until(lambda: not names(cluster), what="an empty queue")

@@ -133,7 +133,7 @@ def test_a_node_that_does_not_see_the_run_root_is_named(
 
 
 def test_an_array_above_the_sites_limit_is_refused_whole(tmp_path: Path, cluster: Cluster) -> None:
-    many = f"sweep.grid.focal_gamma=[{','.join(str(i / 4) for i in range(600))}]"
+    many = f"sweep.grid.focal_gamma=[{','.join(str(i / 8) for i in range(600))}]"
     with pytest.raises(ValueError, match=r"Invalid job array .*max_array_size=1100 is more than"):
         start(tmp_path, *TINY, "profile.max_array_size=1100", "sweep.grid.seed=[1,2]", many)
     assert cluster.squeue() == ""

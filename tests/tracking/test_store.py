@@ -48,7 +48,7 @@ def test_a_server_gets_what_the_embedded_store_gets_until_it_dies(swept, tmp_pat
     assert contents(embedded_uri(swept.paths)) == embedded
 
 
-@pytest.mark.parametrize("mark", ["?", "#", "%"])
+@pytest.mark.parametrize("mark", ["?", "%"])
 def test_a_root_that_mlflow_would_read_as_an_address_is_refused_and_nothing_is_written(
     tmp_path, mark
 ):

@@ -46,7 +46,8 @@ def data(tmp_path: Path) -> Path:
     }
     paths.problems.parent.mkdir(parents=True)
     write_table(paths.problems, pl.DataFrame(rows).cast(PROBLEMS), PROBLEMS)
-    write_json(paths.lock, {"result": {"rows": 12, "sha256": sha256_file(paths.problems)}})
+    result = {"rows": 12, "sha256": sha256_file(paths.problems)}
+    write_json(paths.lock, {"fingerprint": "f", "result": result})
     return paths.folder
 
 

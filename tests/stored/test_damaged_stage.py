@@ -1,0 +1,89 @@
+"""One damaged marker is one row: everything else is shown and goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dashboards.app import ServerLinks
+from dashboards.page import Params
+from dashboards.pages.sweep import build
+from fgrpo_bench.report.build import render
+from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.shapes import misfit
+from sweeps.cli import main as sweeps
+from tests.support.dashboard import Reader
+from tests.support.fake_sweep import fake_sweep
+from tests.support.report import ONE_SEED, small_sweep
+
+POINT = "grpo-n4-g0-s11"
+
+
+def test_a_run_makes_the_stage_of_a_damaged_marker_again_and_no_other(
+    tmp_path: Path, capsys
+) -> None:
+    sweep = fake_sweep(tmp_path)
+    assert sweep.run() == 0
+    stage = sweep.paths.point(POINT)
+    stage.done.write_bytes(b'{"fingerprint": "\xff')
+    assert sweeps(["status", "smoke", f"run_root={tmp_path}"]) == 0
+    said = capsys.readouterr().out
+    assert "5 done" in said and "1 damaged" in said
+    assert f"damaged: {POINT}: {stage.done} holds no valid JSON" in said and "delete it" in said
+    assert sweep.run() == 0
+    assert "5 done before, 1 to run" in sweep.log()
+    assert f"damaged: train {POINT}: {stage.done} holds no valid JSON" in sweep.log()
+    assert (stage.damaged / "DONE.json").read_bytes().endswith(b"\xff")
+    assert sweeps(["status", "smoke", f"run_root={tmp_path}"]) == 0
+    assert "damaged" not in capsys.readouterr().out
+
+
+def damaged_sweep(root: Path) -> SweepResults:
+    results = small_sweep(root, "smoke", ONE_SEED)
+    for point in results.points:
+        if point.point_id == POINT:
+            point.evaluate.done.write_text("null")
+    return load_results(results.paths)
+
+
+def test_pages_and_report_show_the_other_points_and_name_the_damaged_one(tmp_path: Path) -> None:
+    results = damaged_sweep(tmp_path)
+    page = build(results, Params({}), ServerLinks())
+    progress = page.context["progress"]
+    assert [(stage.kind, stage.point_id) for stage in progress.damaged] == [("evaluate", POINT)]
+    assert progress.states["damaged"] == 1 and progress.states["done"] == 5
+    marker = next(point for point in results.points if point.point_id == POINT).evaluate.done
+    text = render(results, "md")
+    assert f"INCOMPLETE: 2 of 3 points have results. Missing: {POINT} ({marker} is damaged)" in text
+
+
+def test_the_page_says_the_remedy(tmp_path: Path) -> None:
+    from tests.dashboards.conftest import client_of
+
+    results = damaged_sweep(tmp_path)
+    run = results.paths
+    page = client_of(tmp_path).get(f"/{run.sweep}/{run.experiment}/{run.version}/sweep")
+    assert page.status_code == 200
+    assert "delete it and run the sweep again" in " ".join(Reader(page.text).text.split())
+
+
+def test_a_shape_says_what_does_not_fit_and_where() -> None:
+    shape = {"a": [{"b": int}], "c?": str | None, "d?": ({"e": bool}, type(None)), "f?": {"*": str}}
+    assert misfit({"a": [{"b": 1}], "d": None, "other": 1}, shape) is None
+    assert misfit({"a": [{"b": 1}], "d": {"e": True}, "f": {"x": "y"}}, shape) is None
+    for value, fault in {
+        "[]": "it is [], not an object",
+        "{}": "a is missing",
+        "{'a': 1}": "a is 1, not a list",
+        "{'a': [{'b': 1}, {'b': '1'}]}": "a[1].b is '1', not a whole number",
+        "{'a': [{'b': True}]}": "a[0].b is True, not a whole number",
+        "{'a': [], 'c': 1}": "c is 1, not str | None",
+        "{'a': [], 'd': {'e': 1}}": "d.e is 1, not true or false",
+        "{'a': [], 'f': {'x': 1}}": "f.x is 1, not text",
+    }.items():
+        assert misfit(eval_literal(value), shape) == fault
+
+
+def eval_literal(text: str) -> object:
+    import ast
+
+    return ast.literal_eval(text)
