@@ -158,7 +158,7 @@ def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand
     fetch_files(plan, paths, command)
     slurm.again(paths, names)
     print(
-        f"`python -m sweeps follow {paths.sweep}` watches it and writes the report at the end",
+        f"`python -m sweeps follow {paths.sweep}` watches it; the last job writes the report",
         flush=True,
     )
     return 0

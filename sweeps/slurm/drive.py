@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -136,7 +135,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
     seconds: between ticks. Ending it stops no job.
     """
     before: list[str] = []
-    once = _said_once(say)
+    once = show.said_once(say)
     while True:
         try:
             decision = update(paths, say=once, call=call)
@@ -154,19 +153,6 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
                 say(f"{name}: {fate}")
             return 0 if {each.state for each in decision.standings.values()} == {"done"} else 1
         time.sleep(seconds)
-
-
-def _said_once(say: Say) -> Say:
-    """Say a warning once, whatever its numbers are the next time."""
-    told: set[str] = set()
-
-    def once(text: str) -> None:
-        kind = re.sub(r"\d+", "", text)
-        if kind not in told or not text.startswith("warning: "):
-            say(text)
-        told.add(kind)
-
-    return once
 
 
 def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:

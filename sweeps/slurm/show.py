@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +47,19 @@ def stuck(decision: Decision) -> list[str]:
         f"begin by waiting, as SLURM says {reason}: {LIMITS[reason]}"
         for reason, names in held.items()
     ]
+
+
+def said_once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Say a warning once, whatever its numbers are the next time."""
+    told: set[str] = set()
+
+    def once(text: str) -> None:
+        kind = re.sub(r"\d+", "", text)
+        if kind not in told or not text.startswith("warning: "):
+            say(text)
+        told.add(kind)
+
+    return once
 
 
 def report(

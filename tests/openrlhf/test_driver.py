@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -70,18 +69,11 @@ def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(undisturbe
     assert weights(run, 5) == weights(undisturbed, 5)
 
 
-def test_cispo_with_filtering_and_evaluation_on_two_ranks_of_zero_3(model, tmp_path):
-    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
+def test_cispo_with_evaluation(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
     heldout = write_prompts(tmp_path / "heldout.jsonl", heldout_problems(12))
     options = {
-        "--algo.dynamic_filtering_enable": "",
         "--actor.eps_clip_low_high": "1.0 5.0",
-        "--actor.num_gpus_per_node": "2",
-        "--ds.zero_stage": "3",
-        "--train.micro_batch_size": "8",
-        "--rollout.micro_batch_size": "8",
-        "--fgrpo.save_every": "1",
-        "--ckpt.save_steps": "1",
         "--eval.dataset": str(heldout),
         "--eval.steps": "2",
         "--eval.temperature": "1.0",
@@ -96,16 +88,34 @@ def test_cispo_with_filtering_and_evaluation_on_two_ranks_of_zero_3(model, tmp_p
         options=options,
     )
     assert run.run() == 0, run.last_lines(40)
-    first, second = rows = run.rows()
-    for row in rows:
-        assert row["groups"] > 8 and row["active_fraction"] == pytest.approx(8 / row["groups"])
-        assert abs(row["rollout_kl"]) < 0.02
-        assert row["gpus"] == 0
-    assert first["rollouts"] == 8 * first["groups"]  # what was filtered counts as sampled
-    assert second["rollouts"] == first["rollouts"] + 8 * second["groups"]  # evaluation counts apart
+    first, second = run.rows()
     assert first["eval_pass_at_1"] is None
     assert 0 < second["eval_pass_at_1"] <= second["eval_pass_at_n"] <= 1
     assert second["seconds_evaluation"] > 0
+    assert first["rollouts"] == 64 and second["rollouts"] == 128  # evaluation counts apart
+
+
+def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(model, tmp_path):
+    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
+    options = {
+        "--algo.dynamic_filtering_enable": "",
+        "--actor.eps_clip_low_high": "0.2 0.28",
+        "--actor.num_gpus_per_node": "2",
+        "--ds.zero_stage": "3",
+        "--train.micro_batch_size": "8",
+        "--rollout.micro_batch_size": "8",
+        "--fgrpo.save_every": "1",
+        "--ckpt.save_steps": "1",
+    }
+    run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
+    assert run.run() == 0, run.last_lines(40)
+    rows = run.rows()
+    assert len(rows) == 2
+    for row in rows:
+        assert row["groups"] > 8 and row["active_fraction"] == pytest.approx(8 / row["groups"])
+        assert row["rollouts"] > 64 * row["step"]  # what was filtered counts as sampled
+        assert abs(row["rollout_kl"]) < 0.02
+        assert row["gpus"] == 0
     assert weights(run, 1) != weights(run, 2)
     states = sorted(p.name for p in (run.folder / "state" / "_actor").iterdir() if p.is_dir())
     assert states == ["global_step1", "global_step2"]
@@ -154,14 +164,3 @@ def test_vllm_and_transformers_read_a_checkpoint_alike(made_by, model, undisturb
     assert len(vllm) == len(transformers) == 6 * 5
     assert vllm == pytest.approx(transformers, abs=0.05)
     assert max(vllm) - min(vllm) > 1
-
-
-def test_a_run_that_diverges_fails_with_its_step_and_keeps_what_was_saved(model, tmp_path):
-    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
-    options = {"--actor.adam.lr": "1e10"}
-    run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
-    assert run.run() == 1
-    assert re.match(
-        r"training failed: FloatingPointError: step 1: .* is not finite", run.last_lines(1)
-    )
-    assert not run.rows() and not (run.folder / "checkpoints").exists()

@@ -9,8 +9,9 @@ import pytest
 
 from fgrpo_bench.files import SEAL, read_json, sealed, sha256_file, write_json
 from fgrpo_bench.markers import read_marker, rewritten
+from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.tables import DRAWS, GRADES, METRICS, read_table, write_table
+from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, read_table, write_table
 from tests.support.report import copy
 
 
@@ -221,3 +222,14 @@ def test_a_figure_is_verified_by_itself_and_a_report_of_another_run_is_named(res
     other.paths.folder.rename(moved)
     found = verify(moved / "report" / "results.csv", root=results.paths.root, regrade=False)
     assert any("provenance.json: is of" in line for line in found.differences)
+
+
+def test_doubled_rows_of_pass_at_k_end_the_report_and_its_verification(results, capsys):
+    path = evaluated(results).passk
+    table = read_table(path, PASSK)
+    pl.concat([table, table[:1]]).write_parquet(path)  # past the check of write_table
+    root = ["--root", str(results.paths.root)]
+    for arguments in (["smoke"], ["--verify", str(results.paths.report / "results.csv")]):
+        assert main([*arguments, *root]) == 1
+        error = capsys.readouterr().err
+        assert f"{path} is damaged" in error and "delete it and run the sweep again" in error

@@ -66,6 +66,7 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
         if run.stopping or restless:
             raise Stopped(f"saved at step {step}")
     write_json(folder / "result.json", state)
+    run.leave(folder / "result.json")
     return {}
 
 
