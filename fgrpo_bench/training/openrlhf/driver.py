@@ -19,7 +19,7 @@ from typing import Any
 
 import fgrpo_bench
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
-from fgrpo_bench.training.openrlhf import cpu, guards
+from fgrpo_bench.training.openrlhf import cpu, guards, states
 from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
 from fgrpo_bench.training.openrlhf.processes import STOP_SIGNALS, deaf, stay_deaf
 
@@ -86,12 +86,17 @@ def install(options: DriverOptions) -> None:
     def with_options(args: Any) -> Any:
         nested = hierarchize(args)
         guards.check_arguments(nested, options)
+        states.settle(Path(nested.ckpt.path), ranks=guards.rank_count(nested), say=_say)
         nested.fgrpo = options
         return nested
 
     config.hierarchize = with_options
     ppo_trainer.PPOTrainer = trainer.FocalTrainerActor
     ppo_actor.PolicyModelActor = policy.PolicyActorRemote
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def prepare_environment() -> None:

@@ -146,11 +146,16 @@ def check_arguments(args: Any, options: DriverOptions) -> None:
             raise ValueError(message)
 
 
+def rank_count(args: Any) -> int:
+    """Processes of the policy, from OpenRLHF's arguments in their nested form."""
+    return int(args.actor.num_nodes * args.actor.num_gpus_per_node)
+
+
 def gpu_count(args: Any) -> int:
     """GPUs that a run holds, from OpenRLHF's arguments in their nested form."""
-    actor = args.actor.num_nodes * args.actor.num_gpus_per_node
+    actor = rank_count(args)
     if args.train.colocate_all:
-        return int(actor)
+        return actor
     engines = args.vllm.num_engines * args.vllm.tensor_parallel_size
     separate = args.algo.kl.init_coef > 0 and not args.train.colocate_actor_ref
     reference = args.ref.num_nodes * args.ref.num_gpus_per_node if separate else 0

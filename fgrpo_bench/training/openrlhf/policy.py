@@ -102,30 +102,61 @@ class UpdateTrainer(ppo_actor.ActorPPOTrainer):  # type: ignore[misc]
         step: int,
         loss_batch_info: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """One micro-batch. What is added is weighted by tokens, so that means over micro-batches
-        of any size are exact; OpenRLHF's own entropy is not where their sizes differ.
+        """One micro-batch. Where their sizes differ, OpenRLHF divides its means by the number of
+        micro-batches too; what `whole_means` gives instead is exact.
 
         FloatingPointError where its loss or its gradient norm is not finite.
         """
         engine = self.actor.model
+        if self.args.train.dynamic_batch_enable:
+            mark_boundary(engine, last=bool(self.replay_buffer.dynamic_optimizer_step[step]))
         done, rate = engine.global_steps, self.actor_scheduler.get_last_lr()[0]
         result: dict[str, Any] = super().training_step(experience, kl_ctl, step, loss_batch_info)
-        values, tokens = result["metrics"], result["num_action_tokens"]
+        values = result["metrics"]
         check_update(self.step, values, experience)
         if engine.global_steps > done:
             self._grad_norms.append(float(values["actor_grad_norm"]))
             self._learning_rates.append(float(rate))
         added = update_metrics(experience)
-        if "entropy_loss" in values:
-            info = loss_batch_info or {
-                "dp_size": engine.dp_world_size,
-                "batch_num_tokens": self.replay_buffer.dynamic_batch_num_tokens[step],
-            }
-            scale = float(info["batch_num_tokens"]) / info["dp_size"]
-            added["entropy"] = float(values["entropy_loss"]) * scale / tokens
         values.update(added)
         result["weights"].update(dict.fromkeys(added, "token"))
+        info = loss_batch_info or {
+            "dp_size": engine.dp_world_size,
+            "batch_num_tokens": self.replay_buffer.dynamic_batch_num_tokens[step],
+            "global_batch_size": self.replay_buffer.dynamic_global_batch_size[step],
+        }
+        whole_means(result, info, token_mean=self.args.actor.loss_agg_mode == "token-mean")
         return result
+
+
+def mark_boundary(engine: Any, *, last: bool) -> None:
+    """Tell DeepSpeed whether the micro-batch that comes is the last one of its update.
+
+    With dynamic batches OpenRLHF sets one accumulation step, so that DeepSpeed takes every backward
+    for an update of its own and, before ZeRO 3, keeps the gradients of the last one alone.
+    """
+    engine.set_gradient_accumulation_boundary(last)
+
+
+def whole_means(result: dict[str, Any], info: dict[str, Any], *, token_mean: bool) -> None:
+    """Make policy_loss, kl and entropy of a micro-batch means over that micro-batch, in place.
+
+    OpenRLHF has them as this micro-batch's share of the mean over the update, times dp_size, and
+    then averages the shares: too small by the number of micro-batches. Entropy gets that name here.
+    result: what ActorPPOTrainer.training_step returns. info: dp_size, batch_num_tokens and
+    global_batch_size of the update. token_mean: whether the loss is one over tokens; else it is
+    over sequences, as the others never are.
+    """
+    values, weights, ranks = result["metrics"], result["weights"], info["dp_size"]
+    tokens = float(info["batch_num_tokens"]) / ranks / result["num_action_tokens"]
+    sequences = float(info["global_batch_size"]) / ranks / result["num_samples"]
+    if "entropy_loss" in values:
+        values["entropy"] = float(values["entropy_loss"]) * tokens
+        weights["entropy"] = "token"
+    if "kl" in values and weights["kl"] == "token":
+        values["kl"] = float(values["kl"]) * tokens
+    scale, weights["policy_loss"] = (tokens, "token") if token_mean else (sequences, "sample")
+    values["policy_loss"] = float(values["policy_loss"]) * scale
 
 
 SAVED = "the last state that was saved stands"

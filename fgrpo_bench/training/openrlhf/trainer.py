@@ -2,7 +2,8 @@
 
 The class below takes the place of OpenRLHF's PPOTrainer actor and runs in that actor's process.
 A step ends in this order, so that a kill at any moment loses no row and repeats none: evaluation,
-metrics row, Hugging Face checkpoint, training state, stop.
+metrics row, Hugging Face checkpoint, training state, stop. A stop that comes while rollouts are
+drawn does not wait for their updates: the state before them is saved, and they are drawn again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from openrlhf.trainer import ppo_trainer
 
 from fgrpo_bench.training.openrlhf import cpu, metrics
 from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count
+from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count, rank_count
 from fgrpo_bench.training.openrlhf.samples import OrderedSamples
+from fgrpo_bench.training.openrlhf.states import mark_whole
+from fgrpo_bench.training.openrlhf.updates import deal_experiences
 
 NEVER = float("inf")
 """OpenRLHF's own value for an interval that never comes."""
@@ -37,17 +40,20 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         torch.manual_seed(strategy.args.train.seed)
         ppo_trainer.SamplesGenerator = OrderedSamples
         ppo_trainer.RemoteExperienceMaker = FocalExperienceMaker
+        ppo_trainer.balance_experiences = deal_experiences
         super().__init__(pretrain, strategy, *args, **kwargs)
         self.options = self.args.fgrpo
         self.group_size = self.args.rollout.n_samples_per_prompt
         self.eval_every, self.args.eval.steps = self.args.eval.steps, NEVER
-        self.step = 0
+        self.step = self.saved_step = 0
+        self.step_begun = time.monotonic()
+        self.client_states: dict[str, Any] = {}
         self.totals = metrics.Totals(rollouts=0, tokens=0)
 
     def init_checkpoint_states(self) -> dict[str, Any]:
         """Where to go on; rows of steps that will be made again are dropped."""
         states: dict[str, Any] = super().init_checkpoint_states()
-        self.step = self.samples_generator.step = states["global_step"]
+        self.step = self.saved_step = self.samples_generator.step = states["global_step"]
         self.totals = metrics.rewind(self.options.metrics, self.step)
         print(f"step {self.step} is done" if self.step else "starting at step 1", flush=True)
         return states
@@ -56,6 +62,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         """All steps; the last one has a Hugging Face checkpoint whatever save_every says."""
         if self.options.stop_flag.exists():
             raise StoppedRun("stopped before the first step; nothing was changed")
+        self.step_begun = time.monotonic()
         super().fit(global_step)
         if self.step < self.options.steps:
             raise ValueError(self._used_up())
@@ -87,7 +94,18 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
     def train_step(
         self, rollout_samples: list[Any], global_step: int
     ) -> tuple[dict[str, Any], int]:
-        """One step on a batch of rollouts; what was sampled for it is kept for the row."""
+        """One step on a batch of rollouts; what was sampled for it is kept for the row.
+
+        Raises StoppedRun where the stop flag was raised while they were drawn.
+        """
+        if self.options.stop_flag.exists():
+            if self.saved_step < self.step:
+                self.save_state({}, due=True)
+            minutes = (time.monotonic() - self.step_begun) / 60
+            raise StoppedRun(
+                f"stopped before the updates of step {self.step + 1}: its rollouts will be drawn "
+                f"again ({minutes:.1f} minutes), everything before it is saved"
+            )
         self.sampled = self.samples_generator.sampled
         status, step = super().train_step(rollout_samples, global_step)
         self.step = self.samples_generator.step = step
@@ -115,15 +133,23 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         self.totals = metrics.Totals(rollouts=row["rollouts"], tokens=row["tokens"])
         if global_step % self.options.save_every == 0:
             self.export(global_step)
+        self.client_states = client_states or {}
         stop = self.options.stop_flag.exists()
-        every = self.args.ckpt.save_steps
-        self.args.ckpt.save_steps = 1 if stop else every
-        try:
-            super().save_logs_and_checkpoints(global_step, logs_dict, client_states)
-        finally:
-            self.args.ckpt.save_steps = every
+        self.save_state(logs_dict or {}, due=stop or global_step % self.args.ckpt.save_steps == 0)
+        self.step_begun = time.monotonic()
         if stop:
             raise StoppedRun(f"stopped after step {global_step}, which is saved")
+
+    def save_state(self, logs: dict[str, Any], *, due: bool) -> None:
+        """Log the last finished step, and where it is due save the training state after it."""
+        every, self.args.ckpt.save_steps = self.args.ckpt.save_steps, 1 if due else NEVER
+        try:
+            super().save_logs_and_checkpoints(self.step, logs, self.client_states)
+        finally:
+            self.args.ckpt.save_steps = every
+        if due:
+            mark_whole(Path(self.args.ckpt.path), self.step, ranks=rank_count(self.args))
+            self.saved_step = self.step
 
     @torch.no_grad()
     def evaluate(self, global_step: int, **_: Any) -> dict[str, float]:
