@@ -57,6 +57,7 @@ def test_svg_files_are_well_formed_and_carry_no_date(report):
             assert not list(root.iter("{http://purl.org/dc/elements/1.1/}date"))
 
 
+@pytest.mark.slow
 def test_the_gamma_sweep_varies_gamma_and_trains_three_algorithms(tmp_path):
     files = write_report(small_sweep(tmp_path, "gamma", ONE_SEED)).files
     assert [file.name for file in files][5:] == figures(

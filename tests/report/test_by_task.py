@@ -87,6 +87,7 @@ def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothi
     assert (own["n_unscored"] == own["n_draws"]).all() and (own["n_draws"] > 0).all()
 
 
+@pytest.mark.slow
 def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(sweep):
     report = write_report(sweep)
     names = [file.name for file in report.files]

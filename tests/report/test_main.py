@@ -58,6 +58,7 @@ def test_no_run_names_the_remedy_and_lists_what_there_is(tmp_path):
         choose_run(tmp_path, "gamma")
 
 
+@pytest.mark.slow
 def test_one_format_is_printed_and_nothing_is_written(finished, tmp_path, capsys):
     shutil.copytree(finished.paths.root, tmp_path / "runs")
     shutil.rmtree(tmp_path / "runs/groupsize/countdown/v1/report", ignore_errors=True)
@@ -67,6 +68,7 @@ def test_one_format_is_printed_and_nothing_is_written(finished, tmp_path, capsys
     assert not (tmp_path / "runs/groupsize/countdown/v1/report").exists()
 
 
+@pytest.mark.slow
 def test_several_formats_are_written_and_no_others(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path), "--format", "csv,latex"]) == 0

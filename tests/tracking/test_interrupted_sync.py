@@ -27,6 +27,7 @@ WRITING = (
 """Every call of MlflowClient with which a sync changes a store."""
 
 
+@pytest.mark.slow
 def test_a_sync_that_breaks_off_at_any_call_is_completed_by_the_next(
     swept, blank_store, monkeypatch
 ):
