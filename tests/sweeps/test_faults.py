@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from fgrpo_bench.files import read_lines
 from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.paths import RunPaths, StagePaths
@@ -45,7 +43,6 @@ def train_folder(sweep: FakeSweep) -> StagePaths:
     return sweep.paths.point("grpo-n4-g0-s11")
 
 
-@pytest.mark.slow
 def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
     undisturbed = fake_sweep(tmp_path / "undisturbed", FAKE_STEPS="40", FAKE_STEP_SECONDS="0")
     assert undisturbed.run() == 0
