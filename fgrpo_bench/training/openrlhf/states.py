@@ -37,20 +37,20 @@ def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:
     if not folder.exists():
         return 0
     named = _latest(folder)
-    found = {step: path for path in folder.iterdir() if (step := _step(path)) is not None}
-    listed = {step for step, path in found.items() if (path / WHOLE).exists()}
+    saved = {step: path for path in folder.iterdir() if (step := _step(path)) is not None}
+    listed = {step for step, path in saved.items() if (path / WHOLE).exists()}
     # States of before there were lists: DeepSpeed's word is all there is.
-    trusted = {step for step in found.keys() - listed if step == named}
-    whole = {step for step in listed if _is_whole(found[step])} or trusted
-    for step in sorted(found.keys() - whole):
+    trusted = {step for step in saved.keys() - listed if step == named}
+    whole = {step for step in listed if _is_whole(saved[step])} or trusted
+    for step in sorted(saved.keys() - whole):
         say(f"the state of step {step} was cut short while it was saved: it is cleared away")
-        shutil.rmtree(found[step])
+        shutil.rmtree(saved[step])
     if not whole:
         say("no whole state was saved: the run starts at step 1")
         shutil.rmtree(folder)
         return 0
     newest = max(whole)
-    _check_ranks(found[newest], ranks)
+    _check_ranks(saved[newest], ranks)
     if named != newest:
         say(f"going on from step {newest}, the newest state that is whole")
         write_text(folder / "latest", f"global_step{newest}")
