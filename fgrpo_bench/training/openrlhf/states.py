@@ -38,10 +38,8 @@ def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:
         return 0
     named = _latest(folder)
     saved = {step: path for path in folder.iterdir() if (step := _step(path)) is not None}
-    listed = {step for step, path in saved.items() if (path / WHOLE).exists()}
-    # States of before there were lists: DeepSpeed's word is all there is.
-    trusted = {step for step in saved.keys() - listed if step == named}
-    whole = {step for step in listed if _is_whole(saved[step])} or trusted
+    ranks_of = {step: _saved_by(path) for step, path in saved.items()}
+    whole = {step for step, n in ranks_of.items() if n is not None}
     for step in sorted(saved.keys() - whole):
         say(f"the state of step {step} was cut short while it was saved: it is cleared away")
         shutil.rmtree(saved[step])
@@ -50,7 +48,13 @@ def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:
         shutil.rmtree(folder)
         return 0
     newest = max(whole)
-    _check_ranks(saved[newest], ranks)
+    if ranks_of[newest] != ranks:
+        raise ValueError(
+            f"{saved[newest]} was saved by {ranks_of[newest]} ranks, and this run has {ranks}: a "
+            f"state is split over its ranks and fits no other number; give the run "
+            f"{ranks_of[newest]} again (profile.nodes x profile.openrlhf.actor_gpus_per_node), or "
+            "move the state away to start at step 1"
+        )
     if named != newest:
         say(f"going on from step {newest}, the newest state that is whole")
         write_text(folder / "latest", f"global_step{newest}")
@@ -75,21 +79,11 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {p.name: p.stat().st_size for p in sorted(folder.iterdir()) if p.name != WHOLE}
 
 
-def _is_whole(folder: Path) -> bool:
+def _saved_by(folder: Path) -> int | None:
+    """The number of ranks that saved a state; None where it is not whole."""
     try:
-        listed = dict(read_json(folder / WHOLE)["files"])
-    except (ValueError, TypeError, KeyError):
-        return False
-    return listed.items() <= _sizes(folder).items()
-
-
-def _check_ranks(folder: Path, ranks: int) -> None:
-    if not (folder / WHOLE).exists():
-        return
-    saved = read_json(folder / WHOLE)["ranks"]
-    if saved != ranks:
-        raise ValueError(
-            f"{folder} was saved by {saved} ranks, and this run has {ranks}: a state is split over "
-            f"its ranks and fits no other number; give the run {saved} again (profile.nodes x "
-            "profile.openrlhf.actor_gpus_per_node), or move the state away to start at step 1"
-        )
+        content = read_json(folder / WHOLE)
+        listed, ranks = dict(content["files"]), int(content["ranks"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return ranks if listed.items() <= _sizes(folder).items() else None

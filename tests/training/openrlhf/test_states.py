@@ -86,10 +86,10 @@ def test_a_listed_file_that_was_cut_makes_a_state_no_longer_whole(tmp_path):
     assert settled(tmp_path)[0] == 20
 
 
-def test_a_state_of_before_there_were_lists_is_believed_where_latest_names_it(tmp_path):
-    save(tmp_path, 10, whole=False)
-    save(tmp_path, 20, whole=False)
-    assert settled(tmp_path)[::2] == (20, ["global_step20"])
+def test_a_first_state_that_only_one_rank_was_through_with_is_not_begun_with(tmp_path):
+    """`latest` names it nevertheless."""
+    save(tmp_path, 10, files=FILES[:2], whole=False)
+    assert settled(tmp_path)[::2] == (0, [])
 
 
 def test_a_state_of_another_number_of_ranks_is_refused_with_both(tmp_path):
