@@ -1,4 +1,4 @@
-"""Updates and saves by DeepSpeed on processors, in ranks forked from a process that has imported it.
+"""Updates and saves by DeepSpeed on processors; ranks are forked from a process that imported it.
 
 Micro-batches come as OpenRLHF's dynamic batches do: of uneven sizes, one accumulation step in the
 configuration.
@@ -189,7 +189,7 @@ def _die_in_file(number):
         save(content, path, *args, **kwargs)
         files.append(path)
         if len(files) > number:
-            os.truncate(path, os.path.getsize(path) // 2)
+            os.truncate(path, Path(path).stat().st_size // 2)
             os.kill(os.getpid(), signal.SIGKILL)
 
     torch.save = cut
