@@ -15,7 +15,7 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
   test-long test-slurm test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow \
-  conformance fuzz check bench clean
+  conformance fuzz check check-gpu bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -159,6 +159,9 @@ check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
+
+check-gpu: setup-dev ## Run on the GPUs here what they can run, built-in engine to OpenRLHF: ten minutes (ARGS=--help)
+	@$(PY) -m tests.gpu $(ARGS)
 
 bench: setup-dev $(VENV)/.bench ## Measure speed and memory as ratios against named baselines
 	@$(PY) -m tests.bench $(ARGS)
