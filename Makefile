@@ -11,11 +11,12 @@ OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile
 TORCH := $(shell grep '^torch==' requirements/base.txt)
 OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
+PINS_CHECKED := $(VENV)/openrlhf.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
   test-long test-slurm test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow \
-  conformance fuzz check bench clean
+  conformance fuzz check lock-openrlhf check-lock bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -159,6 +160,21 @@ check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
+
+# uv reads metadata alone, so gigabytes of CUDA are resolved in seconds and on any machine. It knows nothing of pip's
+# settings: a folder of wheels that pip is told of may hold a build of torch with other wishes.
+RESOLVE := $(VENV)/bin/uv pip compile -q --no-header --no-annotate --python-platform x86_64-manylinux_2_28 \
+  requirements/openrlhf.in
+
+lock-openrlhf: setup-dev ## Resolve what OpenRLHF on GPUs asks for into its pins (ARGS=--upgrade: into the newest that fit)
+	@$(RESOLVE) --python-version 3.11 --output-file requirements/openrlhf.txt $(ARGS)
+
+check-lock: setup-dev ## Do these pins still fit together, and are they all that is needed? (needs a network)
+	@for version in 3.11 3.12; do \
+	  $(RESOLVE) --python-version $$version --constraint requirements/openrlhf.txt --output-file $(PINS_CHECKED) > /dev/null \
+	    && diff requirements/openrlhf.txt $(PINS_CHECKED) \
+	    || { echo "requirements/openrlhf.txt is not what requirements/openrlhf.in resolves to for Python $$version: run" \
+	      "make lock-openrlhf and look at the difference"; exit 1; }; done
 
 bench: setup-dev $(VENV)/.bench ## Measure speed and memory as ratios against named baselines
 	@$(PY) -m tests.bench $(ARGS)
