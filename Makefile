@@ -47,12 +47,14 @@ setup-openrlhf-cpu: $(OPENRLHF_CPU)/.installed ## OpenRLHF for tests and rehears
 
 # The pins are complete and go in without their own wishes: vLLM for CPU wants torchvision, torchaudio
 # and torchcodec, whose builds do not load beside every build of torch. pip says at the end what does
-# not fit. OpenRLHF's wheel brings a package named `tests`, which would hide this repository's.
+# not fit. OpenRLHF's wheel brings a package named `tests`, which would hide this repository's. What
+# was compiled against one torch is of no use beside another: then the environment is made anew.
 # $(1): the pins. $(2): those that are left for later, as a pattern.
 define install_openrlhf
 @$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
   f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. PYTHON=python3.12")'
 @$(PYTHON) -P fgrpo_bench/training/openrlhf/installation.py $(1)
+@$(@D)/bin/python -m pip show torch 2> /dev/null | grep -q "^Version: $$(sed -n 's/^torch==//p' $(1))" || rm -rf $(@D)
 @echo "Installing $(1) into $(@D), once ..."
 @$(PYTHON) -m venv $(@D)
 @$(PIP) --constraint $(1) $$(grep -E '^(torch|setuptools)==' $(1)) \
@@ -72,11 +74,10 @@ $(OPENRLHF_CPU)/.installed: requirements/openrlhf-cpu.txt requirements/openrlhf-
 	@FGRPO_OPENRLHF_DEVICE=cpu $(OURS).training.openrlhf.cpu
 	@touch $@
 
-# What is compiled against a torch is of no use beside another one: then the environment is made anew. DeepSpeed's
-# optimizers are compiled here and not by the processes of the first job, with a setuptools of their own, because
-# DeepSpeed's set-up fails with the 77.0.3 that vLLM wants, and past pip's cache, which may hold a wheel without them.
+# DeepSpeed's optimizers are compiled here and not by the processes of the first job, with a setuptools of their own,
+# because DeepSpeed's set-up fails with the 77.0.3 that vLLM wants, and past pip's cache, which may hold a wheel
+# without them.
 $(OPENRLHF)/.installed: requirements/openrlhf.txt
-	@$(@D)/bin/python -m pip show torch 2> /dev/null | grep -q "^Version: $$(sed -n 's/^torch==//p' $<)" || rm -rf $(@D)
 	$(call install_openrlhf,$<,^(deepspeed|flash-attn)==)
 	@$(PIP) --target $(@D)/build-tools --upgrade $$(grep '^setuptools==' requirements/base.txt)
 	@echo "Compiling DeepSpeed's optimizers, once ..."

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,3 +220,20 @@ def test_a_job_refuses_a_driver_that_is_too_old(
     installation.check_own_driver()
     (tmp_path / "bin/nvidia-smi").unlink()
     installation.check_own_driver()
+
+
+def test_training_and_sampling_ask_for_the_driver_before_they_load_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evaluators import vllm
+    from fgrpo_bench.training.openrlhf import stage
+
+    monkeypatch.setenv("PATH", machine(tmp_path, driver="570.86.10")["PATH"])
+    monkeypatch.setattr(installation, "version", {"nvidia-cuda-runtime": "13.0.96"}.__getitem__)
+    nothing: Any = None
+    with pytest.raises(ValueError, match="driver here is 570"):
+        stage.train({}, nothing, nothing, device="cuda", step=None)
+    with pytest.raises(ValueError, match="driver here is 570"):
+        vllm.start(tmp_path, nothing, max_model_len=1, device="cuda", placement=nothing)
+    with pytest.raises(KeyError, match="point"):  # it went on
+        stage.train({}, nothing, nothing, device="cpu", step=None)
