@@ -188,7 +188,7 @@ def test_pip_check_may_say_what_is_allowed_and_nothing_else() -> None:
 def test_what_is_allowed_on_processors_has_its_reasons() -> None:
     allowed = (REPOSITORY / "requirements/openrlhf-cpu.allowed").read_text()
     lines = [line.partition("  # ")[0] for line in allowed.splitlines()[1:]]
-    assert len(lines) == 10 and pip_check.unexpected("\n".join(lines), allowed) == []
+    assert len(lines) == 11 and pip_check.unexpected("\n".join(lines), allowed) == []
 
 
 def test_pip_check_is_asked_of_the_python_that_runs(
