@@ -14,35 +14,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fgrpo_bench.training.openrlhf.installation import ask, cuda_home
+from fgrpo_bench.training.openrlhf.installation import (
+    ARCHITECTURE_QUERY,
+    FLASH_ATTN_ARCHITECTURES,
+    architectures,
+    ask,
+    cuda_home,
+)
 
-ARCHITECTURE_QUERY = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
-COMMON_ARCHITECTURES = "8.0;9.0"
-"""Compute capabilities (A100; H100 and H200) that are compiled for where no GPU is at hand."""
-FLASH_ATTN_ARCHITECTURES = {8: "80", 9: "90", 10: "100", 12: "120"}
-"""What flash-attn 2.8.3 compiles for, by the major compute capability that runs it."""
 FLASH_ATTN_GIB = 9
 """Memory of one of flash-attn's compilations, as its setup.py has it."""
-
-
-def architectures(named: str | None, gpus: str | None) -> list[tuple[int, int]]:
-    """Compute capabilities to compile for, ascending: those named, else those of the GPUs here,
-    else COMMON_ARCHITECTURES.
-
-    named: TORCH_CUDA_ARCH_LIST. gpus: ARCHITECTURE_QUERY's answer. Raises ValueError for what is no
-    capability and for one that flash-attn has no code for.
-    """
-    found = set()
-    for text in re.split(r"[;,\s]+", (named or gpus or COMMON_ARCHITECTURES).strip()):
-        parts = re.fullmatch(r"(\d+)\.(\d)(\+PTX)?", text)
-        if parts is None or int(parts[1]) not in FLASH_ATTN_ARCHITECTURES:
-            majors = ", ".join(f"{major}.x" for major in FLASH_ATTN_ARCHITECTURES)
-            raise ValueError(
-                f"compute capability {text!r}: flash-attn is compiled for {majors}; name those of "
-                "the GPUs that will run it, e.g. TORCH_CUDA_ARCH_LIST='8.0;9.0'"
-            )
-        found.add((int(parts[1]), int(parts[2])))
-    return sorted(found)
 
 
 def build_environment(

@@ -30,6 +30,11 @@ USUAL_HOME = Path("/usr/local/cuda")
 """Where torch looks for the toolkit last."""
 ASK_SECONDS = 30.0
 DRIVER_QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+ARCHITECTURE_QUERY = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
+COMMON_ARCHITECTURES = "8.0;9.0"
+"""Compute capabilities (A100; H100 and H200) that are compiled for where no GPU is at hand."""
+FLASH_ATTN_ARCHITECTURES = {8: "80", 9: "90", 10: "100", 12: "120"}
+"""What flash-attn 2.8.3 compiles for, by the major compute capability that runs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +157,26 @@ def _lacks_toolkit(machine: Machine, cuda: int) -> list[str]:
     return []
 
 
+def architectures(named: str | None, gpus: str | None) -> list[tuple[int, int]]:
+    """Compute capabilities to compile for, ascending: those named, else those of the GPUs here,
+    else COMMON_ARCHITECTURES.
+
+    named: TORCH_CUDA_ARCH_LIST. gpus: ARCHITECTURE_QUERY's answer. Raises ValueError for what is no
+    capability and for one that flash-attn has no code for.
+    """
+    capabilities = set()
+    for text in re.split(r"[;,\s]+", (named or gpus or COMMON_ARCHITECTURES).strip()):
+        parts = re.fullmatch(r"(\d+)\.(\d)(\+PTX)?", text)
+        if parts is None or int(parts[1]) not in FLASH_ATTN_ARCHITECTURES:
+            majors = ", ".join(f"{major}.x" for major in FLASH_ATTN_ARCHITECTURES)
+            raise ValueError(
+                f"compute capability {text!r}: flash-attn is compiled for {majors}; name those of "
+                "the GPUs that will run it, e.g. TORCH_CUDA_ARCH_LIST='8.0;9.0'"
+            )
+        capabilities.add((int(parts[1]), int(parts[2])))
+    return sorted(capabilities)
+
+
 def check_driver(said: str | None, cuda: int | None) -> None:
     """Raises ValueError where a driver is too old for a major version of CUDA.
 
@@ -184,6 +209,11 @@ def main() -> int:
     cuda = cuda_major(parser.parse_args().pins.read_text(encoding="utf-8"))
     machine = look(cuda)
     reasons = lacks(machine, cuda)
+    if cuda is not None:
+        try:
+            architectures(os.environ.get("TORCH_CUDA_ARCH_LIST"), ask(*ARCHITECTURE_QUERY))
+        except ValueError as error:
+            reasons.append(str(error))
     for reason in reasons:
         print(f"error: {reason}", file=sys.stderr)
     if cuda is not None and not machine.driver and not reasons:

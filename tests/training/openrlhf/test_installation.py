@@ -103,6 +103,8 @@ def test_a_machine_is_asked_through_its_programs(tmp_path: Path) -> None:
     done = run(machine(tmp_path, nvcc="12.8", driver="535.1"), str(GPU_PINS))
     assert done.returncode == 1
     assert "release 12.8" in done.stderr and "driver here is 535.1" in done.stderr
+    done = run(machine(tmp_path) | {"TORCH_CUDA_ARCH_LIST": "7.5"}, str(GPU_PINS))
+    assert done.returncode == 1 and "'7.5'" in done.stderr
     (tmp_path / "bin/nvidia-smi").unlink()
     done = run(machine(tmp_path) | {"CUDA_HOME": str(tmp_path)}, str(GPU_PINS))
     assert done.returncode == 1 and f"{tmp_path}/bin" in done.stderr
@@ -148,13 +150,13 @@ def test_what_compiles_gets_its_environment_and_its_exit_code_comes_back(
 def test_compute_capabilities(
     named: str | None, gpus: str | None, expected: list[tuple[int, int]]
 ) -> None:
-    assert compilation.architectures(named, gpus) == expected
+    assert installation.architectures(named, gpus) == expected
 
 
 @pytest.mark.parametrize("named", ["Hopper", "9.0a", "90", "7.5", "9.0;11.0"])
 def test_a_compute_capability_without_flash_attn_is_refused(named: str) -> None:
     with pytest.raises(ValueError, match="flash-attn is compiled for") as refused:
-        compilation.architectures(named, None)
+        installation.architectures(named, None)
     assert repr(named.split(";")[-1]) in str(refused.value)
     assert "TORCH_CUDA_ARCH_LIST=" in str(refused.value)
 
