@@ -15,10 +15,18 @@ from typing import Protocol
 
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import Placement, Profile, SlurmProfile, to_dict
+from fgrpo_bench.training.openrlhf.installation import (
+    DRIVER_QUERY,
+    ask,
+    check_driver,
+    cuda_major,
+)
 from sweeps.stages import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 """Where stage commands run, whatever folder the driver was started in."""
+
+GPU_PINS = REPOSITORY / "requirements" / "openrlhf.txt"
 
 PROGRAMS: dict[Kind, tuple[str, ...]] = {
     "fetch": ("fgrpo_bench.data",),
@@ -70,9 +78,11 @@ def openrlhf_home(device: str) -> Path:
 
 
 def check_interpreters(profile: Profile, environments: Collection[Environment]) -> None:
-    """ValueError where an environment that stages of this plan need is not there.
+    """ValueError where an environment that stages of this plan need is not there, or this machine's
+    driver is too old for it and runs them.
 
-    An interpreter that the profile names is a path on the nodes, and is left to them.
+    An interpreter that the profile names is a path on the nodes, and is left to them; so are the
+    nodes' drivers, which their stages ask before anything is loaded.
     """
     placement: Placement = profile.openrlhf
     if "openrlhf" not in environments or placement.python is not None:
@@ -84,6 +94,8 @@ def check_interpreters(profile: Profile, environments: Collection[Environment]) 
             f"no OpenRLHF environment for device={profile.device}: there is no {python}; run "
             f"`make {target}`, or name one with profile.openrlhf.python=<path on the nodes>"
         )
+    if profile.device == "cuda" and not isinstance(profile, SlurmProfile):
+        check_driver(ask(*DRIVER_QUERY), cuda_major(GPU_PINS.read_text(encoding="utf-8")))
 
 
 def stage_environment(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench import config
 from sweeps import commands
 from sweeps.cli import main
 from tests.support.points import declared
@@ -200,3 +201,22 @@ def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
     made.touch()
     commands.check_interpreters(profile, {"openrlhf"})
     assert commands.interpreter(profile, "openrlhf") == str(made)
+
+
+def test_a_driver_that_is_too_old_for_the_pins_is_refused_where_it_would_run_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "REPOSITORY", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    smi, python = tmp_path / "nvidia-smi", tmp_path / ".venv-openrlhf/bin/python"
+    smi.write_text("#!/bin/sh\necho 570.86.10\n")
+    smi.chmod(0o755)
+    python.parent.mkdir(parents=True)
+    python.touch()
+    here = config.load("smoke", ["profile.device=cuda", "run_root=runs"]).profile
+    with pytest.raises(ValueError, match=r"driver here is 570.86.10.*580 or newer"):
+        commands.check_interpreters(here, {"openrlhf"})
+    commands.check_interpreters(here, {"base"})
+    commands.check_interpreters(declared().profile, {"openrlhf"})  # nodes may have a newer one
+    smi.write_text("#!/bin/sh\necho 580.65.06\n")
+    commands.check_interpreters(here, {"openrlhf"})

@@ -27,6 +27,7 @@ from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
 from fgrpo_bench.tables import METRICS, write_table
 from fgrpo_bench.training.openrlhf import cluster
 from fgrpo_bench.training.openrlhf.arguments import RunFiles, arguments, openrlhf_train
+from fgrpo_bench.training.openrlhf.installation import check_own_driver
 from fgrpo_bench.training.openrlhf.processes import die_with_parent
 from fgrpo_bench.training.openrlhf.prompts import (
     heldout_problems,
@@ -47,6 +48,8 @@ def train(
 
     step: the nodes that it has, whose first task this is; None has this machine.
     """
+    if device == "cuda":
+        check_own_driver()
     point = from_dict(SweepPoint, spec["point"])
     source = StagePaths((run.paths.folder / spec["base"]).resolve())
     base = source.checkpoint(0).resolve()
