@@ -238,20 +238,21 @@ def test_the_parser_reads_the_values_that_are_meant(name: str) -> None:
         "reward.overlong_buffer_len": None,
         "reward.clip_range": [-10.0, 10.0],
         "train.seed": 11,
-        "eval.dataset": None,
-        "eval.steps": -1,
+        "eval.steps": 25,
+        "eval.n_samples_per_prompt": 64,
+        "eval.temperature": 1.0,
         "ckpt.load_enable": True,
     }
     assert {option: args[option] for option in meant} == meant
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_the_learning_rate_is_constant_from_the_16th_update_on(name, monkeypatch) -> None:
+def test_the_learning_rate_is_constant_from_the_16th_step_on(name, monkeypatch) -> None:
     """The optimizer and the scheduler are made by OpenRLHF's own strategy; only DeepSpeed, which
     would start processes, is left out."""
     args = hierarchize(SimpleNamespace(**parse_flags(words(name))))
-    updates = (  # openrlhf.trainer.ppo_trainer.prepare_datasets
-        args.data.max_samples
+    updates = (  # fgrpo_bench.training.openrlhf.trainer.prepare_prompts
+        int(GOLDEN[name][GOLDEN[name].index("--fgrpo.prompts_per_epoch") + 1])
         * args.rollout.n_samples_per_prompt
         // args.train.batch_size
         * args.train.num_episodes
@@ -284,8 +285,8 @@ def test_the_learning_rate_is_constant_from_the_16th_update_on(name, monkeypatch
         optimizer.step()
         scheduler.step()
     peak = 6.79e-7 if name.endswith("-lowlr") else 1e-6
-    wanted = {1: 0.0, 2: peak / 15, 15: peak * 14 / 15, 16: peak, 17: peak, updates: peak}
-    assert {step: rates[step - 1] for step in wanted} == pytest.approx(wanted, rel=1e-3)
+    wanted = {1: 0.0, 2: peak / 60, 60: peak * 59 / 60, 61: peak, 62: peak, updates: peak}
+    assert {update: rates[update - 1] for update in wanted} == pytest.approx(wanted, rel=1e-3)
     (group,) = {tuple(g["betas"]) for g in optimizer.param_groups}
     assert group == (0.9, 0.999)
     assert max(g["weight_decay"] for g in optimizer.param_groups) == 0.01

@@ -17,6 +17,7 @@ from fgrpo_bench.training.openrlhf.options import TESTED_OPENRLHF, TESTED_RAY, D
 ATTRIBUTES = (
     ("openrlhf.trainer.ppo_trainer", "PPOTrainer"),
     ("openrlhf.trainer.ppo_trainer", "SamplesGenerator"),
+    ("openrlhf.trainer.ppo_trainer", "prepare_datasets"),
     ("openrlhf.trainer.ppo_trainer", "RemoteExperienceMaker"),
     ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.train_step"),
     ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.ppo_train"),
