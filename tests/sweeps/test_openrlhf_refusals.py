@@ -63,7 +63,7 @@ def local_files(
     for name in ("config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"):
         (folder / name).write_text("{}")
     out = [f"experiment.train.pretrained.path={folder}"]
-    for key in ("train.dataset", "evaluation.benchmarks.math500.dataset"):
+    for key in ("train.dataset", "train.eval_dataset", "evaluation.benchmarks.math500.dataset"):
         values = {
             "source": "file",
             "repository": "null",
@@ -132,6 +132,16 @@ def test_a_dataset_that_is_too_small_for_an_epoch_is_refused_before_anything_is_
     assert run(tmp_path, *local_files(tmp_path, n_rows=153 * 256 - 1)) == 2
     message = refused(capfd)
     assert "has 39168 prompts" in message and "dataset deepscaler has 39167" in message
+    assert "nothing was submitted" in message and cluster.sent() == []
+
+
+def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anything_is_queued(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    few = ["experiment.train.eval_dataset.limit=29"]
+    assert run(tmp_path, *local_files(tmp_path), *few) == 2
+    message = refused(capfd)
+    assert "eval_n_problems=30, but eval_dataset aime25 has 29: ask for fewer" in message
     assert "nothing was submitted" in message and cluster.sent() == []
 
 
