@@ -122,9 +122,9 @@ class OpenRLHFTrain(LoopSpec):
     eval_n_problems, with the prompt of training. Null where there is none (eval_every=0), and on a
     generated task, which has held-out problems of its own. Has a default as lr_warmup_steps has."""
     extra: Annotated[dict[str, FlagValue], BeforeValidator(_flags)] = field(default_factory=dict)
-    """Further flags of OpenRLHF by their names without dashes: true is the bare flag, a list several
-    values. None that a field of ours sets (fgrpo_bench.training.openrlhf.extra). Has a default as
-    lr_warmup_steps has."""
+    """Further flags of OpenRLHF by their names without dashes: true is the bare flag, a list is
+    several values. None that a field of ours sets (fgrpo_bench.training.openrlhf.extra). Has a
+    default as lr_warmup_steps has."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,8 +9,9 @@ import pytest
 from openrlhf.utils import get_strategy
 from openrlhf.utils.config import hierarchize
 
+from fgrpo_bench.training.openrlhf.flags import parse_flags
 from fgrpo_bench.training.openrlhf.trainer import prepare_prompts
-from tests.support.openrlhf import Run, heldout_problems, parse_flags, train_problems, write_prompts
+from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
 
 pytestmark = [
     pytest.mark.openrlhf,

@@ -19,6 +19,10 @@ FILTERED_EPOCHS = 16
 for want of active groups."""
 
 
+OPEN = {"algo.advantage.is_correction_level": "off", "actor.aux_loss_coef": 0.0}
+"""Flags that no field of ours sets, and what they are unless `extra` names them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
     """The files of one run that OpenRLHF is told of; absolute."""
@@ -104,7 +108,15 @@ def arguments(
         *_optimizer(point),
         *_checkpoints(placement, files),
     ]
-    return [text for name, value in flags for text in _texts(name, value)]
+    return [
+        *(text for name, value in flags for text in _texts(name, value)),
+        *extra_words(openrlhf_train(point)),
+    ]
+
+
+def extra_words(train: OpenRLHFTrain) -> list[str]:
+    """The end of the command line: `extra`, and OPEN where it says nothing."""
+    return [text for name, value in (OPEN | train.extra).items() for text in _texts(name, value)]
 
 
 Flag = tuple[str, object]
@@ -191,12 +203,10 @@ def _objective(point: SweepPoint) -> Iterator[Flag]:
     yield "algo.advantage.estimator", "group_norm"
     yield "algo.advantage.gamma", 1.0  # the discount of GAE, no focal exponent
     yield "algo.advantage.lambd", 1.0
-    yield "algo.advantage.is_correction_level", "off"
     yield "actor.policy_loss_type", "ppo"
     yield "actor.eps_clip_low_high", (algorithm.clip_low, algorithm.clip_high)
     yield "actor.loss_agg_mode", "token-mean" if token_mean else "seq-mean-token-mean"
     yield "actor.entropy_coef", algorithm.entropy_coef  # 0 measures it and adds nothing
-    yield "actor.aux_loss_coef", 0.0  # of mixtures of experts
     yield "algo.kl.init_coef", algorithm.kl_coef
     yield "algo.kl.use_loss", algorithm.kl_coef > 0
     yield "algo.kl.estimator", "k3" if algorithm.kl_coef > 0 else "k1"

@@ -26,6 +26,11 @@ from tests.support.points import (
 
 SHIPPED = {f"qwen2.5-7b-{name}": point(name) for name in ALGORITHMS}
 SHIPPED |= {f"{name}-grpo": point(experiment=name) for name in EXPERIMENTS[1:]}
+EXTRAS = ("lora", "rollout-correction")
+SHIPPED |= {
+    f"qwen2.5-7b-grpo-{name}": point("grpo", f"+extra@experiment.train.extra={name}")
+    for name in EXTRAS
+}
 GROUP_SIZES = (2, 4, 8, 16, 32)
 
 
@@ -182,6 +187,23 @@ def test_processors_have_neither_nccl_nor_sleep_mode():
     assert gpu["vllm.sync_backend"] == ["nccl"] and cpu["vllm.sync_backend"] == ["gloo"]
     assert {"vllm.enable_sleep", "ds.enable_sleep"} <= gpu.keys() - cpu.keys()
     assert gpu["actor.num_nodes"] == gpu["ref.num_nodes"] == ["2"]
+
+
+def test_further_flags_end_the_command_line_and_change_nothing_else():
+    base = by_option(openrlhfs_words(point()))
+    lora, correction = (by_option(openrlhfs_words(SHIPPED[f"qwen2.5-7b-grpo-{e}"])) for e in EXTRAS)
+    assert lora == [*base, "--ds.lora.alpha 32", "--ds.lora.rank 16"]
+    off = base.index("--algo.advantage.is_correction_level off")
+    assert correction[:off] == base[:off]
+    assert sorted(correction[off:]) == sorted(
+        [
+            "--actor.aux_loss_coef 0.0",
+            "--algo.advantage.is_correction_level token",
+            "--algo.advantage.is_correction_mode clip",
+            "--algo.advantage.is_correction_gating ratio",
+            "--algo.advantage.is_correction_threshold 0.0 2.0",
+        ]
+    )
 
 
 def test_prompts_that_fill_no_mini_batches_are_refused():
