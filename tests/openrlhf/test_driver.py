@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from safetensors.torch import load_file
 
 from fgrpo_bench.files import sha256_file
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
@@ -95,7 +96,13 @@ def test_cispo_with_evaluation(model, tmp_path):
     assert first["rollouts"] == 64 and second["rollouts"] == 128  # evaluation counts apart
 
 
-def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(model, tmp_path):
+LORA = {"--ds.lora.rank": "4", "--ds.lora.alpha": "8", "--actor.adam.lr": "3e-2"}
+
+
+@pytest.mark.parametrize(
+    "further", [{}, pytest.param(LORA, marks=pytest.mark.slow)], ids=["all weights", "lora"]
+)
+def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(further, model, tmp_path):
     prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
     options = {
         "--algo.dynamic_filtering_enable": "",
@@ -106,7 +113,7 @@ def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(model, tmp_path):
         "--rollout.micro_batch_size": "8",
         "--fgrpo.save_every": "1",
         "--ckpt.save_steps": "1",
-    }
+    } | further
     run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
     assert run.run() == 0, run.last_lines(40)
     rows = run.rows()
@@ -117,6 +124,8 @@ def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(model, tmp_path):
         assert abs(row["rollout_kl"]) < 0.02
         assert row["gpus"] == 0
     assert weights(run, 1) != weights(run, 2)
+    exported = load_file(run.folder / "checkpoints/step-00002/model.safetensors")
+    assert exported.keys() == load_file(model / "model.safetensors").keys()
     states = sorted(p.name for p in (run.folder / "state" / "_actor").iterdir() if p.is_dir())
     assert states == ["global_step1", "global_step2"]
 
