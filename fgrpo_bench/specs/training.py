@@ -142,7 +142,7 @@ class LoopSpec:
     eval_every: NonNegative
     """Steps between evaluations during training; 0 is never."""
     eval_n_problems: Positive
-    """Held-out problems of an evaluation during training."""
+    """Problems of an evaluation during training: the first held-out ones, or of eval_dataset."""
     eval_n_samples: Positive
     """Draws a problem of an evaluation during training."""
 

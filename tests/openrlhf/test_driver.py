@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -19,8 +20,10 @@ CLOCKS = {"time_ms", "seconds", "seconds_generation", "seconds_experience", "sec
           "seconds_sync", "seconds_evaluation"}  # fmt: skip
 
 
-def without_clocks(rows):
-    return [{name: row[name] for name in row.keys() - CLOCKS} for row in rows]
+def learned(rows):
+    """Rows without clocks and evaluations."""
+    other = CLOCKS | {"eval_pass_at_1", "eval_pass_at_n"}
+    return [{name: row[name] for name in row.keys() - other} for row in rows]
 
 
 def weights(run, step):
@@ -54,8 +57,21 @@ def test_focal_grpo_trains_logs_and_exports(undisturbed):
     assert [p.name for p in folder.parent.iterdir()] == ["step-00005"]
 
 
-def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(undisturbed, tmp_path):
-    run = replace(undisturbed, folder=tmp_path / "run")
+def evaluated(folder, *, every, n_samples):
+    """Options of a run that evaluates on twelve held-out problems while it trains."""
+    return {
+        "--eval.dataset": str(write_prompts(folder / "evaluation.jsonl", heldout_problems(12))),
+        "--eval.steps": str(every),
+        "--eval.temperature": "1.0",
+        "--eval.n_samples_per_prompt": str(n_samples),
+    }
+
+
+def test_a_run_that_evaluates_is_stopped_and_goes_on_ends_with_the_same_weights(
+    undisturbed, tmp_path
+):
+    options = evaluated(tmp_path, every=2, n_samples=4)
+    run = replace(undisturbed, folder=tmp_path / "run", options=options)
     process = run.start()
     run.wait_for_rows(1, process)
     process.send_signal(signal.SIGTERM)
@@ -66,29 +82,31 @@ def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(undisturbe
     assert not (run.folder / "checkpoints").exists()
     assert run.run() == 0, run.last_lines(40)
     assert f"step {stopped_after} is done" in run.log.read_text(errors="replace")
-    assert without_clocks(run.rows()) == without_clocks(undisturbed.rows())
+    evaluations = [row["eval_pass_at_1"] for row in run.rows()]
+    assert [value is None for value in evaluations] == [True, False, True, False, True]
+    assert learned(run.rows()) == learned(undisturbed.rows())
     assert weights(run, 5) == weights(undisturbed, 5)
 
 
-def test_cispo_with_evaluation(model, tmp_path):
-    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
-    heldout = write_prompts(tmp_path / "heldout.jsonl", heldout_problems(12))
-    options = {
-        "--actor.eps_clip_low_high": "1.0 5.0",
-        "--eval.dataset": str(heldout),
-        "--eval.steps": "2",
-        "--eval.temperature": "1.0",
-        "--eval.n_samples_per_prompt": "4",
-    }
+def test_cispo_that_is_killed_in_an_evaluation_goes_on_from_the_last_state(model, tmp_path):
+    options = evaluated(tmp_path, every=2, n_samples=128)
     run = Run(
         folder=tmp_path / "run",
         model=model,
-        prompts=prompts,
+        prompts=write_prompts(tmp_path / "prompts.jsonl", train_problems(16)),
         objective="cispo",
         steps=2,
-        options=options,
+        options=options | {"--actor.eps_clip_low_high": "1.0 5.0", "--ckpt.save_steps": "1"},
     )
+    process = run.start()
+    while "evaluating step 2: 12 prompts x 128" not in run.log.read_text(errors="replace"):
+        assert process.poll() is None, run.last_lines(40)
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert [row["step"] for row in run.rows()] == [1]
     assert run.run() == 0, run.last_lines(40)
+    assert "step 1 is done" in run.log.read_text(errors="replace")
     first, second = run.rows()
     assert first["eval_pass_at_1"] is None
     assert 0 < second["eval_pass_at_1"] <= second["eval_pass_at_n"] <= 1
@@ -113,13 +131,16 @@ def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(further, model, tmp_
         "--rollout.micro_batch_size": "8",
         "--fgrpo.save_every": "1",
         "--ckpt.save_steps": "1",
+        "--algo.advantage.is_correction_level": "token",
+        "--algo.advantage.is_correction_mode": "clip",
+        "--algo.advantage.is_correction_threshold": "0 2",
     } | further
     run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
     assert run.run() == 0, run.last_lines(40)
     rows = run.rows()
-    assert len(rows) == 2
+    assert len(rows) == 2 and rows[0]["groups"] > 8
     for row in rows:
-        assert row["groups"] > 8 and row["active_fraction"] == pytest.approx(8 / row["groups"])
+        assert row["active_fraction"] == pytest.approx(8 / row["groups"])
         assert row["rollouts"] > 64 * row["step"]  # what was filtered counts as sampled
         assert abs(row["rollout_kl"]) < 0.02
         assert row["gpus"] == 0

@@ -174,6 +174,8 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
     def evaluate(self, global_step: int, **_: Any) -> dict[str, float]:
         """Draws on the evaluation prompts; the evaluation fields of a row."""
         begun, n_samples = time.time(), self.args.eval.n_samples_per_prompt
+        prompts = len(self.eval_dataloader)
+        print(f"evaluating step {global_step}: {prompts} prompts x {n_samples}", flush=True)
         self.samples_generator.generate_eval_samples(
             **self.generate_kwargs
             | {"temperature": self.args.eval.temperature, "n_samples_per_prompt": n_samples}
