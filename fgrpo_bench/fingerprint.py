@@ -73,7 +73,7 @@ def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     return {"data_version": DATA_VERSION} | fields
 
 
-LATER = {"lr_warmup_steps": None, "eval_dataset": None, "extra": {}}
+LATER: dict[str, Any] = {"lr_warmup_steps": None, "eval_dataset": None, "extra": {}}
 """Fields that training specs did not always have, with the value that says what was so before: it
 is no part of an identity, so that this is the same as it was."""
 
