@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.specs import Placement, Profile, SlurmProfile, to_dict
+from fgrpo_bench.specs import (
+    OpenRLHFTrain,
+    Placement,
+    Profile,
+    SlurmProfile,
+    TrainSpec,
+    to_dict,
+)
+from fgrpo_bench.training.openrlhf.arguments import extra_words
 from fgrpo_bench.training.openrlhf.installation import (
     DRIVER_QUERY,
     ask,
@@ -96,6 +105,34 @@ def check_interpreters(profile: Profile, environments: Collection[Environment]) 
         )
     if profile.device == "cuda" and not isinstance(profile, SlurmProfile):
         check_driver(ask(*DRIVER_QUERY), cuda_major(GPU_PINS.read_text(encoding="utf-8")))
+
+
+def check_flags(profile: Profile, train: TrainSpec) -> str | None:
+    """ValueError where the installed OpenRLHF does not take `extra`; a note for a person where
+    that OpenRLHF is on the nodes alone, and each job finds out by itself."""
+    if not isinstance(train, OpenRLHFTrain) or not train.extra:
+        return None
+    python = Path(interpreter(profile, "openrlhf"))
+    if not python.exists():
+        return (
+            f"note: {python} is not on this machine, so experiment.train.extra was not compared "
+            "with the flags that its OpenRLHF knows: one that it does not know fails the jobs"
+        )
+    command = [str(python), "-m", "fgrpo_bench.training.openrlhf.flags", *extra_words(train)]
+    asked = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    if asked.returncode:
+        said = asked.stderr.strip().splitlines()
+        raise ValueError(
+            f"experiment.train.extra is refused: {said[-1] if said else f'{python} failed'}; mend "
+            "or leave out that flag"
+        )
+    return None
 
 
 def stage_environment(

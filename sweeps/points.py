@@ -7,7 +7,7 @@ from itertools import product
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.specs import Cell, Declaration, SlurmProfile, SweepPoint
 from fgrpo_bench.tasks import check_task
-from fgrpo_bench.training.openrlhf import fit
+from fgrpo_bench.training.openrlhf import extra, fit
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
@@ -101,6 +101,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
         if train.engine == "openrlhf":
             profile = declaration.profile
             cluster = profile if isinstance(profile, SlurmProfile) else None
+            extra.check(point)
             warnings += fit.check(point, cluster, profile.openrlhf)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         for grader in (benchmark.grader, *benchmark.also):

@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[1]
 OURS = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
 PINS = {"base": ["base.txt"], "openrlhf": ["openrlhf.txt", "openrlhf-cpu.txt"]}
 """Files of an environment of `sweeps.stages.Environment`."""
-OPENRLHF = {"openrlhf", "ray", "deepspeed", "vllm"}
+OPENRLHF = {"openrlhf", "ray", "deepspeed", "vllm", "peft"}
 SAMPLERS = {
     "embedded": "fgrpo_bench/training/embedded",
     "transformers": "evaluators/transformers.py",

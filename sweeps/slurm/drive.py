@@ -17,6 +17,7 @@ from fgrpo_bench.specs import Declaration, SlurmProfile
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,
+    check_flags,
     check_interpreters,
     stage_command,
 )
@@ -66,6 +67,9 @@ def run(
         raise ValueError(absent)
     plan, paths = make_plan(declaration), run_paths(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
+    note = check_flags(declaration.profile, declaration.experiment.train)
+    if note is not None:
+        say(note)
     _check_before(plan, paths, command, call, say)
     check_writable(paths)
     with _driving(paths):

@@ -6,7 +6,6 @@ import pytest
 
 from fgrpo_bench.training.openrlhf import guards
 from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
-from tests.support.openrlhf import parse_flags, parser_flags
 
 pytestmark = pytest.mark.openrlhf
 
@@ -132,12 +131,3 @@ def test_a_wrong_option_of_the_driver_is_refused(wrong, capsys):
             f"{flags} --fgrpo.save_every 5 --fgrpo.steps 9 --fgrpo.objective clip {wrong}".split()
         )
     assert wrong.split()[0] in capsys.readouterr().err
-
-
-def test_openrlhfs_parser_tells_its_flags_and_what_it_makes_of_them():
-    assert {"--actor.eps_clip_low_high", "--train.agent_func_path"} <= parser_flags()
-    told = parse_flags(["--actor.eps_clip_low_high", "0.2", "0.28", "--train.seed", "5"])
-    assert told["actor.eps_clip_low_high"] == [0.2, 0.28]
-    assert told["train.seed"] == 5
-    with pytest.raises(RuntimeError, match=r"unrecognized arguments: --train\.nothing"):
-        parse_flags(["--train.nothing", "1"])

@@ -17,6 +17,7 @@ from fgrpo_bench.training.openrlhf.options import TESTED_OPENRLHF, TESTED_RAY, D
 ATTRIBUTES = (
     ("openrlhf.trainer.ppo_trainer", "PPOTrainer"),
     ("openrlhf.trainer.ppo_trainer", "SamplesGenerator"),
+    ("openrlhf.trainer.ppo_trainer", "prepare_datasets"),
     ("openrlhf.trainer.ppo_trainer", "RemoteExperienceMaker"),
     ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.train_step"),
     ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.ppo_train"),
@@ -37,6 +38,7 @@ ATTRIBUTES = (
     ("openrlhf.trainer.ray.ppo_actor", "PolicyModelActor"),
     ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.training_step"),
     ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.ppo_train"),
+    ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.broadcast_to_vllm"),
     ("openrlhf.models.loss", "PolicyLoss.forward"),
     ("openrlhf.models.loss", "aggregate_loss"),
     ("openrlhf.utils.agent", "SingleTurnAgentExecutor.execute"),
