@@ -51,7 +51,7 @@ def make_sampler(
             return make()
         from evaluators.engines import several
 
-        gpus = placement.vllm_tensor_parallel if device == "cuda" else 0
+        gpus = placement.evaluation_tensor_parallel if device == "cuda" else 0
         return several(make, engines=placement.evaluation_engines, gpus_each=gpus)
     if evaluation.sampler == "transformers":
         from evaluators.transformers import transformers

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
-from evaluators.grade_worker import STOP_SIGNALS
 from evaluators.records import Draw, Sampler, Wanted
+from fgrpo_bench.training.openrlhf.processes import deaf
 
 Make = Callable[[], tuple[Sampler, dict[str, Any]]]
 """Starts an engine in the process that calls it; must be picklable."""
@@ -110,12 +108,8 @@ def _start(make: Make, devices: str | None) -> Started:
     context = get_context("spawn")
     mine, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, make, devices))
-    ensure_running()  # it would unblock what is blocked next
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
+    with deaf():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
     return mine, process
 

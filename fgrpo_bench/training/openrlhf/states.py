@@ -21,10 +21,12 @@ from fgrpo_bench.files import read_json, write_json, write_text
 WHOLE = "whole.json"
 
 
-def mark_whole(states: Path, step: int, *, ranks: int) -> None:
-    """List the files of a state that every rank has written."""
+def mark_whole(states: Path, step: int, *, ranks: int) -> int:
+    """List the files of a state that every rank has written; returns their bytes."""
     folder = _folder(states) / f"global_step{step}"
-    write_json(folder / WHOLE, {"ranks": ranks, "files": _sizes(folder)})
+    files = _sizes(folder)
+    write_json(folder / WHOLE, {"ranks": ranks, "files": files})
+    return sum(files.values())
 
 
 def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:

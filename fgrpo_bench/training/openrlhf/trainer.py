@@ -142,13 +142,21 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
 
     def save_state(self, logs: dict[str, Any], *, due: bool) -> None:
         """Log the last finished step, and where it is due save the training state after it."""
+        begun = time.monotonic()
         every, self.args.ckpt.save_steps = self.args.ckpt.save_steps, 1 if due else NEVER
         try:
             super().save_logs_and_checkpoints(self.step, logs, self.client_states)
         finally:
             self.args.ckpt.save_steps = every
         if due:
-            mark_whole(Path(self.args.ckpt.path), self.step, ranks=rank_count(self.args))
+            path, ranks = Path(self.args.ckpt.path), rank_count(self.args)
+            gb = mark_whole(path, self.step, ranks=ranks) / 1e9
+            seconds = max(time.monotonic() - begun, 1e-9)
+            print(
+                f"saved the state of step {self.step}: {gb:.1f} GB in {seconds:.1f} s, "
+                f"{gb / seconds:.2f} GB a second",
+                flush=True,
+            )
             self.saved_step = self.step
 
     @torch.no_grad()
