@@ -151,6 +151,8 @@ class Run:
             "--fgrpo.checkpoints": str(self.folder / "checkpoints"),
             "--fgrpo.save_every": "100",
             "--fgrpo.steps": str(self.steps),
+            "--fgrpo.vllm_max_num_seqs": "48",
+            "--fgrpo.vllm_max_num_batched_tokens": "1024",
             "--actor.model_name_or_path": str(self.model),
             "--actor.num_nodes": "1",
             "--actor.num_gpus_per_node": "1",

@@ -37,6 +37,7 @@ ATTRIBUTES = (
     ("openrlhf.trainer.ray.ppo_actor", "PolicyModelActor"),
     ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.training_step"),
     ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.ppo_train"),
+    ("openrlhf.trainer.ray.vllm_engine", "RolloutRayActor"),
     ("openrlhf.models.loss", "PolicyLoss.forward"),
     ("openrlhf.models.loss", "aggregate_loss"),
     ("openrlhf.utils.agent", "SingleTurnAgentExecutor.execute"),

@@ -120,6 +120,8 @@ def own_arguments(
         "checkpoints": paths.checkpoints,
         "save_every": point.train.save_every,
         "steps": point.train.steps,
+        "vllm_max_num_seqs": placement.vllm_max_num_seqs,
+        "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
         "allow_untested": str(placement.allow_untested).lower(),
     }
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
