@@ -13,7 +13,7 @@ from tests.support.vllm_draws import EVALUATION, PLACEMENT
 
 pytestmark = pytest.mark.openrlhf
 
-STEPS = "--fgrpo.save_every 5 --fgrpo.steps 9"
+STEPS = "--fgrpo.save_every 5 --fgrpo.steps 9 --fgrpo.base_sha256 0"
 SIZES = "--fgrpo.vllm_max_num_seqs 64 --fgrpo.vllm_max_num_batched_tokens 512"
 
 

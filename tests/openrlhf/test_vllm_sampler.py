@@ -72,7 +72,7 @@ def test_other_weights_than_the_stage_recorded_are_refused(model):
 
 
 @pytest.mark.slow
-def test_two_engines_make_the_draws_of_one(draws, model, tmp_path):
+def test_two_engines_with_fewer_sequences_at_once_make_the_draws_of_one(draws, model, tmp_path):
     two = told(model, tmp_path, "two")
     assert two["facts"]["engines"] == 2
     assert two["all"] == draws["all"]

@@ -151,6 +151,7 @@ class Run:
             "--fgrpo.checkpoints": str(self.folder / "checkpoints"),
             "--fgrpo.save_every": "100",
             "--fgrpo.steps": str(self.steps),
+            "--fgrpo.base_sha256": "0" * 64,
             "--fgrpo.vllm_max_num_seqs": "48",
             "--fgrpo.vllm_max_num_batched_tokens": "1024",
             "--actor.model_name_or_path": str(self.model),

@@ -64,7 +64,7 @@ def train(
         trained = ("wall_seconds", "cpu_seconds", "engine")
         kept = {name: run.former[name] for name in trained if name in run.former}
         return conclude(run, metrics) | kept
-    own = own_arguments(point, placement, run.paths, metrics)
+    own = own_arguments(point, placement, run.paths, metrics, base_sha256=found)
     command = [sys.executable, "-m", DRIVER, *own]
     nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
@@ -109,7 +109,12 @@ def prepare(point: SweepPoint, paths: StagePaths, base: Path, data: Path | None)
 
 
 def own_arguments(
-    point: SweepPoint, placement: Placement, paths: StagePaths, metrics: Path
+    point: SweepPoint,
+    placement: Placement,
+    paths: StagePaths,
+    metrics: Path,
+    *,
+    base_sha256: str,
 ) -> list[str]:
     """The driver's own arguments; see fgrpo_bench.training.openrlhf.options."""
     flags = {
@@ -120,6 +125,7 @@ def own_arguments(
         "checkpoints": paths.checkpoints,
         "save_every": point.train.save_every,
         "steps": point.train.steps,
+        "base_sha256": base_sha256,
         "vllm_max_num_seqs": placement.vllm_max_num_seqs,
         "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
         "allow_untested": str(placement.allow_untested).lower(),

@@ -6,7 +6,8 @@ with whatever `latest` names. So every state that is complete on all ranks gets 
 written last, and before a run begins what has none is cleared away.
 
 <states>/_actor/latest                           DeepSpeed's: global_step20
-<states>/_actor/global_step20/whole.json         {"ranks": 8, "files": {"<name>": <bytes>, ...}}
+<states>/_actor/global_step20/whole.json
+    {"ranks": 8, "base_sha256": "<of the base model's weights>", "files": {"<name>": <bytes>, ...}}
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from fgrpo_bench.files import read_json, write_json, write_text
 WHOLE = "whole.json"
 
 
-def mark_whole(states: Path, step: int, *, ranks: int) -> int:
+def mark_whole(states: Path, step: int, *, ranks: int, base_sha256: str) -> int:
     """List the files of a state that every rank has written; returns their bytes."""
     folder = _folder(states) / f"global_step{step}"
     files = _sizes(folder)
-    write_json(folder / WHOLE, {"ranks": ranks, "files": files})
+    write_json(folder / WHOLE, {"ranks": ranks, "base_sha256": base_sha256, "files": files})
     return sum(files.values())
 
 
-def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:
+def settle(states: Path, *, ranks: int, base_sha256: str, say: Callable[[str], None]) -> int:
     """Leave whole states alone here, with `latest` naming the newest; returns its step, 0 where
     there is none.
 
-    Raises ValueError for a state of another number of ranks, which cannot be gone on from.
+    base_sha256: of the base model's weights. Raises ValueError for a state of another base model or
+    of another number of ranks, which cannot be gone on from.
     """
     folder = _folder(states)
     if not folder.exists():
@@ -52,7 +54,7 @@ def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:
         shutil.rmtree(folder)
         return 0
     newest = max(whole)
-    _check_ranks(saved[newest], ranks)
+    _check_fits(saved[newest], ranks=ranks, base_sha256=base_sha256)
     if named != newest:
         say(f"going on from step {newest}, the newest state that is whole")
         write_text(folder / "latest", f"global_step{newest}")
@@ -85,13 +87,21 @@ def _is_whole(folder: Path) -> bool:
     return listed.items() <= _sizes(folder).items()
 
 
-def _check_ranks(folder: Path, ranks: int) -> None:
+def _check_fits(folder: Path, *, ranks: int, base_sha256: str) -> None:
     if not (folder / WHOLE).exists():
         return
-    saved = read_json(folder / WHOLE)["ranks"]
-    if saved != ranks:
+    saved = read_json(folder / WHOLE)
+    base = saved.get("base_sha256", base_sha256)  # lists of before had none
+    if base != base_sha256:
         raise ValueError(
-            f"{folder} was saved by {saved} ranks, and this run has {ranks}: a state is split over "
-            f"its ranks and fits no other number; give the run {saved} again (profile.nodes x "
-            "profile.openrlhf.actor_gpus_per_node), or move the state away to start at step 1"
+            f"{folder} was trained from a base model with sha256 {base}, and this run has one with "
+            f"{base_sha256}: a run goes on from its own model only; bring that back (its pinned "
+            "revision, or its folder as it was), or move the states away to start at step 1"
+        )
+    if saved["ranks"] != ranks:
+        raise ValueError(
+            f"{folder} was saved by {saved['ranks']} ranks, and this run has {ranks}: a state is "
+            f"split over its ranks and fits no other number; give the run {saved['ranks']} again "
+            "(profile.nodes x profile.openrlhf.actor_gpus_per_node), or move the state away to "
+            "start at step 1"
         )

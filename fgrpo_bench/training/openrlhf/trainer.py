@@ -149,8 +149,8 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         finally:
             self.args.ckpt.save_steps = every
         if due:
-            path, ranks = Path(self.args.ckpt.path), rank_count(self.args)
-            gb = mark_whole(path, self.step, ranks=ranks) / 1e9
+            of = {"ranks": rank_count(self.args), "base_sha256": self.options.base_sha256}
+            gb = mark_whole(Path(self.args.ckpt.path), self.step, **of) / 1e9
             seconds = max(time.monotonic() - begun, 1e-9)
             print(
                 f"saved the state of step {self.step}: {gb:.1f} GB in {seconds:.1f} s, "
