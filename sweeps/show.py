@@ -73,7 +73,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
 def saving(plan: Plan) -> str | None:
     """How long a run's save takes, in a line; None where nobody can tell."""
     profile = plan.declaration.profile
-    if not isinstance(profile, SlurmProfile) or plan.points[0].train.engine != "openrlhf":
+    if not isinstance(profile, SlurmProfile):
         return None
     found = fit.save(plan.points[0], profile)
     return None if found is None else str(found)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,10 +105,14 @@ def test_three_kills_lose_no_stored_draw_and_change_none(source, tmp_path):
     assert killed.equals(undisturbed)
 
 
-def engine_is_there(paths, process):
-    """Whether vLLM's engine, which on GPUs is a process of its own, has begun to start."""
-    names = [path.read_text() for path in Path("/proc").glob("[0-9]*/comm") if path.exists()]
-    return any(name.startswith("VLLM::EngineCor") for name in names)
+def engine_is_there(process):
+    """Whether vLLM's engine, a process of its own as on GPUs, has begun to start."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # others come and go
+            name, _, fields = stat.read_text().partition("(")[2].rpartition(")")
+            if name.startswith("VLLM::EngineCor") and int(fields.split()[3]) == process.pid:
+                return True
+    return False
 
 
 @pytest.mark.slow
@@ -118,8 +123,7 @@ def test_a_signal_to_all_processes_stops_one_engine_and_the_same_command_goes_on
     """As SLURM sends it: to the engine's own processes too."""
     paths = stage(tmp_path / "stopped", source)
     process = start(paths, VLLM_ENABLE_V1_MULTIPROCESSING="1")
-    reached = engine_is_there if moment == "start" else (lambda *_: stored(paths) > 10_000)
-    while not reached(paths, process):
+    while not (engine_is_there(process) if moment == "start" else stored(paths) > 10_000):
         assert process.poll() is None, (paths.folder / "log").read_text()[-3000:]
         time.sleep(0.01)
     assert moment == "sampling" or not stored(paths)
