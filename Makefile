@@ -117,7 +117,7 @@ test-long: setup-dev ## Run the slow tests that need nothing either: the calibra
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install
-	@$(PY) -m pytest tests/slurm -m "not slow and not openrlhf" $(ARGS)
+	@$(PY) -m pytest -n 4 --dist worksteal tests/slurm -m "not slow and not openrlhf" $(ARGS)
 
 test-postgres: setup-dev ## Run the tests on a private PostgreSQL; as root on Debian, install it first
 	@$(PY) -m tests.tracking.install_postgres

@@ -86,16 +86,11 @@ def install(options: DriverOptions) -> None:
     def with_options(args: Any) -> Any:
         nested = hierarchize(args)
         guards.check_arguments(nested, options)
-        states.settle(
-            Path(nested.ckpt.path),
-            ranks=guards.rank_count(nested),
-            base_sha256=options.base_sha256,
-            say=_say,
-        )
+        nested.fgrpo = options
+        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=_say)
         vllm_engine.RolloutRayActor = rollout.rollout_actor(
             options, engines=nested.vllm.num_engines, nodes=nested.actor.num_nodes
         )
-        nested.fgrpo = options
         return nested
 
     config.hierarchize = with_options

@@ -18,7 +18,7 @@ from openrlhf.trainer import ppo_trainer
 
 from fgrpo_bench.training.openrlhf import cpu, metrics
 from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count, rank_count
+from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count, origin
 from fgrpo_bench.training.openrlhf.samples import OrderedSamples
 from fgrpo_bench.training.openrlhf.states import mark_whole
 from fgrpo_bench.training.openrlhf.updates import deal_experiences
@@ -149,8 +149,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         finally:
             self.args.ckpt.save_steps = every
         if due:
-            of = {"ranks": rank_count(self.args), "base_sha256": self.options.base_sha256}
-            gb = mark_whole(Path(self.args.ckpt.path), self.step, **of) / 1e9
+            gb = mark_whole(Path(self.args.ckpt.path), self.step, origin(self.args)) / 1e9
             seconds = max(time.monotonic() - begun, 1e-9)
             print(
                 f"saved the state of step {self.step}: {gb:.1f} GB in {seconds:.1f} s, "

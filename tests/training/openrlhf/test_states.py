@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from fgrpo_bench.training.openrlhf.states import WHOLE, mark_whole, settle
+from fgrpo_bench.training.openrlhf.states import WHOLE, Origin, mark_whole, settle
 
 FILES = ("mp_rank_00_model_states.pt", "rank_0_optim_states.pt", "rank_1_optim_states.pt")
+OWN = Origin(ranks=2, base_sha256="b")
 
 
 def save(states, step, *, files=FILES, whole=True, latest=True):
@@ -15,7 +16,7 @@ def save(states, step, *, files=FILES, whole=True, latest=True):
     for name in files:
         (folder / name).write_bytes(b"x" * step)
     if whole:
-        assert mark_whole(states, step, ranks=2, base_sha256="b") == len(files) * step
+        assert mark_whole(states, step, OWN) == len(files) * step
     if latest:
         (states / "_actor" / "latest").write_text(f"global_step{step}")
 
@@ -23,7 +24,8 @@ def save(states, step, *, files=FILES, whole=True, latest=True):
 def settled(states, *, ranks=2, base_sha256="b"):
     """(step, what was said, folders left, what latest names)."""
     lines = []
-    step = settle(states, ranks=ranks, base_sha256=base_sha256, say=lines.append)
+    origin = Origin(ranks=ranks, base_sha256=base_sha256)
+    step = settle(states, origin, say=lines.append)
     folder = states / "_actor"
     left = sorted(path.name for path in folder.glob("global_step*"))
     latest = (folder / "latest").read_text() if folder.exists() else None
@@ -31,7 +33,7 @@ def settled(states, *, ranks=2, base_sha256="b"):
 
 
 def test_where_nothing_was_saved_there_is_nothing_to_do(tmp_path):
-    assert settle(tmp_path / "states", ranks=2, base_sha256="b", say=pytest.fail) == 0
+    assert settle(tmp_path / "states", OWN, say=pytest.fail) == 0
 
 
 def test_whole_states_are_kept_in_silence(tmp_path):
@@ -88,10 +90,10 @@ def test_a_listed_file_that_was_cut_makes_a_state_no_longer_whole(tmp_path):
     assert settled(tmp_path)[0] == 20
 
 
-def test_a_state_of_before_there_were_lists_is_believed_where_latest_names_it(tmp_path):
-    save(tmp_path, 10, whole=False)
-    save(tmp_path, 20, whole=False)
-    assert settled(tmp_path)[::2] == (20, ["global_step20"])
+def test_a_first_state_that_only_one_rank_was_through_with_is_not_begun_with(tmp_path):
+    """`latest` names it nevertheless."""
+    save(tmp_path, 10, files=FILES[:2], whole=False)
+    assert settled(tmp_path)[::2] == (0, [])
 
 
 def test_a_state_of_another_number_of_ranks_is_refused_with_both(tmp_path):
@@ -102,7 +104,7 @@ def test_a_state_of_another_number_of_ranks_is_refused_with_both(tmp_path):
 
 def test_a_state_of_another_base_model_is_refused_with_both(tmp_path):
     save(tmp_path, 20)
-    rule = r"base model with sha256 b, and this run has one with c: .* or move the states away"
+    rule = r"base model with sha256 b, and this run's has c: .* or move the states away"
     with pytest.raises(ValueError, match=rule):
         settled(tmp_path, base_sha256="c")
 
