@@ -26,7 +26,7 @@ def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
     sizes = engine_sizes(options)
 
     class RolloutActor(STOCK):  # type: ignore[misc, valid-type]
-        async def __init__(self, *args: Any, **kwargs: Any) -> None:
+        async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]
             processors = len(os.sched_getaffinity(0))  # of the job on this node
             judges = judge_count(processors, engines=-(-engines // nodes))
             os.environ[JUDGES] = str(judges)
