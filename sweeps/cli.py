@@ -18,7 +18,6 @@ from sweeps.arguments import parse
 
 if TYPE_CHECKING:
     from fgrpo_bench.specs import Declaration
-    from sweeps.plan import Plan
 
 EXIT_DAMAGED = 1
 EXIT_REFUSED = 2
@@ -56,25 +55,16 @@ def _plan(arguments: Namespace) -> int:
     paths = run_paths(plan.declaration)
     found = show.preview(plan, paths)
     if plan.declaration.profile.dispatcher == "slurm":
-        found["warnings"] += _warnings_of_slurm(plan)
+        from sweeps.slurm import preemption, scheduler
+
+        if scheduler.missing("scontrol") is None:
+            found["warnings"] += preemption.short_graces(plan, scheduler.call)
     if arguments.command == "plan" and arguments.json:
         print(json.dumps(found, indent=1))
     else:
         print(show.render(found, paths))
     check_conflicts(paths, plan)
     return 0
-
-
-def _warnings_of_slurm(plan: Plan) -> list[str]:
-    """What SLURM's own settings add; none where it is not on this machine."""
-    from sweeps.slurm import preemption, scheduler
-
-    if scheduler.missing("scontrol") is not None:
-        return []
-    try:
-        return list(preemption.short_graces(plan, scheduler.call))
-    except (ValueError, ConnectionError) as error:
-        return [f"whether preempted jobs can save is not known: {error}"]
 
 
 def _run(arguments: Namespace) -> int:

@@ -17,16 +17,19 @@ SHOW = ["scontrol", "show", "partition", "--oneliner"]
 
 
 def short_graces(plan: Plan, call: Call) -> Iterator[str]:
-    """A warning for each partition that may end a run of the plan before it has saved.
-
-    Where no save is estimated SLURM is not asked. Raises as `call` does.
-    """
+    """A warning for each partition that may end a run of the plan before it has saved, or one that
+    SLURM did not tell; where no save is estimated it is not asked."""
     profile = plan.declaration.profile
     assert isinstance(profile, SlurmProfile)
     saving = fit.save(plan.points[0], profile)
     if saving is None:
         return
-    for name, grace in graces(profile.partition, call).items():
+    try:
+        found = graces(profile.partition, call)
+    except (ValueError, ConnectionError) as error:
+        yield f"whether a run that is preempted can save is not known: {error}"
+        return
+    for name, grace in found.items():
         if grace < saving.seconds:
             yield (
                 f"{saving}, and partition {name} gives jobs that it preempts {grace} s "
@@ -39,7 +42,7 @@ def short_graces(plan: Plan, call: Call) -> Iterator[str]:
 def graces(partition: str | None, call: Call) -> dict[str, int]:
     """GraceTime in seconds of those partitions whose jobs preemption may end.
 
-    partition: names with commas, as for sbatch; None is the site's default.
+    partition: names with commas, as for sbatch; None is the site's default. Raises as `call` does.
     """
     found = {}
     for line in call(SHOW).splitlines():
@@ -47,5 +50,5 @@ def graces(partition: str | None, call: Call) -> dict[str, int]:
         name, mode = facts.get("PartitionName", ""), facts.get("PreemptMode", "OFF")
         asked = facts.get("Default") == "YES" if partition is None else name in partition.split(",")
         if asked and {"REQUEUE", "CANCEL"} & set(mode.split(",")):
-            found[name] = int(facts.get("GraceTime", 0))
+            found[name] = int(facts["GraceTime"]) if facts.get("GraceTime", "").isdecimal() else 0
     return found

@@ -53,7 +53,10 @@ def test_where_no_save_is_estimated_slurm_is_not_asked() -> None:
     ("script", "said"),
     [
         (f"cat <<'END'\n{WORDS}END", "warning: saving a training state of 91.4 GB"),
-        ("echo no controller >&2; exit 1", "warning: whether preempted jobs can save is not known"),
+        (
+            "echo no controller >&2; exit 1",
+            "warning: whether a run that is preempted can save is not known",
+        ),
     ],
 )
 def test_the_plan_says_it(

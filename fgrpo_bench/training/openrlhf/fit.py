@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fgrpo_bench.specs import Placement, PretrainedSpec, SlurmProfile, SweepPoint
-from fgrpo_bench.training.openrlhf.arguments import batches, openrlhf_train
+from fgrpo_bench.specs import OpenRLHFTrain, Placement, PretrainedSpec, SlurmProfile, SweepPoint
+from fgrpo_bench.training.openrlhf.arguments import batches
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -48,8 +48,12 @@ def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) 
             f"colocate=true with {policy} GPUs of the policy ({nodes} nodes x actor_gpus_per_node="
             f"{placement.actor_gpus_per_node}) and {engines} of vLLM (vllm_engines="
             f"{placement.vllm_engines} x vllm_tensor_parallel={placement.vllm_tensor_parallel}): "
-            "they share the same GPUs, so the products must be equal; change "
-            f"profile.openrlhf.vllm_engines to {max(1, policy // placement.vllm_tensor_parallel)}"
+            "they share the same GPUs, so the products must be equal; change profile.openrlhf."
+            + (
+                f"vllm_tensor_parallel to {_either(_divisors(policy))}"
+                if policy % placement.vllm_tensor_parallel
+                else f"vllm_engines to {policy // placement.vllm_tensor_parallel}"
+            )
         )
     needed = policy if placement.colocate else policy + engines
     if gpus_per_node is not None and needed > nodes * gpus_per_node:
@@ -89,7 +93,7 @@ def _check_batches(point: SweepPoint, placement: Placement, *, nodes: int) -> No
 
 
 def _check_memory(point: SweepPoint, placement: Placement, *, nodes: int) -> Iterator[str]:
-    pretrained = openrlhf_train(point).pretrained
+    pretrained = published(point)
     if placement.gpu_memory_gb is None or pretrained is None:
         return
     has_reference = point.algorithm.kl_coef > 0
@@ -151,7 +155,7 @@ def check_evaluation(
     gpus = None if profile is None else profile.gpus_per_node
     if gpus is not None:
         _check_share(placement, gpus=gpus)
-    pretrained = getattr(point.train, "pretrained", None)
+    pretrained = published(point)
     if placement.gpu_memory_gb is None or pretrained is None:
         return []
     each, parallel = BYTES[point.evaluation.dtype], placement.evaluation_tensor_parallel
@@ -173,16 +177,18 @@ def _check_share(placement: Placement, *, gpus: int) -> None:
     if gpus % (engines * parallel) == 0:
         return
     if gpus % parallel:
-        sizes = [size for size in range(1, gpus + 1) if gpus % size == 0]
-        remedy = f"evaluation_tensor_parallel to {_either(sizes)}"
+        remedy = f"evaluation_tensor_parallel to {_either(_divisors(gpus))}"
     else:
-        counts = [n for n in range(1, gpus // parallel + 1) if gpus // parallel % n == 0]
-        remedy = f"evaluation_engines to {_either(counts)}"
+        remedy = f"evaluation_engines to {_either(_divisors(gpus // parallel))}"
     raise ValueError(
         f"an evaluation takes {engines * parallel} GPUs (evaluation_engines={engines} x "
         f"evaluation_tensor_parallel={parallel}), which does not divide the {gpus} of a node "
         f"(profile.gpus_per_node): set profile.openrlhf.{remedy}"
     )
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 def _either(numbers: Sequence[int]) -> str:
@@ -212,7 +218,7 @@ def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
 
     DeepSpeed saves the optimizer, 12 bytes a parameter, and before ZeRO 3 the weights beside it.
     """
-    pretrained, rate = getattr(point.train, "pretrained", None), profile.save_gb_per_second
+    pretrained, rate = published(point), profile.save_gb_per_second
     if pretrained is None or rate is None:
         return None
     each = 12 if profile.openrlhf.zero_stage >= 3 else 14
@@ -222,6 +228,11 @@ def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
         seconds=gb / rate,
         formula=f"{each} bytes a parameter, profile.save_gb_per_second={rate:g}",
     )
+
+
+def published(point: SweepPoint) -> PretrainedSpec | None:
+    """The published model of a point, whose parameters are known; None of any other."""
+    return point.train.pretrained if isinstance(point.train, OpenRLHFTrain) else None
 
 
 def weights_gib(pretrained: PretrainedSpec, dtype: str, tensor_parallel: int) -> float:

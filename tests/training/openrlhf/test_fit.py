@@ -151,6 +151,8 @@ def test_policy_and_engines_that_share_gpus_must_be_as_many() -> None:
     rule = r"8 GPUs of the policy .* 3 of vLLM .*change profile\.openrlhf\.vllm_engines to 8"
     with pytest.raises(ValueError, match=rule):
         fit.check(point(), CLUSTER, replace(NODE, vllm_engines=3))
+    with pytest.raises(ValueError, match=r"vllm_tensor_parallel=3\).* to 1, 2, 4 or 8$"):
+        fit.check(point(), CLUSTER, replace(NODE, vllm_tensor_parallel=3))
 
 
 def test_more_gpus_than_the_profile_has_are_refused() -> None:
