@@ -172,13 +172,21 @@ class Placement:
     actor_gpus_per_node: Positive
     """GPUs of the policy on each node."""
     vllm_engines: Positive
-    """vLLM engines over all nodes."""
+    """vLLM engines of training, over all nodes."""
     vllm_tensor_parallel: Positive
-    """GPUs of one vLLM engine."""
+    """GPUs of one of them."""
+    vllm_gpu_memory: Fraction
+    """Share of a GPU's memory that one of them may take."""
     evaluation_engines: Positive
     """vLLM engines of one evaluation, each on GPUs of its own, drawing different problems."""
-    vllm_gpu_memory: Fraction
-    """Share of a GPU's memory that an engine may take."""
+    evaluation_tensor_parallel: Positive
+    """GPUs of one of them."""
+    evaluation_gpu_memory: Fraction
+    """Share of a GPU's memory that one of them may take."""
+    vllm_max_num_seqs: Positive
+    """Sequences that an engine draws at once, in training and in evaluation; more wait."""
+    vllm_max_num_batched_tokens: Positive
+    """Tokens of a forward pass of an engine, in training and in evaluation."""
     vllm_enforce_eager: bool
     """Whether vLLM runs without CUDA graphs: slower, starts sooner, needs less memory."""
     zero_stage: Annotated[int, Field(ge=0, le=3)]
@@ -203,3 +211,11 @@ class Placement:
     """Whole training states that are kept."""
     start_seconds: NonNegative
     """How long Ray may take to see all nodes before the job fails with what is missing."""
+
+    def __post_init__(self) -> None:
+        if self.vllm_max_num_batched_tokens < self.vllm_max_num_seqs:
+            raise ValueError(
+                f"vllm_max_num_batched_tokens={self.vllm_max_num_batched_tokens} is less than "
+                f"vllm_max_num_seqs={self.vllm_max_num_seqs}: every sequence takes a token or more "
+                "of a forward pass; raise the one or lower the other"
+            )

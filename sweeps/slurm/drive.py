@@ -23,7 +23,7 @@ from sweeps.commands import (
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import doubts, preflight, recover, scheduler, show, submissions
+from sweeps.slurm import doubts, preemption, preflight, recover, scheduler, show, submissions
 from sweeps.slurm.arrays import FETCH, arrange
 from sweeps.slurm.causes import FULL
 from sweeps.slurm.fetch import fetch_files
@@ -71,6 +71,7 @@ def run(
     if note is not None:
         say(note)
     _check_before(plan, paths, command, call, say)
+    warnings = [*plan.warnings, *preemption.short_graces(plan, call)]
     check_writable(paths)
     with _driving(paths):
         check_conflicts(paths, plan)
@@ -81,7 +82,7 @@ def run(
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {finish.shown(paths.folder)}")
     say(f"code frozen in {finish.shown(code)}")
-    for warning in plan.warnings:
+    for warning in warnings:
         say(f"warning: {warning}")
     decision = tick(paths, say=say, call=call, command=command, renew=True)
     for line in show.stuck(decision):

@@ -50,6 +50,7 @@ def test_focal_grpo_trains_logs_and_exports(undisturbed):
     assert all(row["grad_norm"] > 0 and row["entropy"] > 0 for row in rows)
     log = undisturbed.log.read_text(errors="replace")
     assert "FGRPO_OPENRLHF_DEVICE=cpu: stand-ins for CUDA are on" in log
+    assert "vLLM draws up to 48 sequences at once in passes of up to 1024 tokens" in log
     folder = undisturbed.folder / "checkpoints" / "step-00005"
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {
         p.name for p in folder.iterdir()

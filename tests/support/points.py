@@ -65,7 +65,8 @@ def openrlhfs_words(of: SweepPoint, *overrides: str, evaluation: Path | None = N
 def command_line(of: SweepPoint) -> str:
     """The whole command line, one option with its values a line."""
     placement = declared().profile.openrlhf
-    own = own_arguments(of, placement, StagePaths(RUN), RUN / "openrlhf" / "metrics.jsonl")
+    metrics = RUN / "openrlhf" / "metrics.jsonl"
+    own = own_arguments(of, placement, StagePaths(RUN), metrics, base_sha256="0" * 64)
     words = openrlhfs_words(of, evaluation=RUN / "openrlhf" / "evaluation.jsonl")
     return "".join(f"{line}\n" for line in by_option([*own, *words]))
 

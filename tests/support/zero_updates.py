@@ -25,7 +25,7 @@ from openrlhf.utils.deepspeed.deepspeed import DeepspeedStrategy  # noqa: E402
 from openrlhf.utils.deepspeed.deepspeed_utils import get_train_ds_config  # noqa: E402
 
 from fgrpo_bench.training.openrlhf.policy import mark_boundary  # noqa: E402
-from fgrpo_bench.training.openrlhf.states import mark_whole, settle  # noqa: E402
+from fgrpo_bench.training.openrlhf.states import Origin, mark_whole, settle  # noqa: E402
 
 MICRO_BATCHES = (
     ((3, 1, 5, 2), (1, 4, 2), (2, 6)),  # rank 0: samples of each micro-batch, update by update
@@ -33,6 +33,7 @@ MICRO_BATCHES = (
 )
 """Ranks have as many micro-batches in an update, as OpenRLHF sees to."""
 RANKS, UPDATES = len(MICRO_BATCHES), len(MICRO_BATCHES[0])
+ORIGIN = Origin(ranks=RANKS, base_sha256="b")
 RATE = 0.1
 SIZES = (6, 5, 1)
 """Of the layers."""
@@ -157,7 +158,7 @@ def saved_updates(rank, stage, states, kill, path):
     file of that number is written, or before the state is marked whole where file is None.
     """
     if rank == 0:
-        settle(states, ranks=RANKS, say=print)
+        settle(states, ORIGIN, say=print)
     torch.distributed.barrier()
     strategy, folder = object.__new__(DeepspeedStrategy), str(states / "_actor")
     engine, step = engine_of(network(), stage=stage, momentum=0.9), 0
@@ -176,7 +177,7 @@ def saved_updates(rank, stage, states, kill, path):
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
         if rank == 0:
-            mark_whole(states, done, ranks=RANKS)
+            mark_whole(states, done, ORIGIN)
     last = weights(engine, stage=stage)
     if rank == 0:
         path.write_text(json.dumps(last))

@@ -167,7 +167,15 @@ def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anythin
             "it cannot fit; take zero_stage 3, more GPUs",
         ),
         (["profile.openrlhf.python=null"], "run `make setup-openrlhf`"),
-        (["profile.openrlhf.vllm_engines=3"], "change profile.openrlhf.vllm_engines to 4"),
+        (["profile.openrlhf.vllm_engines=3"], "change profile.openrlhf.vllm_engines to 8"),
+        (
+            ["profile.openrlhf.evaluation_engines=3"],
+            "set profile.openrlhf.evaluation_engines to 1, 2, 4 or 8",
+        ),
+        (
+            ["profile.openrlhf.vllm_max_num_batched_tokens=256"],
+            "is less than vllm_max_num_seqs=512",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(

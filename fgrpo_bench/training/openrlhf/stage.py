@@ -75,7 +75,7 @@ def train(
         trained = ("wall_seconds", "cpu_seconds", "engine")
         kept = {name: run.former[name] for name in trained if name in run.former}
         return conclude(run, metrics) | kept
-    own = own_arguments(point, placement, run.paths, metrics)
+    own = own_arguments(point, placement, run.paths, metrics, base_sha256=found)
     command = [sys.executable, "-m", DRIVER, *own]
     nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
@@ -127,7 +127,12 @@ def prepare(
 
 
 def own_arguments(
-    point: SweepPoint, placement: Placement, paths: StagePaths, metrics: Path
+    point: SweepPoint,
+    placement: Placement,
+    paths: StagePaths,
+    metrics: Path,
+    *,
+    base_sha256: str,
 ) -> list[str]:
     """The driver's own arguments; see fgrpo_bench.training.openrlhf.options."""
     flags = {
@@ -139,6 +144,9 @@ def own_arguments(
         "save_every": point.train.save_every,
         "steps": point.train.steps,
         "prompts_per_epoch": batches(point).prompts_per_epoch,
+        "base_sha256": base_sha256,
+        "vllm_max_num_seqs": placement.vllm_max_num_seqs,
+        "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
         "allow_untested": str(placement.allow_untested).lower(),
     }
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]

@@ -19,7 +19,7 @@ from openrlhf.trainer import ppo_trainer
 from fgrpo_bench.training.openrlhf import cpu, metrics
 from fgrpo_bench.training.openrlhf.epochs import PromptOrder
 from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count, rank_count
+from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count, origin
 from fgrpo_bench.training.openrlhf.samples import OrderedSamples
 from fgrpo_bench.training.openrlhf.states import mark_whole
 from fgrpo_bench.training.openrlhf.updates import deal_experiences
@@ -161,13 +161,20 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
 
     def save_state(self, logs: dict[str, Any], *, due: bool) -> None:
         """Log the last finished step, and where it is due save the training state after it."""
+        begun = time.monotonic()
         every, self.args.ckpt.save_steps = self.args.ckpt.save_steps, 1 if due else NEVER
         try:
             super().save_logs_and_checkpoints(self.step, logs, self.client_states)
         finally:
             self.args.ckpt.save_steps = every
         if due:
-            mark_whole(Path(self.args.ckpt.path), self.step, ranks=rank_count(self.args))
+            gb = mark_whole(Path(self.args.ckpt.path), self.step, origin(self.args)) / 1e9
+            seconds = max(time.monotonic() - begun, 1e-9)
+            print(
+                f"saved the state of step {self.step}: {gb:.1f} GB in {seconds:.1f} s, "
+                f"{gb / seconds:.2f} GB a second",
+                flush=True,
+            )
             self.saved_step = self.step
 
     @torch.no_grad()
