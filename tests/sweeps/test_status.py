@@ -64,7 +64,7 @@ def test_a_stage_whose_lock_is_held_runs_and_tells_its_progress(tmp_path: Path) 
     with locked(paths.point(TRAIN).lock, wait=False, what="the stage"):
         running = found(paths)
     assert (running.state, running.attempts, running.step, running.of) == ("running", 1, 120, 300)
-    assert (running.reward, running.eta_seconds) == (0.3125, 42.0)
+    assert (running.numbers, running.eta_seconds) == ({"reward": 0.3125}, 42.0)
 
 
 def test_a_started_stage_that_nobody_holds_was_stopped_by_a_kill(tmp_path: Path) -> None:
