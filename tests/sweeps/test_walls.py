@@ -294,6 +294,7 @@ def test_follow_says_a_warning_once_whatever_its_numbers(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    write_json(paths.plan, {"points": [], "stages": []})
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == [
         "warning: a batch was sent 4 min from now",

@@ -32,8 +32,8 @@ from fgrpo_bench.training.openrlhf.prompts import (
     training_problems,
     write_prompts,
 )
-from fgrpo_bench.watch import step_numbers
 from fgrpo_bench.training.openrlhf.step import Meeting, Step, fake_gpus
+from fgrpo_bench.watch import step_numbers
 
 DRIVER = "fgrpo_bench.training.openrlhf.driver"
 POLL_SECONDS = 0.5
