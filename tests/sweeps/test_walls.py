@@ -268,6 +268,7 @@ def test_follow_outlasts_a_full_disk_and_says_it_once(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    write_json(paths.plan, {"points": [], "stages": []})
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == ["disk full: /r", "1 done"]
     answers.append(OSError(errno.EACCES, "not a full disk"))
