@@ -15,6 +15,7 @@ from fgrpo_bench.tracking import sync
 from sweeps import live
 from sweeps.live import SHARE, SYNC_SECONDS, LiveSync
 from tests.support.synthetic import SMALL, write_sweep
+from tests.support.watched import note
 
 
 @pytest.fixture
@@ -112,10 +113,8 @@ def test_a_run_that_failed_is_synced_though_nothing_grew(
     looking = LiveSync(results.paths, clock.said.append)
     clock.looks(looking)
     point = results.points[-1]
-    name = str(point.evaluate.folder.relative_to(results.paths.folder))
-    event = {"stage": name, "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
-    append_line(results.paths.ledger, {"event": "start"} | event)
-    append_line(results.paths.ledger, {"event": "end", "outcome": "failed"} | event)
+    note(results, point.evaluate, "start")
+    note(results, point.evaluate, "end", outcome="failed")
     assert clock.looks(looking) == [], "its marker stands"
     point.evaluate.done.unlink()
     assert clock.looks(looking) == [[point.point_id]]

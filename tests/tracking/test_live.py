@@ -12,59 +12,13 @@ import pytest
 from fgrpo_bench.files import append_line
 from fgrpo_bench.locks import locked
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table
+from fgrpo_bench.tables import METRICS, write_table
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run, sync_training
-from fgrpo_bench.training.openrlhf.metrics import append_row, rewind
+from fgrpo_bench.training.openrlhf.metrics import rewind
 from tests.support.mlflow_store import contents, counts, held, runs
-
-Rows = list[dict[str, Any]]
-
-
-class Training:
-    """A training run that writes its metrics as an engine does, and nothing else."""
-
-    def __init__(self, point: PointResult, engine: str) -> None:
-        self.point, self.engine, self.attempt = point, engine, 0
-        self.whole: Rows = read_table(point.train.metrics, METRICS).to_dicts()
-        self.rows: Rows = []
-        self.aside = {path: path.read_bytes() for path in (point.train.done, point.evaluate.done)}
-        for path in (*self.aside, point.train.metrics):
-            path.unlink()
-
-    def train(self, until: int) -> None:
-        """Steps up to that one; those that are made again end later and have other losses."""
-        for row in self.whole[len(self.rows) : until]:
-            made = row | {
-                "time_ms": row["time_ms"] + 60000 * self.attempt,
-                "loss": row["loss"] + self.attempt / 7,
-            }
-            self.rows.append(made)
-            if self.engine == "openrlhf":
-                append_row(self.point.train.step_rows, made | {"groups": 8, "step_tokens": 2048})
-        if self.engine == "embedded":
-            write_table(self.point.train.metrics, metrics_table(self.rows), METRICS)
-
-    def tear(self) -> None:
-        """Half a line, of a step that is being written; the embedded engine writes no halves."""
-        if self.engine == "openrlhf":
-            with self.point.train.step_rows.open("ab") as file:
-                file.write(b'{"step": %d, "time_ms": 17673' % (len(self.rows) + 1))
-
-    def resume(self, saved: int) -> None:
-        """Go on after the step whose state was saved."""
-        self.attempt += 1
-        del self.rows[saved:]
-        if self.engine == "openrlhf":
-            rewind(self.point.train.step_rows, saved)
-
-    def finish(self) -> None:
-        """Train to the end and leave what a finished run and its evaluation leave."""
-        self.train(len(self.whole))
-        write_table(self.point.train.metrics, metrics_table(self.rows), METRICS)
-        for path, content in self.aside.items():
-            path.write_bytes(content)
+from tests.support.watched import Training, note
 
 
 def look(results: SweepResults, point: PointResult) -> None:
@@ -173,12 +127,10 @@ def test_a_run_is_running_then_failed_then_running_again_in_the_same_run(swept):
 
     known, *first = state()
     assert first == ["RUNNING", None, "training"]
-    name = str(point.train.folder.relative_to(swept.paths.folder))
-    event = {"stage": name, "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
-    append_line(swept.paths.ledger, {"event": "start"} | event)
-    append_line(swept.paths.ledger, {"event": "end", "exit_code": 1, "outcome": "failed"} | event)
+    note(swept, point.train, "start")
+    note(swept, point.train, "end", exit_code=1, outcome="failed")
     assert state() == (known, "FAILED", None, "failed")
-    append_line(swept.paths.ledger, {"event": "start"} | event | {"attempt": 2})
+    note(swept, point.train, "start", attempt=2)
     with locked(point.train.lock, wait=False, what="the stage"):
         training.train(8)
         assert state() == (known, "RUNNING", None, "training")
