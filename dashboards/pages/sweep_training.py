@@ -48,7 +48,7 @@ def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
     data = curves.steps(results, name)
     if data.is_empty():
         return ()
-    number, width = NUMBERS[name], data["steps"].max()
+    number, width = NUMBERS[name], max(data["steps"].to_list())
     columns = ("tokens", "seconds") if name == TOKENS_PER_SECOND else (name,)
     layout = charts.layout(
         x="training step",

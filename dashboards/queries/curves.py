@@ -155,7 +155,7 @@ def steps(results: SweepResults, name: str) -> pl.DataFrame:
         if point.algorithm is not None
     ]
     found = pl.concat([pl.LazyFrame(schema=schema), *frames]).drop_nulls().collect()
-    width = -(-int(found["step"].max() or 1) // LONGEST)  # type: ignore[call-overload]
+    width = -(-max(found["step"].to_list(), default=1) // LONGEST)
     return (
         found.group_by("cell", "step")
         .agg(pl.col(name).mean(), seeds=pl.len())

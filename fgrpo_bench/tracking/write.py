@@ -82,7 +82,7 @@ def _read_points(engine: Any, run_id: str) -> Held:
     from sqlalchemy import select
 
     columns = (SqlMetric.key, SqlMetric.step, SqlMetric.timestamp, SqlMetric.value)
-    query = select(*columns, SqlMetric.is_nan).where(SqlMetric.run_uuid == run_id)
+    query: Any = select(*columns, SqlMetric.is_nan).where(SqlMetric.run_uuid == run_id)
     with engine.connect() as connection:
         return {
             key(MetricPoint(name, step, timestamp, math.nan if is_nan else value))
