@@ -16,15 +16,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.files import read_json, read_lines, sha256_file
 from fgrpo_bench.markers import lacking
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import Placement, SweepPoint, from_dict
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
-from fgrpo_bench.tables import METRICS, write_table
+from fgrpo_bench.tables import METRICS, metrics_table, write_table
 from fgrpo_bench.training.openrlhf import cluster
 from fgrpo_bench.training.openrlhf.arguments import (
     RunFiles,
@@ -41,6 +39,7 @@ from fgrpo_bench.training.openrlhf.prompts import (
     write_prompts,
 )
 from fgrpo_bench.training.openrlhf.step import Meeting, Step, fake_gpus
+from fgrpo_bench.watch import step_numbers
 
 DRIVER = "fgrpo_bench.training.openrlhf.driver"
 POLL_SECONDS = 0.5
@@ -69,7 +68,7 @@ def train(
         for name in ("data", "eval_data")
     )
     files = prepare(point, run.paths, base, data, evaluated)
-    metrics = run.paths.folder / "openrlhf" / "metrics.jsonl"
+    metrics = run.paths.step_rows
     if lacks_metrics_alone(run, metrics):
         print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
         trained = ("wall_seconds", "cpu_seconds", "engine")
@@ -211,7 +210,7 @@ def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
     if now > max(size, 0):
         rows = list(read_lines(metrics))
         if rows:
-            run.progress(step=rows[-1]["step"], of=steps, reward=rows[-1]["success_rate"])
+            run.progress(step=rows[-1]["step"], of=steps, **step_numbers(rows))
     return now
 
 
@@ -219,8 +218,7 @@ def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
     """Turn what the driver left into the stage's files; returns facts for the marker."""
     paths = run.paths
     rows = list(read_lines(metrics))
-    table = pl.DataFrame([{name: row.get(name) for name in METRICS} for row in rows], METRICS)
-    write_table(paths.metrics, table, METRICS)
+    write_table(paths.metrics, metrics_table(rows), METRICS)
     step = rows[-1]["step"]
     run.leave(paths.metrics, paths.checkpoints)
     facts = {
