@@ -40,6 +40,7 @@ def make_sampler(
     none.
     """
     if evaluation.sampler == "vllm":
+        from evaluators.engines import start_engines
         from evaluators.vllm import vllm
 
         if placement is None:
@@ -47,12 +48,8 @@ def make_sampler(
         make = partial(
             vllm, checkpoint, sha256, evaluation, settings, device=device, placement=placement
         )
-        if placement.evaluation_engines == 1:
-            return make()
-        from evaluators.engines import several
-
-        gpus = placement.vllm_tensor_parallel if device == "cuda" else 0
-        return several(make, engines=placement.evaluation_engines, gpus_each=gpus)
+        gpus = placement.evaluation_tensor_parallel if device == "cuda" else 0
+        return start_engines(make, engines=placement.evaluation_engines, gpus_each=gpus)
     if evaluation.sampler == "transformers":
         from evaluators.transformers import transformers
 

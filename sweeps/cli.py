@@ -54,6 +54,11 @@ def _plan(arguments: Namespace) -> int:
     plan = make_plan(config.load(arguments.sweep, arguments.overrides))
     paths = run_paths(plan.declaration)
     found = show.preview(plan, paths)
+    if plan.declaration.profile.dispatcher == "slurm":
+        from sweeps.slurm import preemption, scheduler
+
+        if scheduler.missing("scontrol") is None:
+            found["warnings"] += preemption.short_graces(plan, scheduler.call)
     if arguments.command == "plan" and arguments.json:
         print(json.dumps(found, indent=1))
     else:

@@ -7,7 +7,7 @@ from itertools import product
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.specs import Cell, Declaration, SlurmProfile, SweepPoint
 from fgrpo_bench.tasks import check_task
-from fgrpo_bench.training.openrlhf import fit
+from fgrpo_bench.training.openrlhf import extra, fit
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
@@ -91,6 +91,8 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             "evaluation.sampler=embedded with a published model: the embedded engine samples from "
             "its own checkpoints only; set experiment.evaluation.sampler=vllm"
         )
+    profile = declaration.profile
+    cluster = profile if isinstance(profile, SlurmProfile) else None
     for point in points:
         controls = (point.algorithm.entropy_coef, point.algorithm.kl_coef)
         if train.engine == "embedded" and any(controls):
@@ -99,9 +101,10 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
                 "does not have: exclude that algorithm, or choose an experiment of engine openrlhf"
             )
         if train.engine == "openrlhf":
-            profile = declaration.profile
-            cluster = profile if isinstance(profile, SlurmProfile) else None
+            extra.check(point)
             warnings += fit.check(point, cluster, profile.openrlhf)
+    if declaration.experiment.evaluation.sampler == "vllm":
+        warnings += fit.check_evaluation(points[0], cluster, profile.openrlhf)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         for grader in (benchmark.grader, *benchmark.also):
             grader_version(grader)

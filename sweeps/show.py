@@ -11,7 +11,8 @@ from typing import Any
 from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.power import advice
-from fgrpo_bench.specs import method_name
+from fgrpo_bench.specs import SlurmProfile, method_name
+from fgrpo_bench.training.openrlhf import fit
 from sweeps import cost
 from sweeps.commands import workers
 from sweeps.finish import shown
@@ -63,9 +64,19 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "stages_total": len(plan.stages),
         "stages_to_run": {kind: counts[kind] for kind in NOUNS},
         "cost": estimate(plan, paths, to_run),
+        "saving": saving(plan),
         "can_show": can_show(plan),
         "warnings": list(plan.warnings),
     }
+
+
+def saving(plan: Plan) -> str | None:
+    """How long a run's save takes, in a line; None where nobody can tell."""
+    profile = plan.declaration.profile
+    if not isinstance(profile, SlurmProfile):
+        return None
+    found = fit.save(plan.points[0], profile)
+    return None if found is None else str(found)
 
 
 def can_show(plan: Plan) -> list[str]:
@@ -140,6 +151,7 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(found['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             cost_words(found["cost"]),
+            *filter(None, [found["saving"]]),
             *found["can_show"],
             *(f"warning: {text}" for text in found["warnings"]),
         ]

@@ -18,10 +18,9 @@ import os
 import re
 import threading
 from dataclasses import dataclass
-from typing import Any
 
 from fgrpo_bench.graders.math import after_thoughts
-from fgrpo_bench.graders.worker import Worker
+from fgrpo_bench.graders.worker import Workers, judges
 from fgrpo_bench.records import Grade, Problem
 
 SECONDS = 5.0
@@ -29,9 +28,9 @@ SECONDS = 5.0
 WALL_SECONDS = 60.0
 """Wall seconds; only a stopped or starved process ever gets there."""
 MEGABYTES = 4096
-"""Address space of the process that checks."""
+"""Address space of a process that checks."""
 LIFETIME = 20_000
-"""Responses after which that process is replaced."""
+"""Responses after which a process is replaced."""
 
 
 COUNTS = re.compile(r"(\d+) of (\d+) strict, (\d+) loose")
@@ -75,61 +74,36 @@ def judge_instructions(problem: Problem, response: str) -> Followed:
     except (ValueError, KeyError, TypeError):
         return Followed(strict=(), loose=(), failure="the gold is no list of instructions")
     request = asked | {"prompt": problem.prompt, "response": after_thoughts(response)}
-    reply = _checker.ask(request)
+    reply = _checkers().ask(request, WALL_SECONDS)
     if "strict" not in reply:
         return Followed(strict=(), loose=(), failure=reply["reason"])
     return Followed(strict=tuple(reply["strict"]), loose=tuple(reply["loose"]), failure=None)
 
 
-class _Checker:
-    """The process that checks, started when it is first needed; one question at a time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._worker: Worker | None = None
-
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply; without `strict` where there was none within the limits."""
-        with self._lock:
-            for _ in range(2):  # once more where the process died of something else
-                if self._worker is None:
-                    self._worker = Worker(
-                        SECONDS, MEGABYTES, module="fgrpo_bench.graders.ifeval_worker"
-                    )
-                    self._worker.wait_ready()
-                worker = self._worker
-                try:
-                    reply = worker.ask(request, WALL_SECONDS)
-                except OSError as error:
-                    reason, final = worker.cause(error, WALL_SECONDS)
-                    self._end()
-                    if final:
-                        break
-                    continue
-                if reply.pop("spent", False) or worker.asked >= LIFETIME:
-                    self._end()
-                return reply
-            return {"reason": reason}
-
-    def close(self) -> None:
-        """End the process."""
-        with self._lock:
-            self._end()
-
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.end()
-            self._worker = None
+_default: Workers | None = None
+_default_lock = threading.Lock()
 
 
-_checker = _Checker()
-atexit.register(lambda: _checker.close())
+def _checkers() -> Workers:
+    """The processes that check for this one, made at the first call and ended at exit."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = Workers(
+                judges(1),
+                seconds=SECONDS,
+                megabytes=MEGABYTES,
+                lifetime=LIFETIME,
+                module="fgrpo_bench.graders.ifeval_worker",
+            )
+            atexit.register(_default.close)
+        return _default
 
 
 def _forget() -> None:
-    """A forked process must not speak over its parent's socket."""
-    global _checker
-    _checker = _Checker()
+    """A forked process must not speak over its parent's sockets."""
+    global _default, _default_lock
+    _default, _default_lock = None, threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import queue
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from types import TracebackType
 
 from fgrpo_bench.graders.judge_worker import TESTED
 from fgrpo_bench.graders.verdicts import Question, VerdictStore
-from fgrpo_bench.graders.worker import Worker, interrupted
+from fgrpo_bench.graders.worker import Workers, interrupted, judges
 from fgrpo_bench.records import Outcome
 
 VERSION = 2
@@ -34,7 +33,7 @@ WALL_FACTOR = 12.0
 MEGABYTES = 1024
 """Address space of a worker."""
 WORKERS = 4
-"""Most workers of the judge of a process; a further one starts when all others are busy."""
+"""Most workers of the judge of a process that has no FGRPO_JUDGES."""
 LIFETIME = 20_000
 """Judgements after which a worker is replaced: SymPy's caches grow."""
 REMEMBERED, LONGEST_REMEMBERED = 100_000, 2_000
@@ -69,14 +68,16 @@ class Judge:
         store: VerdictStore | None = None,
     ) -> None:
         self._store = store
-        self._seconds, self._megabytes = seconds, megabytes
-        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()
-        for _ in range(workers):
-            self._idle.put(None)
+        self._seconds = seconds
+        self._workers = Workers(
+            workers,
+            seconds=seconds,
+            megabytes=megabytes,
+            lifetime=LIFETIME,
+            module="fgrpo_bench.graders.judge_worker",
+        )
         self._known: dict[Question, Future[Verdict]] = {}
-        self._living: set[Worker] = set()
         self._lock = threading.Lock()
-        self._closed = False
         self.judgements = 0
         """Questions put to workers so far."""
 
@@ -93,11 +94,7 @@ class Judge:
 
     def close(self) -> None:
         """Kill the workers; a question in flight or asked later raises RuntimeError."""
-        with self._lock:
-            self._closed = True
-            living = list(self._living)
-        for worker in living:
-            self._bury(worker)
+        self._workers.close()
 
     def verdict(self, gold: str, answer: str, *, boxed: bool = True) -> Verdict:
         """Whether an answer equals the gold; unscored where the judgement broke a limit.
@@ -147,44 +144,10 @@ class Judge:
 
     def _ask(self, gold: str, answer: str, boxed: bool) -> Verdict:
         request = {"gold": gold, "answer": answer, "boxed": boxed}
-        wall_seconds = self._seconds * WALL_FACTOR
         with self._lock:
             self.judgements += 1
-        worker = self._idle.get()
-        try:
-            for _ in range(2):  # once more where a worker died of something else than the question
-                worker = worker or self._start()
-                try:
-                    reply = worker.ask(request, wall_seconds)
-                except OSError as error:
-                    reason, final = worker.cause(error, wall_seconds)
-                    self._bury(worker)
-                    worker = None
-                    if final:
-                        break
-                    continue
-                if reply.pop("spent", False) or worker.asked >= LIFETIME:
-                    self._bury(worker)
-                    worker = None
-                return Verdict(**reply)
-            return Verdict(outcome="unscored", extracted=None, reason=reason)
-        finally:
-            self._idle.put(worker)
-
-    def _start(self) -> Worker:
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("this judge is closed: make another one")
-        worker = Worker(self._seconds, self._megabytes, module="fgrpo_bench.graders.judge_worker")
-        with self._lock:
-            self._living.add(worker)
-        worker.wait_ready()
-        return worker
-
-    def _bury(self, worker: Worker) -> None:
-        with self._lock:
-            self._living.discard(worker)
-        worker.end()
+        reply = self._workers.ask(request, self._seconds * WALL_FACTOR)
+        return Verdict(**{"outcome": "unscored", "extracted": None} | reply)
 
 
 _default: Judge | None = None
@@ -203,7 +166,7 @@ def default_judge() -> Judge:
     global _default
     with _default_lock:
         if _default is None:
-            _default = Judge(workers=WORKERS, store=default_store())
+            _default = Judge(workers=judges(WORKERS), store=default_store())
             atexit.register(_default.close)
         return _default
 

@@ -1,4 +1,4 @@
-"""A process that judges and can be killed: how it is started, asked and ended.
+"""Processes that judge and can be killed: how they are started, asked and ended.
 
 What runs in it is a program such as `judge_worker`, which keeps to its limits of processor time and
 address space by itself; a limit of wall time comes with each question.
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+JUDGES = "FGRPO_JUDGES"
+"""Variable of the environment: most processes that judge for this one."""
 START_SECONDS = 300.0
 """For a worker to import what it needs, from a slow network disk too."""
 _INTERRUPTED = re.compile(
@@ -109,3 +113,75 @@ class Worker:
         self.process.kill()
         self.process.wait()
         self._socket.close()
+
+
+def judges(otherwise: int) -> int:
+    """Most processes that judge for this one, as FGRPO_JUDGES says; without it `otherwise`."""
+    return int(os.environ.get(JUDGES, otherwise))
+
+
+class Workers:
+    """Processes of one program, for any number of threads: each starts when all others are busy.
+
+    count: most at once. lifetime: answers after which a process is replaced, since what it keeps
+    grows. Others as those of Worker.
+    """
+
+    def __init__(
+        self, count: int, *, seconds: float, megabytes: int, lifetime: int, module: str
+    ) -> None:
+        self._limits, self._lifetime, self._module = (seconds, megabytes), lifetime, module
+        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()
+        for _ in range(count):
+            self._idle.put(None)
+        self._lock, self._closed = threading.Lock(), False
+        self.living: set[Worker] = set()
+
+    def ask(self, request: dict[str, Any], wall_seconds: float) -> dict[str, Any]:
+        """The reply; a `reason` alone where there was none within the limits.
+
+        RuntimeError where a process cannot start, or all are closed.
+        """
+        worker = self._idle.get()
+        try:
+            for _ in range(2):  # once more where a process died of something else than the question
+                worker = worker or self._start()
+                try:
+                    reply = worker.ask(request, wall_seconds)
+                except OSError as error:
+                    reason, final = worker.cause(error, wall_seconds)
+                    self._bury(worker)
+                    worker = None
+                    if final:
+                        break
+                    continue
+                if reply.pop("spent", False) or worker.asked >= self._lifetime:
+                    self._bury(worker)
+                    worker = None
+                return reply
+            return {"reason": reason}
+        finally:
+            self._idle.put(worker)
+
+    def close(self) -> None:
+        """Kill them all; a question in flight or asked later raises RuntimeError."""
+        with self._lock:
+            self._closed = True
+            living = list(self.living)
+        for worker in living:
+            self._bury(worker)
+
+    def _start(self) -> Worker:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the processes that judge are closed: start others")
+        worker = Worker(*self._limits, module=self._module)
+        with self._lock:
+            self.living.add(worker)
+        worker.wait_ready()
+        return worker
+
+    def _bury(self, worker: Worker) -> None:
+        with self._lock:
+            self.living.discard(worker)
+        worker.end()

@@ -59,6 +59,9 @@ class SlurmProfile:
     """Time limit of one job; a stage that needs longer saves, is requeued and goes on."""
     signal_seconds: Positive
     """How long before the time limit a stage is told to save."""
+    save_gb_per_second: PositiveFloat | None
+    """GB (10^9 bytes) of a training state that all processes of a run together write in a second;
+    null estimates no save."""
     additional_parameters: dict[str, str]
     """Further sbatch options by long name without dashes, e.g. {reservation: spring}."""
     setup: tuple[str, ...]

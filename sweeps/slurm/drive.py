@@ -17,13 +17,14 @@ from fgrpo_bench.specs import Declaration, SlurmProfile
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,
+    check_flags,
     check_interpreters,
     stage_command,
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.live import LiveSync
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import doubts, preflight, recover, scheduler, show, submissions
+from sweeps.slurm import doubts, preemption, preflight, recover, scheduler, show, submissions
 from sweeps.slurm.arrays import FETCH, arrange
 from sweeps.slurm.causes import FULL
 from sweeps.slurm.fetch import fetch_files
@@ -67,7 +68,11 @@ def run(
         raise ValueError(absent)
     plan, paths = make_plan(declaration), run_paths(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
+    note = check_flags(declaration.profile, declaration.experiment.train)
+    if note is not None:
+        say(note)
     _check_before(plan, paths, command, call, say)
+    warnings = [*plan.warnings, *preemption.short_graces(plan, call)]
     check_writable(paths)
     with _driving(paths):
         check_conflicts(paths, plan)
@@ -78,7 +83,7 @@ def run(
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {finish.shown(paths.folder)}")
     say(f"code frozen in {finish.shown(code)}")
-    for warning in plan.warnings:
+    for warning in warnings:
         say(f"warning: {warning}")
     decision = tick(paths, say=say, call=call, command=command, renew=True)
     for line in show.stuck(decision):

@@ -1,8 +1,8 @@
 """What a job asks of SLURM: a training run takes what the profile says, everything else its share.
 
-A profile is written for training. An evaluation is a vLLM engine or some, a report needs no GPU at
-all: each asks for the GPUs that it uses and for as large a part of a node's processors and
-memory.
+A profile is written for training. An evaluation is a vLLM engine or some, likelihoods are one's, a
+report needs no GPU at all: each asks for the GPUs that it uses and for as large a part of a node's
+processors and memory.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def resources(profile: SlurmProfile, kind: str, *, openrlhf: bool) -> Resources:
     used = gpus
     if gpus is not None and kind != "train":
         placement = profile.openrlhf
-        engines = placement.evaluation_engines * placement.vllm_tensor_parallel
-        used = min(gpus, engines) if openrlhf else 1
+        engines = 1 if kind == "likelihood" else placement.evaluation_engines
+        used = engines * placement.evaluation_tensor_parallel if openrlhf else 1
     share = 1.0 if gpus is None or used is None else used / gpus
     return Resources(
         nodes=profile.nodes if kind == "train" else 1,

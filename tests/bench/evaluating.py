@@ -113,6 +113,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     from fgrpo_bench.paths import BenchmarkPaths
     from fgrpo_bench.scoring import count_stored, score
     from fgrpo_bench.tables import PASSK, write_table
+    from tests.support.vllm_draws import PLACEMENT
 
     def sampler(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
         for made in back_end.run(
@@ -121,7 +122,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
             prompts,
             temperature=1.0,
             length=TOKENS,
-            in_flight=back_end.in_flight("cpu", 16 + TOKENS),
+            in_flight=back_end.in_flight(PLACEMENT, "cpu", 16 + TOKENS),
         ):
             assert all(draw.n_tokens == TOKENS for draw in made)
             yield [replace(draw, response=answered(draw.draw)) for draw in made]

@@ -32,6 +32,9 @@ def options(steps: int, longest: int) -> dict[str, str]:
     """Of OpenRLHF's command line, beside those of the tests' runs."""
     return {
         "--fgrpo.steps": str(steps),
+        "--fgrpo.base_sha256": "0" * 64,
+        "--fgrpo.vllm_max_num_seqs": "384",
+        "--fgrpo.vllm_max_num_batched_tokens": "65536",
         "--rollout.batch_size": str(PROMPTS),
         "--rollout.micro_batch_size": "32",
         "--rollout.max_new_tokens": str(longest),

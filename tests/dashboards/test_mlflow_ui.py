@@ -39,6 +39,7 @@ def listening(port: int) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(tmp_path):
     root, port = tmp_path / "a folder", free_port()
     write_sweep(root, overrides=ONE)

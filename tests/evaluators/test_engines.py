@@ -1,7 +1,8 @@
-"""Several engines of an evaluation: who draws what, and how they end."""
+"""The engines of an evaluation: who draws what, and how they end."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.engines import deal, several, shares
+from evaluators.engines import deal, shares, start_engines
 from evaluators.records import Wanted
 from fgrpo_bench.records import Problem
 from tests.support.fake_engine import make
@@ -43,7 +44,7 @@ def gone(pid: int) -> bool:
 def test_every_draw_is_made_once_and_those_of_a_problem_by_one_engine(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     before = children()
-    draw, facts = several(partial(make, "answer"), engines=2, gpus_each=2)
+    draw, facts = start_engines(partial(make, "answer"), engines=2, gpus_each=2)
     asked = wanted(5, 3)
     for _ in range(2):  # the engines stay for the next benchmark
         made = [each for draws in draw(asked) for each in draws]
@@ -60,8 +61,19 @@ def test_every_draw_is_made_once_and_those_of_a_problem_by_one_engine(monkeypatc
     assert len(children() - before) >= 2
 
 
+def test_engines_end_with_their_sampler_and_not_while_it_draws():
+    """So that the likelihoods that a stage asks for next find the GPUs free."""
+    draw, facts = start_engines(partial(make, "answer"), engines=1, gpus_each=0)
+    drawing = draw(wanted(2, 2))
+    del draw
+    gc.collect()
+    assert sum(map(len, drawing)) == 4 and "engines" not in facts
+    del drawing
+    assert gone(facts["pid"])
+
+
 def test_fewer_problems_than_engines_leave_some_idle():
-    draw, _ = several(partial(make, "answer"), engines=3, gpus_each=0)
+    draw, _ = start_engines(partial(make, "answer"), engines=3, gpus_each=0)
     assert sum(map(len, draw(wanted(1, 4)))) == 4
     assert [len(part) for part in deal(wanted(2, 4), 3)] == [4, 4, 0]
 
@@ -72,12 +84,12 @@ def test_fewer_problems_than_engines_leave_some_idle():
 )
 def test_an_engine_that_fails_ends_the_evaluation_with_its_words(what, said):
     with pytest.raises(RuntimeError, match=said):
-        draw, _ = several(partial(make, what), engines=2, gpus_each=0)
+        draw, _ = start_engines(partial(make, what), engines=2, gpus_each=0)
         list(draw(wanted(2, 2)))
 
 
 def test_an_engine_that_is_killed_is_named_by_its_exit_code():
-    draw, facts = several(partial(make, "slow"), engines=2, gpus_each=0)
+    draw, facts = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
     drawing = draw(wanted(4, 50))
     next(drawing)
     os.kill(facts["pid"], signal.SIGKILL)
@@ -86,7 +98,7 @@ def test_an_engine_that_is_killed_is_named_by_its_exit_code():
 
 
 def test_stopping_in_the_middle_ends_the_engines():
-    draw, facts = several(partial(make, "slow"), engines=2, gpus_each=0)
+    draw, facts = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
     drawing = draw(wanted(4, 50))
     next(drawing)
     drawing.close()

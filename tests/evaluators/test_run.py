@@ -29,6 +29,7 @@ def stage(tmp_path):
     return StagePaths(paths.folder / name)
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_ends_with_the_draws_of_an_undisturbed_one(stage):
     first = stage.benchmark("countdown").shard(0)
     process = start("evaluate", stage.folder)
@@ -55,6 +56,7 @@ def test_a_killed_evaluation_ends_with_the_draws_of_an_undisturbed_one(stage):
     assert read_json(stage.done)["draws_made"]["countdown"] == made
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_keeps_what_was_drawn(stage):
     paths = stage.benchmark("countdown")
     process = start("evaluate", stage.folder, file_limit=120_000)

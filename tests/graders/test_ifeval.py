@@ -63,10 +63,16 @@ def test_a_prompt_is_followed_where_all_its_instructions_are():
     assert judge_instructions(asked, "x, y\n<<A>> b").loose == (True, True)
 
 
+def restart() -> None:
+    """End the processes that check; others start when they are needed."""
+    ifeval._checkers().close()
+    ifeval._forget()
+
+
 def test_a_text_has_one_verdict_however_often_it_is_asked_and_what_is_drawn_between():
     asked, text = every_type(), "Ja! Ok ok. 42 ###\n* one, two *three* [four]"
     first = judge_instructions(asked, text)
-    ifeval._checker.close()
+    restart()
     random.seed(1)
     assert [judge_instructions(asked, text) for _ in range(3)] == [first] * 3
 
@@ -90,9 +96,9 @@ def impatient() -> Iterator[None]:
     """A checker with half a second for a response."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ifeval, "SECONDS", 0.5)
-        ifeval._checker.close()
+        restart()
         yield
-    ifeval._checker.close()
+    restart()
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])

@@ -20,7 +20,7 @@ from fgrpo_bench.graders.worker import Worker, interrupted
 
 
 def pids(judge: Judge) -> list[int]:
-    return [worker.process.pid for worker in judge._living]
+    return [worker.process.pid for worker in judge._workers.living]
 
 
 def test_a_judge_killed_in_the_middle_is_replaced_and_nothing_is_lost():
@@ -44,12 +44,12 @@ def test_a_judge_killed_between_questions_is_replaced():
 def test_a_question_whose_processes_are_killed_from_outside_is_unscored_and_asked_again(
     tmp_path, monkeypatch
 ):
-    def die(worker: judge_module.Worker, *_: object) -> None:
+    def die(worker: Worker, *_: object) -> None:
         worker.process.kill()
         raise ConnectionResetError
 
     with Judge(store=VerdictStore(tmp_path)) as judge:
-        monkeypatch.setattr(judge_module.Worker, "ask", die)
+        monkeypatch.setattr(Worker, "ask", die)
         verdict = judge.verdict("1", "3")
         assert verdict.outcome == "unscored"
         assert "exit code -9 twice" in verdict.reason
@@ -141,7 +141,7 @@ import os, sys
 from fgrpo_bench.graders.judge import Judge
 judge = Judge()
 judge.verdict("1", "2")
-print(next(iter(judge._living)).process.pid, flush=True)
+print(next(iter(judge._workers.living)).process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
 

@@ -62,6 +62,7 @@ def readings() -> tuple[list[str], list[list[object]]]:
     return texts, json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_every_text_is_read_as_by_math_verify_itself(readings):
     texts, (before, after, _) = readings
     assert {t: a for t, a, b in zip(texts, after, before, strict=True) if a != b} == {}

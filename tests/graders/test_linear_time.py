@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.graders import GRADERS, get_grader, ifeval, judge_reading, judge_words
+from fgrpo_bench.graders import GRADERS, get_grader, ifeval, judge_reading, judge_words, worker
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, scan_boxes
@@ -196,10 +196,9 @@ class Deaf:
 
 @pytest.fixture(autouse=True)
 def no_process(monkeypatch):
-    monkeypatch.setattr(judge_module, "Worker", Deaf)
+    monkeypatch.setattr(worker, "Worker", Deaf)
     monkeypatch.setattr(judge_module, "_default", Judge())
-    monkeypatch.setattr(ifeval, "Worker", Deaf)
-    monkeypatch.setattr(ifeval, "_checker", ifeval._Checker())
+    monkeypatch.setattr(ifeval, "_default", None)
 
 
 def seconds(call: Callable[[str], object], text: str) -> float:

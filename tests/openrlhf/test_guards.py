@@ -1,14 +1,19 @@
 """What is refused before a run begins."""
 
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
 
-from fgrpo_bench.training.openrlhf import guards
+from evaluators.vllm import engine_settings
+from fgrpo_bench.training.openrlhf import guards, rollout
 from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
-from tests.support.openrlhf import parse_flags, parser_flags
+from tests.support.vllm_draws import EVALUATION, PLACEMENT
 
 pytestmark = pytest.mark.openrlhf
+
+STEPS = "--fgrpo.save_every 5 --fgrpo.steps 9 --fgrpo.base_sha256 0"
+SIZES = "--fgrpo.vllm_max_num_seqs 64 --fgrpo.vllm_max_num_batched_tokens 512"
 
 
 def test_the_installed_versions_are_the_tested_ones():
@@ -72,7 +77,7 @@ def nested(**changes):
 
 def options(objective="clip"):
     flags = "--fgrpo.focal_gamma 0.5 --fgrpo.metrics m --fgrpo.stop_flag s --fgrpo.checkpoints c"
-    words = f"{flags} --fgrpo.save_every 5 --fgrpo.steps 9 --fgrpo.objective {objective}".split()
+    words = f"{flags} {STEPS} {SIZES} --fgrpo.objective {objective}".split()
     return parse_options(words)[0]
 
 
@@ -115,12 +120,13 @@ def test_gpus_are_counted_once(changes, gpus):
 
 def test_the_drivers_options_are_told_from_openrlhfs():
     words = "--fgrpo.focal_gamma 2 --fgrpo.objective cispo --fgrpo.metrics m --fgrpo.stop_flag s"
-    words += " --fgrpo.checkpoints c --fgrpo.save_every 7 --fgrpo.steps 9"
+    words += f" --fgrpo.checkpoints c {STEPS} {SIZES}"
     words += " --train.seed 3 --vllm.enforce_eager"
     ours, rest = parse_options(words.split())
     assert isinstance(ours, DriverOptions)
-    assert (ours.focal_gamma, ours.objective, ours.save_every) == (2.0, "cispo", 7)
+    assert (ours.focal_gamma, ours.objective, ours.save_every) == (2.0, "cispo", 5)
     assert ours.metrics.is_absolute() and not ours.allow_untested
+    assert rollout.engine_sizes(ours) == {"max_num_seqs": 64, "max_num_batched_tokens": 512}
     assert rest == ["--train.seed", "3", "--vllm.enforce_eager"]
 
 
@@ -128,16 +134,24 @@ def test_the_drivers_options_are_told_from_openrlhfs():
 def test_a_wrong_option_of_the_driver_is_refused(wrong, capsys):
     flags = "--fgrpo.focal_gamma 0 --fgrpo.metrics m --fgrpo.stop_flag s --fgrpo.checkpoints c"
     with pytest.raises(SystemExit):
-        parse_options(
-            f"{flags} --fgrpo.save_every 5 --fgrpo.steps 9 --fgrpo.objective clip {wrong}".split()
-        )
+        parse_options(f"{flags} {STEPS} {SIZES} --fgrpo.objective clip {wrong}".split())
     assert wrong.split()[0] in capsys.readouterr().err
 
 
-def test_openrlhfs_parser_tells_its_flags_and_what_it_makes_of_them():
-    assert {"--actor.eps_clip_low_high", "--train.agent_func_path"} <= parser_flags()
-    told = parse_flags(["--actor.eps_clip_low_high", "0.2", "0.28", "--train.seed", "5"])
-    assert told["actor.eps_clip_low_high"] == [0.2, 0.28]
-    assert told["train.seed"] == 5
-    with pytest.raises(RuntimeError, match=r"unrecognized arguments: --train\.nothing"):
-        parse_flags(["--train.nothing", "1"])
+def test_vllm_knows_the_sizes_that_both_kinds_of_engine_get(options_of_vllm):
+    sizes = rollout.engine_sizes(options("clip"))
+    evaluation = engine_settings(EVALUATION, PLACEMENT, max_model_len=24)
+    assert {*sizes, *evaluation} <= options_of_vllm
+    assert sizes.keys() <= evaluation.keys()
+
+
+@pytest.fixture(scope="module")
+def options_of_vllm():
+    from vllm import AsyncEngineArgs
+
+    return {field.name for field in fields(AsyncEngineArgs)}
+
+
+def test_processes_that_judge_are_an_engines_share_of_the_processors():
+    assert [rollout.judge_count(64, engines=n) for n in (1, 8, 16)] == [62, 6, 2]
+    assert rollout.judge_count(2, engines=1) == rollout.judge_count(8, engines=8) == 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from types import SimpleNamespace
 
@@ -153,6 +154,32 @@ def test_a_judgement_that_hangs_ends_the_run(tokenizer, monkeypatch):
     use(monkeypatch, lambda problem, response: time.sleep(0.5))
     with pytest.raises(RuntimeError, match=r"gave no judgement within 0\.05 s"):
         execute(reward.AgentExecutor(), Engine(tokenizer, "1+1"), label())
+
+
+def test_the_wait_for_a_judgements_turn_is_not_counted(tokenizer, monkeypatch):
+    """Twelve judgements of a tenth of a second, two at a time, each with a limit of half a one."""
+    monkeypatch.setattr(reward, "JUDGEMENT_SECONDS", 0.5)
+    monkeypatch.setattr(reward, "WAITING", {"countdown"})
+    monkeypatch.setenv("FGRPO_JUDGES", "2")
+    reward._threads.cache_clear()
+    running, most, lock = 0, 0, threading.Lock()
+
+    def slow(problem, response):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.1)
+        with lock:
+            running -= 1
+        return Grade(outcome="correct", extracted=None, reason="")
+
+    use(monkeypatch, slow)
+    begun = time.monotonic()
+    outs = execute(reward.AgentExecutor(), Engine(tokenizer, "1+1"), label(), times=12)
+    reward._threads.cache_clear()
+    assert [out["reward"] for out in outs] == [1.0] * 12
+    assert most == 2 and time.monotonic() - begun > 0.5
 
 
 @pytest.mark.parametrize("wrong", ["", "12", "[]", json.dumps({"target": "x"}), label()[:-4]])

@@ -1,12 +1,15 @@
-"""An evaluation by the real vLLM that is killed again and again."""
+"""An evaluation by the real vLLM that is stopped and killed again and again."""
 
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +32,7 @@ def source(model, tmp_path_factory):
     paths = StagePaths(tmp_path_factory.mktemp("source"))
     paths.checkpoint(0).parent.mkdir(parents=True)
     paths.checkpoint(0).symlink_to(model)
-    write_json(paths.done, {"weights_sha256": weights_sha256(model)})
+    write_json(paths.done, {"step": 0, "weights_sha256": weights_sha256(model)})
     return paths
 
 
@@ -51,7 +54,7 @@ def stage(folder, source):
     return paths
 
 
-def start(paths):
+def start(paths, **environment):
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
     placement = json.dumps(to_dict(PLACEMENT))
     command = [sys.executable, "-m", "evaluators", "run", str(paths.folder)]
@@ -60,7 +63,10 @@ def start(paths):
             [*command, "--placement", placement],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            env=inherited
+            | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+            | environment,
+            start_new_session=True,
         )
 
 
@@ -97,3 +103,35 @@ def test_three_kills_lose_no_stored_draw_and_change_none(source, tmp_path):
     assert read_json(paths.done)["draws_made"] == {"countdown": TOTAL - kept}
     assert killed.select("problem_id", "draw").is_unique().all()
     assert killed.equals(undisturbed)
+
+
+def engine_is_there(process):
+    """Whether vLLM's engine, a process of its own as on GPUs, has begun to start."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # others come and go
+            name, _, fields = stat.read_text().partition("(")[2].rpartition(")")
+            if name.startswith("VLLM::EngineCor") and int(fields.split()[3]) == process.pid:
+                return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["start", "sampling"])
+def test_a_signal_to_all_processes_stops_one_engine_and_the_same_command_goes_on(
+    moment, source, tmp_path
+):
+    """As SLURM sends it: to the engine's own processes too."""
+    paths = stage(tmp_path / "stopped", source)
+    process = start(paths, VLLM_ENABLE_V1_MULTIPROCESSING="1")
+    while not (engine_is_there(process) if moment == "start" else stored(paths) > 10_000):
+        assert process.poll() is None, (paths.folder / "log").read_text()[-3000:]
+        time.sleep(0.01)
+    assert moment == "sampling" or not stored(paths)
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(300) == 75, (paths.folder / "log").read_text()[-3000:]
+    assert "stopped: " in (paths.folder / "log").read_text()
+    shards = list(paths.benchmark("countdown").shards.glob("*.jsonl"))
+    kept = sum(len(list(read_lines(path))) for path in shards)
+    assert (kept == 0) == (moment == "start") and kept < TOTAL
+    made = finish(paths)
+    assert len(made) == TOTAL and read_json(paths.done)["draws_made"] == {"countdown": TOTAL - kept}

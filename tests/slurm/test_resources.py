@@ -8,6 +8,8 @@ from fgrpo_bench import config
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.slurm.resources import Resources, resources
 
+ONE = "profile.openrlhf.evaluation_engines=1"
+
 
 def profile(name: str, *overrides: str) -> SlurmProfile:
     of = config.load("transfer", ["experiment=qwen2.5-7b", f"profile={name}", *overrides]).profile
@@ -25,18 +27,24 @@ def asked(nodes: int, gpus: int | None, cpus: int, mem_gb: float) -> Resources:
     ("kind", "openrlhf", "expected"),
     [
         ("train", True, asked(2, 8, 64, 900)),
-        ("evaluate", True, asked(1, 2, 16, 225)),
+        ("evaluate", True, asked(1, 8, 64, 900)),
+        ("rare", True, asked(1, 8, 64, 900)),
+        ("likelihood", True, asked(1, 1, 8, 112.5)),
         ("warmup", False, asked(1, 1, 8, 112.5)),
         ("report", False, asked(1, None, 8, 112.5)),
     ],
 )
-def test_only_training_takes_whole_nodes(kind: str, openrlhf: bool, expected: Resources) -> None:
+def test_every_job_asks_for_the_gpus_that_it_uses(
+    kind: str, openrlhf: bool, expected: Resources
+) -> None:
     assert resources(profile("slurm-multinode"), kind, openrlhf=openrlhf) == expected
 
 
-def test_an_evaluation_of_several_engines_asks_for_the_gpus_of_all() -> None:
-    four = profile("slurm-multinode", "profile.openrlhf.evaluation_engines=4")
-    assert resources(four, "evaluate", openrlhf=True) == asked(1, 8, 64, 900)
+def test_an_evaluation_of_fewer_gpus_asks_for_its_share_of_a_node() -> None:
+    changes = ("evaluation_engines=2", "evaluation_tensor_parallel=2", "vllm_tensor_parallel=8")
+    four = profile("slurm-multinode", *(f"profile.openrlhf.{each}" for each in changes))
+    assert resources(four, "evaluate", openrlhf=True) == asked(1, 4, 32, 450)
+    assert resources(four, "likelihood", openrlhf=True) == asked(1, 2, 16, 225)
 
 
 @pytest.mark.parametrize("kind", ["train", "warmup", "evaluate", "report"])
@@ -46,6 +54,6 @@ def test_without_gpus_every_job_asks_for_the_same(kind: str) -> None:
 
 
 def test_no_share_is_less_than_a_processor() -> None:
-    one = profile("slurm-8gpu", "profile.cpus_per_task=1", "profile.mem_gb=null")
+    one = profile("slurm-8gpu", "profile.cpus_per_task=1", "profile.mem_gb=null", ONE)
     found = resources(one, "evaluate", openrlhf=True)
     assert (found.cpus_per_task, found.mem_mb) == (1, None)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from evaluators.engines import several
+from evaluators.engines import start_engines
 from evaluators.records import Draw, Sampler, Wanted, drawn
 
 
@@ -31,6 +31,6 @@ def make(what: str) -> tuple[Sampler, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    several(partial(make, "answer"), engines=2, gpus_each=0)
+    draw, _ = start_engines(partial(make, "answer"), engines=2, gpus_each=0)
     print("started", flush=True)
     time.sleep(float(sys.argv[1]))

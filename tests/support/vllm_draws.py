@@ -1,6 +1,6 @@
 """`python -m tests.support.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
-vLLM on the processor as an evaluation makes them, in a process of its own, without stand-ins.
-With `two` behind it: the same draws by two engines."""
+vLLM on the processor as an evaluation makes them, in one process, without stand-ins.
+With `two` behind it: by two engines as an evaluation starts them."""
 
 from __future__ import annotations
 
@@ -56,13 +56,15 @@ DRAWS = 200
 def main() -> None:
     checkpoint, out = Path(sys.argv[1]), Path(sys.argv[2])
     two = sys.argv[3:] == ["two"]
-    draw, facts = make_sampler(
+    draw, facts = (make_sampler if two else back_end.vllm)(
         checkpoint,
         weights_sha256(checkpoint),
         EVALUATION,
         SETTINGS,
         device="cpu",
-        placement=replace(PLACEMENT, evaluation_engines=2) if two else PLACEMENT,
+        placement=replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
+        if two
+        else PLACEMENT,
     )
     problems = heldout_problems(3)
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
@@ -90,7 +92,7 @@ def main() -> None:
         "block": drawn(slice(1, 2), slice(16, 40)),
         "other": drawn(slice(None), slice(None), further=1),
     }
-    back_end.IN_FLIGHT = 5
+    back_end.in_flight = lambda *_: 5  # type: ignore[assignment]
     told["five at once"] = drawn(slice(None), slice(0, 40))
     out.write_text(json.dumps(told))
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from fgrpo_bench.files import read_lines
 from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.paths import RunPaths, StagePaths
@@ -43,6 +45,7 @@ def train_folder(sweep: FakeSweep) -> StagePaths:
     return sweep.paths.point("grpo-n4-g0-s11")
 
 
+@pytest.mark.slow
 def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
     undisturbed = fake_sweep(tmp_path / "undisturbed", FAKE_STEPS="40", FAKE_STEP_SECONDS="0")
     assert undisturbed.run() == 0
@@ -67,6 +70,7 @@ def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_pa
     assert contents(disturbed.paths, *RESULTS) == contents(undisturbed.paths, *RESULTS)
 
 
+@pytest.mark.slow
 def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path)
     sweep.hold.touch()
@@ -147,6 +151,7 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_answer(tmp_path: Path) -> Non
     assert (end.exit_code, end.outcome) == (-9, "stopped")
 
 
+@pytest.mark.slow
 def test_stopping_also_stops_the_orphan_that_a_worker_waits_for(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2000", FAKE_STEP_SECONDS="0.02")
     first = sweep.start()
@@ -164,6 +169,7 @@ def test_stopping_also_stops_the_orphan_that_a_worker_waits_for(tmp_path: Path) 
         end_workers(sweep.paths)
 
 
+@pytest.mark.slow
 def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2000", FAKE_STEP_SECONDS="0.02")
 

@@ -118,6 +118,7 @@ def test_syncs_that_are_killed_at_random_moments_leave_nothing_twice_and_nothing
     assert held(swept) == contents(undisturbed)
 
 
+@pytest.mark.slow
 def test_two_syncs_at_once_write_each_run_once(swept):
     other = background_sync(swept)
     here = sync_run(swept.paths)
@@ -128,6 +129,7 @@ def test_two_syncs_at_once_write_each_run_once(swept):
     assert counts(swept) == (0, 0, 0, 6)
 
 
+@pytest.mark.slow
 def test_files_put_back_after_a_sync_broke_off_count_again(swept, monkeypatch):
     from mlflow import MlflowClient
 

@@ -27,6 +27,7 @@ def grown(swept):
     return swept
 
 
+@pytest.mark.slow
 def test_a_rebuilt_store_equals_the_old_one_but_for_ids(grown, capsys):
     before = held(grown)
     ids = {run.info.run_id for run in runs(embedded_uri(grown.paths))}
@@ -41,6 +42,7 @@ def test_a_rebuilt_store_equals_the_old_one_but_for_ids(grown, capsys):
     assert any(len(run["models"]) > 1 for run in before.values())
 
 
+@pytest.mark.slow
 def test_a_store_that_is_not_beside_the_runs_is_emptied_only_when_that_is_agreed(grown, capsys):
     other = f"sqlite:///{grown.paths.root / 'other.db'}"
     command = ["rebuild", "--root", str(grown.paths.root), "--tracking-uri", other]

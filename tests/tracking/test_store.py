@@ -17,6 +17,7 @@ from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 
 
+@pytest.mark.slow
 def test_a_server_gets_what_the_embedded_store_gets_until_it_dies(swept, tmp_path, monkeypatch):
     from mlflow import MlflowClient
 

@@ -256,6 +256,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         assert read_json(target.done)["weights_sha256"] == facts["weights_sha256"]
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed):
     """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
     plan, paths = warmed

@@ -2,6 +2,6 @@
 
 `driver` starts OpenRLHF's own command line unmodified, after putting subclasses of its trainer
 (`trainer`, `samples`, `experience`) and of its policy actor (`policy`) in their place. Everything
-else is OpenRLHF's. Nothing here is imported by the rest of the package: it needs the environments
-of `make setup-openrlhf` or `make setup-openrlhf-cpu`.
+else is OpenRLHF's. What runs here needs the environments of `make setup-openrlhf` or
+`make setup-openrlhf-cpu`; the arithmetic of `fit` and the signals of `processes` do not.
 """

@@ -68,6 +68,7 @@ def set_up() -> None:
         _put_flash_attn()
     after_import("torch.cuda", _patch_torch_cuda)
     after_import("torch.utils.file_baton", _patch_baton)
+    after_import("openrlhf.utils", _patch_strategy)
     cpu_deepspeed.set_up()
     cpu_vllm.set_up()
 
@@ -111,13 +112,25 @@ def _patch_baton(module: Any) -> None:
     module.FileBaton.wait = wait
 
 
+def _patch_strategy(module: Any) -> None:
+    """OpenRLHF's command line packs dynamic batches, with flash attention, whatever it is told;
+    padded ones are as good for a rehearsal."""
+    get_strategy = module.get_strategy
+
+    def unpacked(args: Any) -> Any:
+        if args.train.dynamic_batch_enable:
+            args.ds.packing_samples, args.ds.attn_implementation = False, "sdpa"
+        return get_strategy(args)
+
+    module.get_strategy = unpacked
+
+
 def _put_flash_attn() -> None:
     """OpenRLHF imports flash-attn for packing and ring attention, neither of which runs on CPU."""
 
     def missing(*_: Any, **__: Any) -> Any:
         raise RuntimeError(
-            "flash-attn does not run on CPU: leave out --ds.packing_samples, "
-            "--train.dynamic_batch_enable and ring attention"
+            "flash-attn does not run on CPU: leave out --ds.packing_samples and ring attention"
         )
 
     names = {

@@ -76,18 +76,21 @@ def train(options: DriverOptions, rest: list[str]) -> None:
 def install(options: DriverOptions) -> None:
     """Replace OpenRLHF's classes in this process, which is the one that starts their actors."""
     from openrlhf.trainer import ppo_trainer
-    from openrlhf.trainer.ray import ppo_actor
+    from openrlhf.trainer.ray import ppo_actor, vllm_engine
     from openrlhf.utils import config
 
-    from fgrpo_bench.training.openrlhf import policy, trainer
+    from fgrpo_bench.training.openrlhf import policy, rollout, trainer
 
     hierarchize = config.hierarchize
 
     def with_options(args: Any) -> Any:
         nested = hierarchize(args)
         guards.check_arguments(nested, options)
-        states.settle(Path(nested.ckpt.path), ranks=guards.rank_count(nested), say=_say)
         nested.fgrpo = options
+        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=_say)
+        vllm_engine.RolloutRayActor = rollout.rollout_actor(
+            options, engines=nested.vllm.num_engines, nodes=nested.actor.num_nodes
+        )
         return nested
 
     config.hierarchize = with_options

@@ -13,10 +13,12 @@ from inspect import signature
 from typing import Any
 
 from fgrpo_bench.training.openrlhf.options import TESTED_OPENRLHF, TESTED_RAY, DriverOptions
+from fgrpo_bench.training.openrlhf.states import Origin
 
 ATTRIBUTES = (
     ("openrlhf.trainer.ppo_trainer", "PPOTrainer"),
     ("openrlhf.trainer.ppo_trainer", "SamplesGenerator"),
+    ("openrlhf.trainer.ppo_trainer", "prepare_datasets"),
     ("openrlhf.trainer.ppo_trainer", "RemoteExperienceMaker"),
     ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.train_step"),
     ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.ppo_train"),
@@ -37,6 +39,8 @@ ATTRIBUTES = (
     ("openrlhf.trainer.ray.ppo_actor", "PolicyModelActor"),
     ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.training_step"),
     ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.ppo_train"),
+    ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.broadcast_to_vllm"),
+    ("openrlhf.trainer.ray.vllm_engine", "RolloutRayActor"),
     ("openrlhf.models.loss", "PolicyLoss.forward"),
     ("openrlhf.models.loss", "aggregate_loss"),
     ("openrlhf.utils.agent", "SingleTurnAgentExecutor.execute"),
@@ -149,6 +153,12 @@ def check_arguments(args: Any, options: DriverOptions) -> None:
 def rank_count(args: Any) -> int:
     """Processes of the policy, from OpenRLHF's arguments in their nested form."""
     return int(args.actor.num_nodes * args.actor.num_gpus_per_node)
+
+
+def origin(args: Any) -> Origin:
+    """What a state of the run is a state of; OpenRLHF's arguments in their nested form, with the
+    driver's options as `fgrpo`."""
+    return Origin(ranks=rank_count(args), base_sha256=args.fgrpo.base_sha256)
 
 
 def gpu_count(args: Any) -> int:

@@ -32,6 +32,14 @@ class DriverOptions:
     """Steps between Hugging Face checkpoints; the last step always has one."""
     steps: int
     """Steps of the run; OpenRLHF itself ends only with its prompts."""
+    prompts_per_epoch: int | None
+    """Different prompts of an epoch; None is all of the prompt file."""
+    base_sha256: str
+    """Of the base model's weights; a state of another model is refused."""
+    vllm_max_num_seqs: int
+    """Sequences that an engine draws at once."""
+    vllm_max_num_batched_tokens: int
+    """Tokens of a forward pass of an engine."""
     allow_untested: bool
     """Whether versions of OpenRLHF and Ray that were never tested may run."""
 
@@ -53,6 +61,12 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
     parser.add_argument("--fgrpo.checkpoints", dest="checkpoints", type=_absolute, required=True)
     parser.add_argument("--fgrpo.save_every", dest="save_every", type=_positive, required=True)
     parser.add_argument("--fgrpo.steps", dest="steps", type=_positive, required=True)
+    parser.add_argument("--fgrpo.base_sha256", dest="base_sha256", required=True)
+    for name in ("vllm_max_num_seqs", "vllm_max_num_batched_tokens"):
+        parser.add_argument(f"--fgrpo.{name}", dest=name, type=_positive, required=True)
+    parser.add_argument(
+        "--fgrpo.prompts_per_epoch", dest="prompts_per_epoch", type=_positive, default=None
+    )
     parser.add_argument(
         "--fgrpo.allow_untested",
         dest="allow_untested",

@@ -23,6 +23,7 @@ def deaf() -> Iterator[None]:
     put handlers of their own in place, so the signals are blocked, which children inherit. What
     comes for this process meanwhile, it gets afterwards.
     """
+    resource_tracker.ensure_running()  # started meanwhile it would unblock what is blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield

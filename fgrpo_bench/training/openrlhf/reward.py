@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from functools import cache
 from typing import Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
 from fgrpo_bench.graders import WAITING, get_grader
+from fgrpo_bench.graders.worker import judges
 from fgrpo_bench.records import Grade
 from fgrpo_bench.training.openrlhf.labels import Dispatched, draw_seed, read_dispatched
 
-JUDGEMENT_SECONDS = 300.0
-"""A judgement that takes longer ends the run; graders that can hang end themselves long before."""
+JUDGEMENT_SECONDS = 900.0
+"""A judgement that takes longer ends the run, the wait for its turn not counted. Graders that can
+hang end themselves long before, the start of their processes included."""
 
 
 class AgentExecutor(SingleTurnAgentExecutor):  # type: ignore[misc]
@@ -79,8 +83,15 @@ async def judge(dispatched: Dispatched, response: str) -> Grade:
     try:
         if problem.grader not in WAITING:
             return grade(problem, response)
-        judged = asyncio.to_thread(grade, problem, response)
-        return await asyncio.wait_for(judged, JUDGEMENT_SECONDS)
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def judged() -> Grade:
+            loop.call_soon_threadsafe(begun.set)
+            return grade(problem, response)
+
+        judgement = loop.run_in_executor(_threads(), judged)
+        await begun.wait()
+        return await asyncio.wait_for(judgement, JUDGEMENT_SECONDS)
     except TimeoutError as error:
         raise RuntimeError(
             f"{where} gave no judgement within {JUDGEMENT_SECONDS:g} s: a grader must end by "
@@ -90,3 +101,9 @@ async def judge(dispatched: Dispatched, response: str) -> Grade:
         raise RuntimeError(
             f"{where} raised {type(error).__name__}: {error}; a grader must say `unscored` instead"
         ) from error
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """A thread for each process that judges, so that none of them waits for a process."""
+    return ThreadPoolExecutor(judges(1), thread_name_prefix="judge")

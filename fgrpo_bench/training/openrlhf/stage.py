@@ -24,10 +24,16 @@ from fgrpo_bench.specs import Placement, SweepPoint, from_dict
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
 from fgrpo_bench.tables import METRICS, metrics_table, write_table
 from fgrpo_bench.training.openrlhf import cluster
-from fgrpo_bench.training.openrlhf.arguments import RunFiles, arguments, openrlhf_train
+from fgrpo_bench.training.openrlhf.arguments import (
+    RunFiles,
+    arguments,
+    batches,
+    openrlhf_train,
+)
+from fgrpo_bench.training.openrlhf.installation import check_own_driver
 from fgrpo_bench.training.openrlhf.processes import die_with_parent
 from fgrpo_bench.training.openrlhf.prompts import (
-    heldout_problems,
+    evaluation_problems,
     token_counter,
     training_problems,
     write_prompts,
@@ -46,6 +52,8 @@ def train(
 
     step: the nodes that it has, whose first task this is; None has this machine.
     """
+    if device == "cuda":
+        check_own_driver()
     point = from_dict(SweepPoint, spec["point"])
     source = StagePaths((run.paths.folder / spec["base"]).resolve())
     base = source.checkpoint(0).resolve()
@@ -55,15 +63,18 @@ def train(
             f"the weights in {base} have sha256 {found}, but their stage recorded {recorded}: they "
             "were changed or damaged; delete that stage's DONE.json and run the same command again"
         )
-    data = (run.paths.folder / spec["data"]).resolve() if "data" in spec else None
-    files = prepare(point, run.paths, base, data)
+    data, evaluated = (
+        (run.paths.folder / spec[name]).resolve() if name in spec else None
+        for name in ("data", "eval_data")
+    )
+    files = prepare(point, run.paths, base, data, evaluated)
     metrics = run.paths.step_rows
     if lacks_metrics_alone(run, metrics):
         print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
         trained = ("wall_seconds", "cpu_seconds", "engine")
         kept = {name: run.former[name] for name in trained if name in run.former}
         return conclude(run, metrics) | kept
-    own = own_arguments(point, placement, run.paths, metrics)
+    own = own_arguments(point, placement, run.paths, metrics, base_sha256=found)
     command = [sys.executable, "-m", DRIVER, *own]
     nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
@@ -89,26 +100,38 @@ def lacks_metrics_alone(run: StageRun, metrics: Path) -> bool:
     )
 
 
-def prepare(point: SweepPoint, paths: StagePaths, base: Path, data: Path | None) -> RunFiles:
-    """Write the prompt files; returns all files that OpenRLHF is told of."""
+def prepare(
+    point: SweepPoint, paths: StagePaths, base: Path, data: Path | None, evaluated: Path | None
+) -> RunFiles:
+    """Write the prompt files; returns all files that OpenRLHF is told of.
+
+    data, evaluated: the stages that fetched the datasets of training and of the evaluation during
+    it; None where there is none.
+    """
     train, folder = openrlhf_train(point), paths.folder / "openrlhf"
     folder.mkdir(exist_ok=True)
-    problems = training_problems(point, data, token_counter(base, train.prompt))
+    length = token_counter(base, train.prompt)
+    problems = training_problems(point, data, length)
     write_prompts(folder / "prompts.jsonl", problems, train.prompt)
-    heldout = heldout_problems(point)
-    if heldout:
-        write_prompts(folder / "heldout.jsonl", heldout, train.prompt)
+    evaluation = evaluation_problems(point, evaluated, length)
+    if evaluation:
+        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt)
     return RunFiles(
         base=base,
         prompts=folder / "prompts.jsonl",
-        heldout=folder / "heldout.jsonl" if heldout else None,
+        evaluation=folder / "evaluation.jsonl" if evaluation else None,
         states=folder / "states",
         final=folder / "final",
     )
 
 
 def own_arguments(
-    point: SweepPoint, placement: Placement, paths: StagePaths, metrics: Path
+    point: SweepPoint,
+    placement: Placement,
+    paths: StagePaths,
+    metrics: Path,
+    *,
+    base_sha256: str,
 ) -> list[str]:
     """The driver's own arguments; see fgrpo_bench.training.openrlhf.options."""
     flags = {
@@ -119,6 +142,10 @@ def own_arguments(
         "checkpoints": paths.checkpoints,
         "save_every": point.train.save_every,
         "steps": point.train.steps,
+        "prompts_per_epoch": batches(point).prompts_per_epoch,
+        "base_sha256": base_sha256,
+        "vllm_max_num_seqs": placement.vllm_max_num_seqs,
+        "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
         "allow_untested": str(placement.allow_untested).lower(),
     }
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]

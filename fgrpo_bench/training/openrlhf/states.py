@@ -6,7 +6,8 @@ with whatever `latest` names. So every state that is complete on all ranks gets 
 written last, and before a run begins what has none is cleared away.
 
 <states>/_actor/latest                           DeepSpeed's: global_step20
-<states>/_actor/global_step20/whole.json         {"ranks": 8, "files": {"<name>": <bytes>, ...}}
+<states>/_actor/global_step20/whole.json
+    {"ranks": 8, "base_sha256": "<of the base model's weights>", "files": {"<name>": <bytes>, ...}}
 """
 
 from __future__ import annotations
@@ -14,35 +15,47 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fgrpo_bench.files import read_json, write_json, write_text
 
 WHOLE = "whole.json"
 
 
-def mark_whole(states: Path, step: int, *, ranks: int) -> None:
-    """List the files of a state that every rank has written."""
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Which run can go on from a state."""
+
+    ranks: int
+    """Processes of the policy."""
+    base_sha256: str
+    """Of the weights of the base model."""
+
+
+def mark_whole(states: Path, step: int, origin: Origin) -> int:
+    """List the files of a state that every rank has written; returns their bytes."""
     folder = _folder(states) / f"global_step{step}"
-    write_json(folder / WHOLE, {"ranks": ranks, "files": _sizes(folder)})
+    files = _sizes(folder)
+    write_json(folder / WHOLE, asdict(origin) | {"files": files})
+    return sum(files.values())
 
 
-def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:
+def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
     """Leave whole states alone here, with `latest` naming the newest; returns its step, 0 where
     there is none.
 
-    Raises ValueError for a state of another number of ranks, which cannot be gone on from.
+    origin: of the run that begins. Raises ValueError where that of the state is another.
     """
     folder = _folder(states)
     if not folder.exists():
         return 0
     named = _latest(folder)
     saved = {step: path for path in folder.iterdir() if (step := _step(path)) is not None}
-    listed = {step for step, path in saved.items() if (path / WHOLE).exists()}
-    # States of before there were lists: DeepSpeed's word is all there is.
-    trusted = {step for step in saved.keys() - listed if step == named}
-    whole = {step for step in listed if _is_whole(saved[step])} or trusted
-    for step in sorted(saved.keys() - whole):
+    lists = {step: _whole_list(path) for step, path in saved.items()}
+    whole = {step: found for step, found in lists.items() if found is not None}
+    for step in sorted(saved.keys() - whole.keys()):
         say(f"the state of step {step} was cut short while it was saved: it is cleared away")
         shutil.rmtree(saved[step])
     if not whole:
@@ -50,7 +63,7 @@ def settle(states: Path, *, ranks: int, say: Callable[[str], None]) -> int:
         shutil.rmtree(folder)
         return 0
     newest = max(whole)
-    _check_ranks(saved[newest], ranks)
+    _check_origin(saved[newest], whole[newest], origin)
     if named != newest:
         say(f"going on from step {newest}, the newest state that is whole")
         write_text(folder / "latest", f"global_step{newest}")
@@ -75,21 +88,29 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {p.name: p.stat().st_size for p in sorted(folder.iterdir()) if p.name != WHOLE}
 
 
-def _is_whole(folder: Path) -> bool:
+def _whole_list(folder: Path) -> dict[str, Any] | None:
+    """The list of a state's files; None where the state is not whole."""
     try:
-        listed = dict(read_json(folder / WHOLE)["files"])
-    except (ValueError, TypeError, KeyError):
-        return False
-    return listed.items() <= _sizes(folder).items()
+        listed: dict[str, Any] = read_json(folder / WHOLE)
+        files = dict(listed["files"])
+        int(listed["ranks"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return listed if files.items() <= _sizes(folder).items() else None
 
 
-def _check_ranks(folder: Path, ranks: int) -> None:
-    if not (folder / WHOLE).exists():
-        return
-    saved = read_json(folder / WHOLE)["ranks"]
-    if saved != ranks:
+def _check_origin(folder: Path, listed: dict[str, Any], origin: Origin) -> None:
+    base = listed.get("base_sha256", origin.base_sha256)  # lists of before did not tell
+    if base != origin.base_sha256:
         raise ValueError(
-            f"{folder} was saved by {saved} ranks, and this run has {ranks}: a state is split over "
-            f"its ranks and fits no other number; give the run {saved} again (profile.nodes x "
-            "profile.openrlhf.actor_gpus_per_node), or move the state away to start at step 1"
+            f"{folder} was trained from a base model with sha256 {base}, and this run's has "
+            f"{origin.base_sha256}: a run goes on from its own model only; bring that back (its "
+            "revision, or its folder as it was), or move the states away to start at step 1"
+        )
+    if listed["ranks"] != origin.ranks:
+        raise ValueError(
+            f"{folder} was saved by {listed['ranks']} ranks, and this run has {origin.ranks}: a "
+            f"state is split over its ranks and fits no other number; give the run "
+            f"{listed['ranks']} again (profile.nodes x profile.openrlhf.actor_gpus_per_node), or "
+            "move the state away to start at step 1"
         )

@@ -1,10 +1,13 @@
 """What a kill in a save leaves is cleared away, and the newest whole state is gone on from."""
 
+import json
+
 import pytest
 
-from fgrpo_bench.training.openrlhf.states import mark_whole, settle
+from fgrpo_bench.training.openrlhf.states import WHOLE, Origin, mark_whole, settle
 
 FILES = ("mp_rank_00_model_states.pt", "rank_0_optim_states.pt", "rank_1_optim_states.pt")
+OWN = Origin(ranks=2, base_sha256="b")
 
 
 def save(states, step, *, files=FILES, whole=True, latest=True):
@@ -13,15 +16,16 @@ def save(states, step, *, files=FILES, whole=True, latest=True):
     for name in files:
         (folder / name).write_bytes(b"x" * step)
     if whole:
-        mark_whole(states, step, ranks=2)
+        assert mark_whole(states, step, OWN) == len(files) * step
     if latest:
         (states / "_actor" / "latest").write_text(f"global_step{step}")
 
 
-def settled(states, *, ranks=2):
+def settled(states, *, ranks=2, base_sha256="b"):
     """(step, what was said, folders left, what latest names)."""
     lines = []
-    step = settle(states, ranks=ranks, say=lines.append)
+    origin = Origin(ranks=ranks, base_sha256=base_sha256)
+    step = settle(states, origin, say=lines.append)
     folder = states / "_actor"
     left = sorted(path.name for path in folder.glob("global_step*"))
     latest = (folder / "latest").read_text() if folder.exists() else None
@@ -29,7 +33,7 @@ def settled(states, *, ranks=2):
 
 
 def test_where_nothing_was_saved_there_is_nothing_to_do(tmp_path):
-    assert settle(tmp_path / "states", ranks=2, say=pytest.fail) == 0
+    assert settle(tmp_path / "states", OWN, say=pytest.fail) == 0
 
 
 def test_whole_states_are_kept_in_silence(tmp_path):
@@ -86,13 +90,29 @@ def test_a_listed_file_that_was_cut_makes_a_state_no_longer_whole(tmp_path):
     assert settled(tmp_path)[0] == 20
 
 
-def test_a_state_of_before_there_were_lists_is_believed_where_latest_names_it(tmp_path):
-    save(tmp_path, 10, whole=False)
-    save(tmp_path, 20, whole=False)
-    assert settled(tmp_path)[::2] == (20, ["global_step20"])
+def test_a_first_state_that_only_one_rank_was_through_with_is_not_begun_with(tmp_path):
+    """`latest` names it nevertheless."""
+    save(tmp_path, 10, files=FILES[:2], whole=False)
+    assert settled(tmp_path)[::2] == (0, [])
 
 
 def test_a_state_of_another_number_of_ranks_is_refused_with_both(tmp_path):
     save(tmp_path, 20)
     with pytest.raises(ValueError, match=r"saved by 2 ranks, and this run has 4: .* 2 again"):
-        settle(tmp_path, ranks=4, say=print)
+        settled(tmp_path, ranks=4)
+
+
+def test_a_state_of_another_base_model_is_refused_with_both(tmp_path):
+    save(tmp_path, 20)
+    rule = r"base model with sha256 b, and this run's has c: .* or move the states away"
+    with pytest.raises(ValueError, match=rule):
+        settled(tmp_path, base_sha256="c")
+
+
+def test_a_list_of_before_it_named_the_base_model_is_believed(tmp_path):
+    save(tmp_path, 20)
+    path = tmp_path / "_actor" / "global_step20" / WHOLE
+    listed = json.loads(path.read_text())
+    del listed["base_sha256"]
+    path.write_text(json.dumps(listed))
+    assert settled(tmp_path, base_sha256="c")[0] == 20
