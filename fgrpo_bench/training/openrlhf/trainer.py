@@ -26,9 +26,8 @@ from fgrpo_bench.training.openrlhf.updates import deal_experiences
 
 NEVER = float("inf")
 """OpenRLHF's own value for an interval that never comes."""
-
-
 openrlhfs_datasets = ppo_trainer.prepare_datasets
+"""As it is before FocalTrainer puts prepare_prompts in its place."""
 
 
 def prepare_prompts(strategy: Any, tokenizer: Any) -> tuple[Any, Any, int]:
