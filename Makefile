@@ -71,7 +71,7 @@ $(OPENRLHF_CPU)/.installed: requirements/openrlhf-cpu.txt requirements/openrlhf-
 	$(call install_openrlhf,$<,^$$)
 	@$(OURS).training.openrlhf.pip_check requirements/openrlhf-cpu.allowed
 	@echo "Compiling DeepSpeed's optimizer, once (a minute or two) ..."
-	@FGRPO_OPENRLHF_DEVICE=cpu $(OURS).training.openrlhf.cpu
+	@FGRPO_OPENRLHF_DEVICE=cpu $(OURS).training.openrlhf.rehearsal
 	@touch $@
 
 # DeepSpeed's optimizers are compiled here and not by the processes of the first job, with a setuptools of their own,

@@ -163,8 +163,6 @@ class Placement:
     python: str | None
     """Interpreter of the OpenRLHF environment, as its path on the nodes; null is the one that
     `make setup-openrlhf` (with device: cpu, `make setup-openrlhf-cpu`) made in this checkout."""
-    allow_untested: bool
-    """Whether versions of OpenRLHF and Ray that were never tested may run."""
     gpu_memory_gb: PositiveFloat | None
     """Memory of one GPU, GiB, for the check that everything fits; null checks nothing."""
     colocate: bool

@@ -79,9 +79,11 @@ def test_an_export_is_a_checkpoint_that_computes_what_the_policy_computes(model,
 @pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
 def test_adapters_on_anything_but_linear_layers_are_refused_by_name(model):
     with pytest.raises(ValueError, match=r"embed_tokens has an adapter and is no linear layer"):
-        lora.has_adapters(policy(model, target_modules=["embed_tokens"]))
+        lora.check(policy(model, target_modules=["embed_tokens"]))
 
 
 def test_a_policy_without_adapters_is_known_as_one(model):
-    assert lora.has_adapters(policy(model))
+    trained = policy(model)
+    lora.check(trained)
+    assert lora.has_adapters(trained)
     assert not lora.has_adapters(AutoModelForCausalLM.from_pretrained(model))

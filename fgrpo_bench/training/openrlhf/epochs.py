@@ -91,6 +91,11 @@ class OneEpoch(Iterator[int]):
         return {"epoch": self._epoch, "taken": self._taken}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on at a place that state_dict gave."""
+        """Go on at a place that state_dict gave; ValueError for what a former version kept."""
+        if state.keys() != {"epoch", "taken"}:
+            raise ValueError(
+                "the training state is of a version that ordered its prompts otherwise, and cannot "
+                "be gone on from: move the stage's openrlhf/states away to start at step 1"
+            )
         self._epoch, self._taken, self._indices = state["epoch"], state["taken"], None
         self._order.epoch = self._epoch + (self._taken > 0)

@@ -110,7 +110,7 @@ def _check_memory(point: SweepPoint, placement: Placement, *, nodes: int) -> Ite
     parts = (
         "weights and their copy (2 + 2"
         if has_adapters
-        else ("weights, gradients and optimizer (2 + 2 + 12")
+        else "weights, gradients and optimizer (2 + 2 + 12"
     )
     have = placement.gpu_memory_gb
     formula = (

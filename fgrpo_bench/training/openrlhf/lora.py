@@ -22,17 +22,18 @@ PREFIX = "base_model.model."
 
 
 def has_adapters(model: torch.nn.Module) -> bool:
-    """Whether a policy trains adapters in place of all weights.
+    """Whether a policy trains adapters in place of all weights."""
+    return isinstance(model, PeftModel)
 
-    ValueError for adapters on anything but linear layers.
-    """
+
+def check(model: torch.nn.Module) -> None:
+    """ValueError for adapters on anything but linear layers, which cannot be merged here."""
     for name, layer in _layers(model).items():
         if not isinstance(layer, Linear):
             raise ValueError(
                 f"{name} has an adapter and is no linear layer: leave it out of "
                 "ds.lora.target_modules"
             )
-    return isinstance(model, PeftModel)
 
 
 def _layers(model: torch.nn.Module) -> dict[str, Any]:

@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TESTED_OPENRLHF = ("0.11.2",)
-TESTED_RAY = ("2.55.0",)
-
 
 @dataclass(frozen=True, kw_only=True)
 class DriverOptions:
@@ -40,8 +37,6 @@ class DriverOptions:
     """Sequences that an engine draws at once."""
     vllm_max_num_batched_tokens: int
     """Tokens of a forward pass of an engine."""
-    allow_untested: bool
-    """Whether versions of OpenRLHF and Ray that were never tested may run."""
 
 
 def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
@@ -67,13 +62,6 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
     parser.add_argument(
         "--fgrpo.prompts_per_epoch", dest="prompts_per_epoch", type=_positive, default=None
     )
-    parser.add_argument(
-        "--fgrpo.allow_untested",
-        dest="allow_untested",
-        type=_boolean,
-        default=False,
-        help=f"true: run other versions than OpenRLHF {', '.join(TESTED_OPENRLHF)}",
-    )
     ours, rest = parser.parse_known_args(argv)
     unknown = [option for option in rest if option.startswith("--fgrpo.")]
     if unknown:
@@ -96,9 +84,3 @@ def _positive(text: str) -> int:
 
 def _absolute(text: str) -> Path:
     return Path(text).absolute()  # Ray's processes have working directories of their own
-
-
-def _boolean(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text}: must be true or false")
-    return text == "true"

@@ -232,7 +232,7 @@ class PolicyActor(class_of_actor(ppo_actor.PolicyModelActor)):  # type: ignore[m
         """OpenRLHF's, with our UpdateTrainer; ValueError for adapters that cannot be merged."""
         ppo_actor.ActorPPOTrainer = UpdateTrainer
         super().init_model_from_pretrained(*args, **kwargs)
-        lora.has_adapters(self.actor.model.module)
+        lora.check(self.actor.model.module)
 
     def seed_step(self, step: int) -> None:
         """Make the shuffling of a step's rollouts a function of seed and step."""

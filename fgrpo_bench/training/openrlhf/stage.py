@@ -146,7 +146,6 @@ def own_arguments(
         "base_sha256": base_sha256,
         "vllm_max_num_seqs": placement.vllm_max_num_seqs,
         "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
-        "allow_untested": str(placement.allow_untested).lower(),
     }
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
 

@@ -16,7 +16,7 @@ import ray
 import torch
 from openrlhf.trainer import ppo_trainer
 
-from fgrpo_bench.training.openrlhf import cpu, metrics
+from fgrpo_bench.training.openrlhf import metrics, rehearsal
 from fgrpo_bench.training.openrlhf.epochs import PromptOrder
 from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
 from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count, origin
@@ -26,9 +26,8 @@ from fgrpo_bench.training.openrlhf.updates import deal_experiences
 
 NEVER = float("inf")
 """OpenRLHF's own value for an interval that never comes."""
-
-
 openrlhfs_datasets = ppo_trainer.prepare_datasets
+"""As it is before FocalTrainer puts prepare_prompts in its place."""
 
 
 def prepare_prompts(strategy: Any, tokenizer: Any) -> tuple[Any, Any, int]:
@@ -143,7 +142,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
             sampled=self.sampled,
             group_size=self.group_size,
             focal_gamma=self.options.focal_gamma,
-            gpus=0 if cpu.is_on() else gpu_count(self.args),
+            gpus=0 if rehearsal.is_on() else gpu_count(self.args),
             before=self.totals,
         )
         if global_step % self.eval_every == 0 and self.eval_dataloader:

@@ -60,6 +60,13 @@ def test_more_prompts_an_epoch_than_there_are_are_refused() -> None:
         PromptOrder(seed=3, problems=7, size=8)
 
 
+def test_a_state_of_a_former_version_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"ordered its prompts otherwise.*move the stage's openrlhf"
+    ):
+        iter(PromptOrder(seed=3, problems=7, size=5)).load_state_dict({"yielded": 4})
+
+
 @pytest.mark.parametrize("stopped_after", range(13))
 def test_an_order_goes_on_where_its_state_was_saved(stopped_after: int) -> None:
     undisturbed = PromptOrder(seed=3, problems=7, size=5)
