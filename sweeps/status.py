@@ -86,7 +86,7 @@ def _as_json(stage: StageStatus) -> dict[str, Any]:
 
 def render(found: Mapping[str, Any]) -> str:
     """The answer as a table, a row a point, and a summary."""
-    columns = number_columns(found)
+    columns = number_columns(point["stages"][0] for point in found["points"])
     rows = []
     for point in found["points"]:
         making, *judging = point["stages"]
@@ -128,9 +128,9 @@ def render(found: Mapping[str, Any]) -> str:
     )
 
 
-def number_columns(found: Mapping[str, Any]) -> list[str]:
-    """Which of NUMBERS any stage has told, and the reward in any case."""
-    told = {name for point in found["points"] for one in point["stages"] for name in one["numbers"]}
+def number_columns(stages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Which of NUMBERS any of some stages has told, and the reward in any case."""
+    told = {name for stage in stages for name in stage["numbers"]}
     return [name for name in NUMBERS if name in {"reward", *told}]
 
 

@@ -47,7 +47,7 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
         names = {name: name for name in results.benchmarks}
         controls.append(choose("benchmark", "Benchmark", names, chosen=benchmark))
     curves = steps(results, curve)
-    if curves:
+    if curves or curve != defaults["curve"]:
         titles = {name: NUMBERS[name].title for name in CURVES}
         controls.append(choose("curve", "Curve by step", titles, chosen=curve))
     values = _values(results, found, benchmark, show)

@@ -113,7 +113,7 @@ def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> s
 
 def render(found: Mapping[str, Any]) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others."""
-    columns = status.number_columns(found)
+    columns = status.number_columns(s for point in found["points"] for s in point["stages"])
     header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
     header += [NUMBERS[name].title for name in columns]
     rows = [

@@ -17,7 +17,7 @@ import pytest
 from dashboards.__main__ import main
 from dashboards.app import HEADERS
 from dashboards.page import VIEWS
-from fgrpo_bench.tables import GRADES, read_table, write_table
+from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.watch import NUMBERS, shown, step_numbers
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
@@ -233,6 +233,17 @@ def test_a_run_that_trains_shows_its_last_step_its_curves_and_what_to_look_into(
     assert curve.text.splitlines()[0] == "cell,step,tokens_per_second,seeds,steps"
     point.train.done.write_bytes(run.aside[point.train.done])
     assert "warning" not in Reader(client.get(f"{BASE}/sweep").text).text
+
+
+def test_a_curve_that_no_run_has_leaves_the_way_to_the_others(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    for point in results.points:
+        if point.algorithm is not None:
+            without = point.metrics().with_columns(rollout_kl=pl.lit(None, pl.Float64))
+            write_table(point.train.metrics, without, METRICS)
+    page = client_of(tmp_path).get(f"{BASE}/sweep", params={"curve": "rollout_kl"}).text
+    assert 'id="chart-steps"' not in page
+    assert f"{BASE}/sweep?curve=entropy" in Reader(page).hrefs()
 
 
 def test_a_sweep_without_any_result_still_has_all_its_pages(tmp_path):
