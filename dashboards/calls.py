@@ -77,6 +77,16 @@ result = {{
 }}
 """
 )
+STEPS = (
+    OPEN
+    + """\
+result = {{
+    point.point_id: point.metrics().select("step", *{columns!r})
+    for point in results.points
+    if point.algorithm is not None
+}}
+"""
+)
 FORGETTING = (
     OPEN
     + """\

@@ -44,6 +44,11 @@ def percent(values: Sequence[float | None]) -> list[float | None]:
     return [None if value is None else round(100 * value, 4) for value in values]
 
 
+def short(values: Sequence[float | None]) -> list[float | None]:
+    """Numbers with as many digits as a chart can show; the CSV has all."""
+    return [None if value is None else float(f"{value:.5g}") for value in values]
+
+
 def line(
     x: Sequence[Any], y: Sequence[float | None], *, name: str, look: Look, **more: Any
 ) -> dict[str, Any]:

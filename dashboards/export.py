@@ -20,6 +20,7 @@ from dashboards.pages import BUILDERS
 from dashboards.pages.compare_charts import COSTS
 from dashboards.pages.forgetting import ALL, ORDERS
 from dashboards.pages.sweep import shows
+from dashboards.pages.sweep_training import CURVES
 from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.forgetting import fates
 from dashboards.queries.store import Store, cells_of, checked, ks_of, seeds_of
@@ -146,6 +147,7 @@ def _addresses(results: SweepResults, problems: int) -> Iterator[tuple[Address, 
     benchmarks, ks = results.benchmarks, ks_of(results)
     defaults = {"benchmark": benchmarks[0], "k": str(ks[-1]), "show": "state", "order": "loss"}
     defaults |= {"against": next(iter(cells_of(results))), "cost": next(iter(COSTS)), "seed": ALL}
+    defaults["curve"] = CURVES[0]
 
     def page(view: str, **chosen: str | int) -> tuple[Address, str]:
         address = Address(run=results.paths, view=view, parameters=parameters(defaults, **chosen))
@@ -165,6 +167,8 @@ def _addresses(results: SweepResults, problems: int) -> Iterator[tuple[Address, 
             yield page("forgetting", benchmark=benchmark, order=order)
         for seed in seeds_of(results):
             yield page("forgetting", benchmark=benchmark, seed=seed)
+        for curve in CURVES:
+            yield page("sweep", benchmark=benchmark, curve=curve)
         yield page("theory", benchmark=benchmark)
         yield page("audit", benchmark=benchmark)
         for parts in _draws(results, benchmark, problems):

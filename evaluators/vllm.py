@@ -16,6 +16,7 @@ from evaluators.prompts import encoder, limits
 from evaluators.records import Draw, Sampler, Wanted, drawn
 from fgrpo_bench.checkpoints import check_weights
 from fgrpo_bench.specs import EvalSpec, Placement
+from fgrpo_bench.training.openrlhf.installation import check_own_driver
 from fgrpo_bench.training.openrlhf.processes import deaf
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ def start(
     device: str,
     placement: Placement,
 ) -> LLM:
-    """vLLM's engine over a checkpoint."""
+    """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs."""
+    if device == "cuda":
+        check_own_driver()
     if device == "cpu":
         for name, value in CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)

@@ -73,6 +73,11 @@ def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     return {"data_version": DATA_VERSION} | fields
 
 
+LATER: dict[str, Any] = {"lr_warmup_steps": None, "eval_dataset": None, "extra": {}}
+"""Fields that training specs did not always have, with the value that says what was so before: it
+is no part of an identity, so that this is the same as it was."""
+
+
 def train_identity(point: SweepPoint) -> dict[str, Any]:
     """What defines a training run: the cell, the seed and the whole training spec."""
     return {
@@ -81,7 +86,11 @@ def train_identity(point: SweepPoint) -> dict[str, Any]:
         "group_size": point.group_size,
         "focal_gamma": point.focal_gamma,
         "seed": point.seed,
-        "train": to_dict(point.train),
+        "train": {
+            name: value
+            for name, value in to_dict(point.train).items()
+            if name not in LATER or value != LATER[name]
+        },
     }
 
 

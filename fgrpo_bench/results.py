@@ -11,16 +11,25 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, read_lines
 from fgrpo_bench.markers import refuse_foreign, stands
 from fgrpo_bench.paths import BenchmarkPaths, RunPaths, StagePaths
 from fgrpo_bench.paths import default_root as default_root
 from fgrpo_bench.paths import find_runs as find_runs
 from fgrpo_bench.selection import is_for_selection
-from fgrpo_bench.shapes import EVALUATED, EVALUATION, MANIFEST, PLAN, SWEEP
+from fgrpo_bench.shapes import (
+    EVALUATED,
+    EVALUATION,
+    MANIFEST,
+    NUMBER,
+    PLAN,
+    STEP_ROW,
+    SWEEP,
+    misfit,
+)
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
-from fgrpo_bench.tables import METRICS, PASSK, read_table
+from fgrpo_bench.tables import METRICS, PASSK, metrics_table, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +122,7 @@ class PointResult:
 
     def metrics(self) -> pl.DataFrame:
         """Training metrics so far (tables.METRICS); no rows where there are none."""
-        if not self.train.metrics.exists():
-            return METRICS.to_frame()
-        return read_table(self.train.metrics, METRICS)
+        return metrics_so_far(self.train)
 
     def passk(self, benchmark: str) -> pl.DataFrame:
         """pass@k by problem (tables.PASSK); no rows where the evaluation is not complete."""
@@ -181,6 +188,21 @@ class SweepResults:
         train = self.declaration["declaration"]["experiment"]["train"]
         named = train.get("model") or train.get("pretrained") or {"name": "a model without a name"}
         return str(named["name"])
+
+
+def metrics_so_far(stage: StagePaths) -> pl.DataFrame:
+    """Metrics of a training stage (tables.METRICS): of a finished one as it left them, else those
+    of the steps that are stored; no rows where there are none.
+
+    Of OpenRLHF's rows one that is being written, or damaged, is passed over.
+    """
+    if stage.step_rows.exists() and not stage.done.exists():
+        columns = {f"{name}?": NUMBER | None for name in METRICS} | STEP_ROW
+        rows = (row for row in read_lines(stage.step_rows) if misfit(row, columns) is None)
+        return metrics_table({row["step"]: row for row in rows}.values())
+    if not stage.metrics.exists():
+        return METRICS.to_frame()
+    return read_table(stage.metrics, METRICS)
 
 
 def reported_half(table: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from types import UnionType
 from typing import Any
 
+from fgrpo_bench.watch import NUMBERS
+
 Shape = type | UnionType | list[Any] | dict[str, Any] | tuple[Any, ...]
 NUMBER = int | float
 
@@ -58,7 +60,10 @@ CONFIG = dict.fromkeys(
 ) | {"rope_theta": NUMBER}
 """config.json of a checkpoint of the embedded engine."""
 TOKENIZER = {"model": {"vocab": {"*": int}}}
-PROGRESS = {"step?": int, "of?": int, "reward?": NUMBER, "eta_seconds?": NUMBER | None}
+PROGRESS = {"step?": int, "of?": int, "eta_seconds?": NUMBER | None}
+PROGRESS |= {f"{name}?": NUMBER for name in NUMBERS}
+STEP_ROW = {"step": int, "time_ms": int, "seconds": NUMBER, "tokens": int}
+"""Of a line of a training run's step_rows, what there must be."""
 MANIFEST = {"fingerprint": str, "weights_sha256?": str | None, "engine?": dict}
 """draws.json."""
 EVENT = {

@@ -122,7 +122,7 @@ class StageRun:
     def progress(self, *, step: int, of: int, **numbers: float) -> None:
         """Say how far the work is; cheap enough to be called at every step."""
         clock = time.monotonic()
-        if self._first_step is None:
+        if self._first_step is None or step < self._first_step:  # steps that are made again
             self._first_step, self._begun = step, clock
         if clock - self._told < PROGRESS_SECONDS and step < of:
             return
@@ -134,9 +134,16 @@ class StageRun:
         write_json(self.paths.progress, state | {"host": socket.gethostname()} | numbers)
         if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
             self._logged = clock
-            shown = "  ".join(f"{name} {value:.3f}" for name, value in numbers.items())
+            shown = "  ".join(f"{name} {_short(value)}" for name, value in numbers.items())
             left = "" if eta is None else f"  {eta:.0f} s left"
             print(f"step {step}/{of}  {shown}{left}", flush=True)
+
+
+def _short(value: float) -> str:
+    """e.g. 0.250, 9562, 1.3e-04."""
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.3f}" if value == 0 or abs(value) >= 0.001 else f"{value:.1e}"
 
 
 def run_stage(

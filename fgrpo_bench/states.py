@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from fgrpo_bench.locks import is_locked, lock_holder
 from fgrpo_bench.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.shapes import EVENT, MANIFEST, PROGRESS, misfit
+from fgrpo_bench.watch import NUMBERS, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
 Outcome = Literal["done", "stopped", "failed"]
@@ -101,8 +102,11 @@ class StageStatus:
     step: int | None = None
     """Progress as the stage last told it; None where it has told none, likewise below."""
     of: int | None = None
-    reward: float | None = None
     eta_seconds: float | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Of the last step of a training run (fgrpo_bench.watch.NUMBERS)."""
+    warnings: list[str] = field(default_factory=list)
+    """About these, while the run is not done."""
     why: str | None = None
     """What is damaged, and the remedy; None for every other state."""
 
@@ -134,6 +138,7 @@ def read_stages(
         why = None if state == "running" else damage_of(stage, record, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
+        numbers = {name: progress[name] for name in NUMBERS if name in progress}
         found.append(
             StageStatus(
                 name=record["name"],
@@ -143,8 +148,9 @@ def read_stages(
                 attempts=begun[record["name"]],
                 step=progress.get("step"),
                 of=progress.get("of"),
-                reward=progress.get("reward"),
                 eta_seconds=progress.get("eta_seconds") if state == "running" else None,
+                numbers=numbers,
+                warnings=[] if state == "done" else warnings(numbers, step=progress.get("step")),
                 why=why,
             )
         )

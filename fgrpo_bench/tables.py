@@ -7,11 +7,11 @@ A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757...)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -137,6 +137,11 @@ def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
     buffer = BytesIO()  # so that a full disk shows as the OSError that it is
     frame.write_parquet(buffer)
     write_whole(path, lambda aside: void(aside.write_bytes(buffer.getbuffer())))
+
+
+def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """METRICS of rows that have its columns among others; what a row lacks is null."""
+    return pl.DataFrame([{name: row.get(name) for name in METRICS} for row in rows], METRICS)
 
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:

@@ -8,17 +8,34 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.specs import Placement, Profile, SlurmProfile, to_dict
+from fgrpo_bench.specs import (
+    OpenRLHFTrain,
+    Placement,
+    Profile,
+    SlurmProfile,
+    TrainSpec,
+    to_dict,
+)
+from fgrpo_bench.training.openrlhf.arguments import extra_words
+from fgrpo_bench.training.openrlhf.installation import (
+    DRIVER_QUERY,
+    ask,
+    check_driver,
+    cuda_major,
+)
 from sweeps.stages import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 """Where stage commands run, whatever folder the driver was started in."""
+
+GPU_PINS = REPOSITORY / "requirements" / "openrlhf.txt"
 
 PROGRAMS: dict[Kind, tuple[str, ...]] = {
     "fetch": ("fgrpo_bench.data",),
@@ -70,9 +87,11 @@ def openrlhf_home(device: str) -> Path:
 
 
 def check_interpreters(profile: Profile, environments: Collection[Environment]) -> None:
-    """ValueError where an environment that stages of this plan need is not there.
+    """ValueError where an environment that stages of this plan need is not there, or this machine's
+    driver is too old for it and runs them.
 
-    An interpreter that the profile names is a path on the nodes, and is left to them.
+    An interpreter that the profile names is a path on the nodes, and is left to them; so are the
+    nodes' drivers, which their stages ask before anything is loaded.
     """
     placement: Placement = profile.openrlhf
     if "openrlhf" not in environments or placement.python is not None:
@@ -84,6 +103,36 @@ def check_interpreters(profile: Profile, environments: Collection[Environment]) 
             f"no OpenRLHF environment for device={profile.device}: there is no {python}; run "
             f"`make {target}`, or name one with profile.openrlhf.python=<path on the nodes>"
         )
+    if profile.device == "cuda" and not isinstance(profile, SlurmProfile):
+        check_driver(ask(*DRIVER_QUERY), cuda_major(GPU_PINS.read_text(encoding="utf-8")))
+
+
+def check_flags(profile: Profile, train: TrainSpec) -> str | None:
+    """ValueError where the installed OpenRLHF does not take `extra`; a note for a person where
+    that OpenRLHF is on the nodes alone, and each job finds out by itself."""
+    if not isinstance(train, OpenRLHFTrain) or not train.extra:
+        return None
+    python = Path(interpreter(profile, "openrlhf"))
+    if not python.exists():
+        return (
+            f"note: {python} is not on this machine, so experiment.train.extra was not compared "
+            "with the flags that its OpenRLHF knows: one that it does not know fails the jobs"
+        )
+    command = [str(python), "-m", "fgrpo_bench.training.openrlhf.flags", *extra_words(train)]
+    asked = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    if asked.returncode:
+        said = asked.stderr.strip().splitlines()
+        raise ValueError(
+            f"experiment.train.extra is refused: {said[-1] if said else f'{python} failed'}; mend "
+            "or leave out that flag"
+        )
+    return None
 
 
 def stage_environment(

@@ -18,6 +18,7 @@ from fgrpo_bench.states import damage_of
 from sweeps import cost
 from sweeps.commands import (
     StageCommand,
+    check_flags,
     check_interpreters,
     stage_command,
     stage_environment,
@@ -51,6 +52,9 @@ def run(
     """
     plan, paths = make_plan(declaration), run_paths(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
+    note = check_flags(declaration.profile, declaration.experiment.train)
+    if note is not None:
+        print(note, flush=True)
     check_writable(paths)
     with _driving(paths):
         check_conflicts(paths, plan)

@@ -33,10 +33,15 @@ def sync(paths: RunPaths, say: Callable[[str], None]) -> None:
 
         say(str(sync_run(paths)))
     except Exception as error:  # whatever a server or its client may raise
-        say(
-            f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
-            f"safe in their files, and `{_show_mlflow(paths)}` syncs again"
-        )
+        say(not_synced(paths, error))
+
+
+def not_synced(paths: RunPaths, error: Exception) -> str:
+    """The warning that MLflow could not be synced."""
+    return (
+        f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
+        f"safe in their files, and `{_show_mlflow(paths)}` syncs again"
+    )
 
 
 def _show_mlflow(paths: RunPaths) -> str:

@@ -88,8 +88,10 @@ def _datasets(point: SweepPoint) -> dict[str, Stage]:
         for benchmark in point.evaluation.benchmarks.values()
         if benchmark.dataset is not None
     ]
-    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
-        wanted.insert(0, point.train.dataset)
+    train = point.train
+    if isinstance(train, OpenRLHFTrain):
+        evaluated = train.eval_dataset if train.eval_every else None
+        wanted[:0] = [each for each in (train.dataset, evaluated) if each is not None]
     stages: dict[str, Stage] = {}
     for dataset in wanted:
         stage = fetch_stage(dataset_stage_name(dataset), dataset=dataset)

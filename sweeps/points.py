@@ -7,7 +7,7 @@ from itertools import product
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.specs import Cell, Declaration, SlurmProfile, SweepPoint
 from fgrpo_bench.tasks import check_task
-from fgrpo_bench.training.openrlhf import fit
+from fgrpo_bench.training.openrlhf import extra, fit
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
@@ -101,6 +101,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
                 "does not have: exclude that algorithm, or choose an experiment of engine openrlhf"
             )
         if train.engine == "openrlhf":
+            extra.check(point)
             warnings += fit.check(point, cluster, profile.openrlhf)
     if declaration.experiment.evaluation.sampler == "vllm":
         warnings += fit.check_evaluation(points[0], cluster, profile.openrlhf)

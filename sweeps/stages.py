@@ -162,13 +162,17 @@ def train_stage(point: SweepPoint, base: Stage, datasets: dict[str, Stage]) -> S
         data = datasets[point.train.dataset.name]
         spec["data"] = os.path.relpath(data.name, point.point_id)
         needs.append(data.name)
+        if point.train.eval_every and point.train.eval_dataset is not None:
+            evaluated = datasets[point.train.eval_dataset.name]
+            spec["eval_data"] = os.path.relpath(evaluated.name, point.point_id)
+            needs.append(evaluated.name)
     return Stage(
         name=point.point_id,
         kind="train",
         fingerprint=mark,
         target={},
         spec=spec,
-        needs=tuple(needs),
+        needs=tuple(dict.fromkeys(needs)),
         point_id=point.point_id,
         environment="openrlhf" if point.train.engine == "openrlhf" else "base",
     )

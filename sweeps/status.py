@@ -18,6 +18,7 @@ from fgrpo_bench.states import State as State
 from fgrpo_bench.states import driver_of as driver_of
 from fgrpo_bench.states import read_progress as read_progress
 from fgrpo_bench.states import read_stages as read_stages
+from fgrpo_bench.watch import NUMBERS, shown
 from sweeps.text import counted, duration, table
 
 DAMAGED: State = "damaged"
@@ -85,23 +86,25 @@ def _as_json(stage: StageStatus) -> dict[str, Any]:
 
 def render(found: Mapping[str, Any]) -> str:
     """The answer as a table, a row a point, and a summary."""
+    columns = number_columns(found)
     rows = []
     for point in found["points"]:
         making, *judging = point["stages"]
         active = next((s for s in point["stages"] if s["state"] in ("running", "stopped")), making)
-        reward, eta = active.get("reward"), active.get("eta_seconds")
+        eta = active.get("eta_seconds")
         rows.append(
             [
                 point["point_id"],
                 making["state"],
                 first_undone([stage["state"] for stage in judging]) if judging else "",
                 f"{active['step']}/{active['of']}" if active.get("of") else "",
-                "" if reward is None else f"{reward:.3f}",
+                *(shown(name, making["numbers"]) for name in columns),
                 "" if eta is None else duration(eta),
                 " + ".join(str(stage["attempts"]) for stage in point["stages"]),
             ]
         )
-    header = ["point", "train", "evaluate", "step", "reward", "left", "attempts"]
+    titles = [NUMBERS[name].title for name in columns]
+    header = ["point", "train", "evaluate", "step", *titles, "left", "attempts"]
     driver = found["driver"]
     counts = ", ".join(
         f"{count} {state}" for state, count in found["stages"].items() if count or state != DAMAGED
@@ -120,8 +123,25 @@ def render(found: Mapping[str, Any]) -> str:
             if driver
             else "no driver is running",
             *damaged(found),
+            *warnings(found),
         ]
     )
+
+
+def number_columns(found: Mapping[str, Any]) -> list[str]:
+    """Which of NUMBERS any stage has told, and the reward in any case."""
+    told = {name for point in found["points"] for one in point["stages"] for name in one["numbers"]}
+    return [name for name in NUMBERS if name in {"reward", *told}]
+
+
+def warnings(found: Mapping[str, Any]) -> list[str]:
+    """A line a warning about a run that is not done."""
+    return [
+        f"warning: {point['point_id']}: {text}"
+        for point in found["points"]
+        for stage in point["stages"]
+        for text in stage["warnings"]
+    ]
 
 
 def damaged(found: Mapping[str, Any]) -> list[str]:

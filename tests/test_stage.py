@@ -121,6 +121,20 @@ def test_progress_says_how_far_and_how_long(stage, capsys):
     assert "step 3/3  reward 0.250" in capsys.readouterr().out
 
 
+def test_the_log_has_numbers_of_any_size(stage, capsys):
+    StageRun(stage).progress(step=1, of=1, rollout_kl=0.00013, tokens_per_second=9562.4, clipped=0)
+    said = "step 1/1  rollout_kl 1.3e-04  tokens_per_second 9562  clipped 0.000\n"
+    assert capsys.readouterr().out == said
+
+
+def test_the_time_left_counts_from_where_steps_are_made_again(stage, monkeypatch):
+    monkeypatch.setattr("fgrpo_bench.stage.PROGRESS_SECONDS", 0.0)
+    run = StageRun(stage)
+    for step in (50, 40, 41):
+        run.progress(step=step, of=100)
+    assert read_json(stage.progress)["eta_seconds"] >= 0
+
+
 def write_two(spec, run):
     """Work that promises a file and a folder."""
     run.paths.metrics.write_text("metrics")

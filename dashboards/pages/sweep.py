@@ -1,15 +1,12 @@
-"""Sweep: the grid as a heat map, states and progress, cost so far and projected, failures."""
+"""Sweep: the grid as a heat map, states and progress, training so far, cost, failures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-import polars as pl
-
-from dashboards import calls, charts
 from dashboards.page import (
     Address,
-    Chart,
     Grid,
     Links,
     Page,
@@ -19,13 +16,14 @@ from dashboards.page import (
     control,
     parameters,
 )
-from dashboards.queries import curves
+from dashboards.pages.sweep_training import CURVES, learning, numbers, steps
+from dashboards.queries.curves import estimates
 from dashboards.queries.progress import Cost, Progress, by_cell, progress
 from dashboards.queries.store import cells_of, ks_of
-from fgrpo_bench.report.looks import Look
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.states import StageStatus
+from fgrpo_bench.watch import NUMBERS
 
 REFRESH_SECONDS = 5
 NONE = "-"
@@ -34,49 +32,36 @@ Value = tuple[float | None, str]
 
 
 def build(results: SweepResults, params: Params, links: Links) -> Page:
-    """The page; parameters: benchmark, show."""
+    """The page; parameters: benchmark, show, curve."""
     run, measures = results.paths, shows(results)
-    defaults = {"benchmark": results.benchmarks[0], "show": "state"}
+    defaults = {"benchmark": results.benchmarks[0], "show": "state", "curve": CURVES[0]}
     benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
     show = params.one("show", measures, defaults["show"])
-    address = Address(
-        run=run, view="sweep", parameters=parameters(defaults, benchmark=benchmark, show=show)
-    )
+    curve = params.one("curve", CURVES, defaults["curve"])
+    chosen = parameters(defaults, benchmark=benchmark, show=show, curve=curve)
+    address = Address(run=run, view="sweep", parameters=chosen)
     found = progress(results)
-    controls = [
-        control(
-            "show",
-            "Colour by",
-            measures,
-            chosen=show,
-            links=links,
-            page=address,
-            defaults=defaults,
-        )
-    ]
+    choose = partial(control, links=links, page=address, defaults=defaults)
+    controls = [choose("show", "Colour by", measures, chosen=show)]
     if len(results.benchmarks) > 1:
         names = {name: name for name in results.benchmarks}
-        controls.append(
-            control(
-                "benchmark",
-                "Benchmark",
-                names,
-                chosen=benchmark,
-                links=links,
-                page=address,
-                defaults=defaults,
-            )
-        )
+        controls.append(choose("benchmark", "Benchmark", names, chosen=benchmark))
+    curves = steps(results, curve)
+    if curves:
+        titles = {name: NUMBERS[name].title for name in CURVES}
+        controls.append(choose("curve", "Curve by step", titles, chosen=curve))
     values = _values(results, found, benchmark, show)
     return Page(
         address=address,
         title=f"{run.sweep} on {run.experiment} {run.version}",
         lead=str(results.declaration["declaration"]["sweep"]["question"]),
         controls=tuple(controls),
-        charts=_learning(results),
+        charts=(*curves, *learning(results)),
         context={
             "progress": found,
             "grids": _grids(cells_of(results), values, measures[show]),
+            "training": numbers(results, found),
+            "warnings": _warnings(found),
             "points": _points(results, found),
             "cost": _cost_words(found),
         },
@@ -96,9 +81,7 @@ def _values(results: SweepResults, found: Progress, benchmark: str, show: str) -
     points = by_cell(results)
     if show.startswith("pass"):
         k = int(show.removeprefix("pass"))
-        made = {
-            name: one[0].mean for name, one in curves.estimates(results, benchmark, (k,)).items()
-        }
+        made = {name: one[0].mean for name, one in estimates(results, benchmark, (k,)).items()}
         return {name: _share(made.get(name)) for name in points}
     if show == "cost":
         costs = {
@@ -108,7 +91,8 @@ def _values(results: SweepResults, found: Progress, benchmark: str, show: str) -
         return {name: (cost / most, seconds(cost)) for name, cost in costs.items()}
     if show == "reward":
         rewards = {
-            name: [found.training[p.point_id].reward for p in own] for name, own in points.items()
+            name: [found.training[p.point_id].numbers.get("reward") for p in own]
+            for name, own in points.items()
         }
         known = {name: [r for r in own if r is not None] for name, own in rewards.items()}
         return {name: _share(sum(own) / len(own) if own else None) for name, own in known.items()}
@@ -183,6 +167,11 @@ def level(value: float | None) -> int | None:
     return None if value is None else min(10, max(0, round(10 * value)))
 
 
+def _warnings(found: Progress) -> list[tuple[str, str]]:
+    """Point and words."""
+    return [(name, text) for name, stage in found.training.items() for text in stage.warnings]
+
+
 def _points(results: SweepResults, found: Progress) -> Grid:
     rows: list[Row] = []
     for point in results.points:
@@ -194,14 +183,13 @@ def _points(results: SweepResults, found: Progress) -> Grid:
                 Shade(text=train.state, kind=train.state),
                 Shade(text=judge.state, kind=judge.state),
                 f"{active.step}/{active.of}" if active.of else NONE,
-                NONE if train.reward is None else f"{train.reward:.3f}",
                 NONE if active.eta_seconds is None else seconds(active.eta_seconds),
                 f"{train.attempts} + {judge.attempts}",
                 seconds(found.costs[point.point_id].cpu),
             )
         )
     for stage in found.others:
-        words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE, NONE)
+        words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE)
         rows.append((*words, str(stage.attempts), NONE))
     return Grid(
         title="Points",
@@ -210,7 +198,6 @@ def _points(results: SweepResults, found: Progress) -> Grid:
             "training",
             "evaluation",
             "step",
-            "reward",
             "left",
             "attempts",
             "CPU time",
@@ -242,42 +229,3 @@ def seconds(value: float) -> str:
     if value < 100:
         return f"{value:.0f} s"
     return f"{value / 60:.1f} min" if value < 6000 else f"{value / 3600:.1f} h"
-
-
-def _learning(results: SweepResults) -> tuple[Chart, ...]:
-    """The success rate on held-out problems while training goes on."""
-    cells = cells_of(results)
-    data = (
-        curves.training(results)
-        .drop_nulls("eval_pass_at_1")
-        .group_by("cell", "step")
-        .agg(pl.col("eval_pass_at_1", "eval_pass_at_n").mean(), seeds=pl.len())
-        .sort("cell", "step")
-    )
-    if data.is_empty():
-        return ()
-    styles: dict[str, Look] = charts.look_of(cells)
-    traces = []
-    for name in cells:
-        own = data.filter(cell=name)
-        if len(own):
-            traces.append(
-                charts.line(
-                    own["step"].to_list(),
-                    charts.percent(own["eval_pass_at_1"].to_list()),
-                    name=cells[name].label,
-                    look=styles[name],
-                )
-            )
-    return (
-        Chart(
-            name="learning",
-            title="Held-out success rate while training",
-            figure=charts.figure(
-                traces, charts.layout(x="training step", y="pass@1 while training, %")
-            ),
-            data=data,
-            call=calls.call(calls.LEARNING, results.paths),
-            note="Mean over seeds of the small evaluations during training.",
-        ),
-    )

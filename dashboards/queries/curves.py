@@ -23,7 +23,10 @@ from fgrpo_bench.report.comparisons import p_of_the_draws
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.tables import METRICS
+from fgrpo_bench.watch import TOKENS_PER_SECOND
 
+LONGEST = 200
+"""Points of a line by training step."""
 LEARNING = ("step", "rollouts", "eval_pass_at_1", "eval_pass_at_n")
 
 
@@ -104,9 +107,10 @@ def differences(
     return made
 
 
-def _training(results: SweepResults) -> Iterable[Path]:
+def _training(results: SweepResults, *_: object) -> Iterable[Path]:
     for point in results.points:
-        yield from (point.train.metrics, point.train.done, point.evaluate.folder)
+        train = point.train
+        yield from (train.metrics, train.step_rows, train.done, point.evaluate.folder)
 
 
 @remembered(_training)
@@ -128,6 +132,38 @@ def training(results: SweepResults) -> pl.DataFrame:
         if point.algorithm is not None
     ]
     return pl.concat([pl.LazyFrame(schema=schema), *frames]).collect()
+
+
+@remembered(_training)
+def steps(results: SweepResults, name: str) -> pl.DataFrame:
+    """One of watch.NUMBERS by training step so far: cell, step, its mean over `seeds` runs, and of
+    how many `steps`; for long runs that is several, of which `step` is the last.
+
+    Rows without a value are left out.
+    """
+    value = pl.col(name)
+    if name == TOKENS_PER_SECOND:
+        tokens = pl.col("tokens").diff().fill_null(pl.col("tokens"))
+        value = (tokens / pl.col("seconds")).alias(name)
+    schema: dict[str, Any] = {"cell": pl.String, "step": pl.Int64, name: pl.Float64}
+    frames = [
+        point.metrics()
+        .lazy()
+        .sort("step")
+        .select(pl.lit(cell_id(Cell.of(point))).alias("cell"), "step", value)
+        for point in results.points
+        if point.algorithm is not None
+    ]
+    found = pl.concat([pl.LazyFrame(schema=schema), *frames]).drop_nulls().collect()
+    width = -(-max(found["step"].to_list(), default=1) // LONGEST)
+    return (
+        found.group_by("cell", "step")
+        .agg(pl.col(name).mean(), seeds=pl.len())
+        .group_by("cell", block=(pl.col("step") - 1) // width)
+        .agg(pl.col("step").max(), pl.col(name).mean(), pl.col("seeds").max(), steps=pl.len())
+        .sort("cell", "step")
+        .drop("block")
+    )
 
 
 @remembered(_training)

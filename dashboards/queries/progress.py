@@ -11,7 +11,7 @@ from fgrpo_bench.files import read_json
 from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.summary import Cell
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.results import PointResult, SweepResults, metrics_so_far
 from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.states import StageStatus, State, driver_of, read_stages
 
@@ -150,16 +150,8 @@ def _cost(stage: StagePaths) -> Cost:
 
 
 def _gpu_seconds(stage: StagePaths) -> float:
-    import polars as pl
-
-    from fgrpo_bench.tables import METRICS, reading, scan_table
-
-    if not stage.metrics.exists():
-        return 0.0
-    with reading(stage.metrics):
-        steps = scan_table(stage.metrics, METRICS)
-        gpu_seconds = steps.select((pl.col("seconds") * pl.col("gpus")).sum()).collect()
-    return float(gpu_seconds.item() or 0.0)
+    steps = metrics_so_far(stage)
+    return float((steps["seconds"] * steps["gpus"]).sum())
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:

@@ -61,6 +61,12 @@ class StagePaths:
         return self.folder / "metrics.parquet"
 
     @property
+    def step_rows(self) -> Path:
+        """The same while OpenRLHF trains: a JSON line a step, of which a resumed run takes back
+        those that it makes again (training.openrlhf.metrics)."""
+        return self.folder / "openrlhf" / "metrics.jsonl"
+
+    @property
     def masses(self) -> Path:
         """What a run of the simulation measured (simulation.run.MASSES)."""
         return self.folder / "masses.parquet"

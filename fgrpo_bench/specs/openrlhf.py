@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import (
@@ -43,6 +47,46 @@ class PromptSpec:
     """System message; null is none (some templates then put their own)."""
 
 
+FlagValue = bool | int | float | str | tuple[int | float | str, ...]
+
+
+def _joined(nested: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in nested.items():
+        if isinstance(value, dict):
+            yield from _joined(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", tuple(value) if isinstance(value, list) else value
+
+
+def _is_word(value: Any) -> bool:
+    """Whether a command line can hold a value, and cannot take it for an option."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, str):
+        return re.fullmatch(r"[^\s-]\S*", value) is not None
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _flags(nested: Any) -> Any:
+    """The flags by name, whether they came as {"ds": {"lora": {"rank": 16}}} or {"ds.lora.rank":
+    16}; ValueError for a value that would be no word of a command line, or another option."""
+    if not isinstance(nested, dict):
+        raise ValueError(f"{nested!r} is no mapping of OpenRLHF's flags to their values")
+    flags = dict(sorted(_joined(nested)))
+    for name, value in flags.items():
+        if not re.fullmatch(r"[a-z]\w*(\.\w+)*", name):
+            raise ValueError(
+                f"{name!r} is no flag: give its name without dashes, e.g. ds.lora.rank"
+            )
+        words = value if isinstance(value, tuple) and value else (value,)
+        if value is not True and not all(map(_is_word, words)):
+            raise ValueError(
+                f"{name}={value!r} is no value of a flag: give true for a bare flag, a number, a "
+                "word or a list of them, and leave out what is to be off"
+            )
+    return flags
+
+
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class OpenRLHFTrain(LoopSpec):
     """A training run by OpenRLHF: on a generated task with a base model of our own (task, model,
@@ -63,7 +107,8 @@ class OpenRLHFTrain(LoopSpec):
     prompt: PromptSpec
     """How a problem becomes what the model reads."""
     epochs: Positive
-    """Passes over the prompts of the run, which are prompts a step * steps / epochs."""
+    """Epochs of the run, each of prompts a step * steps / epochs different prompts. Where there are
+    more, the next epoch begins with those that were left out."""
     prompt_tokens: Positive
     """Longest prompt; longer ones are left out."""
     response_tokens: Positive
@@ -72,6 +117,14 @@ class OpenRLHFTrain(LoopSpec):
     """DAPO's soft penalty over the last tokens of the longest response; null is none."""
     adam_eps: PositiveFloat
     """AdamW epsilon."""
+    eval_dataset: DatasetSpec | None = None
+    """Problems of the evaluation during training where a dataset is trained on: its first
+    eval_n_problems, with the prompt of training. Null where there is none (eval_every=0), and on a
+    generated task, which has held-out problems of its own. Has a default as lr_warmup_steps has."""
+    extra: Annotated[dict[str, FlagValue], BeforeValidator(_flags)] = field(default_factory=dict)
+    """Further flags of OpenRLHF by their names without dashes: true is the bare flag, a list is
+    several values. None that a field of ours sets (fgrpo_bench.training.openrlhf.extra). Has a
+    default as lr_warmup_steps has."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,11 +137,16 @@ class OpenRLHFTrain(LoopSpec):
                 "task (task, model, warmup) or on a dataset (dataset, pretrained); give all of one "
                 "kind and null for the other"
             )
-        if self.dataset is not None and self.eval_every:
+        if self.dataset is not None and self.eval_every and self.eval_dataset is None:
             raise ValueError(
-                f"eval_every={self.eval_every} with a dataset: evaluation during training draws on "
-                "a generated task's held-out problems; set eval_every=0, checkpoints are evaluated "
-                "after"
+                f"eval_every={self.eval_every} without eval_dataset: evaluation during training on "
+                "a dataset draws on problems of another one; name a file of conf/dataset/ with "
+                "+dataset@experiment.train.eval_dataset=<name>, or set eval_every=0"
+            )
+        if self.task is not None and self.eval_dataset is not None:
+            raise ValueError(
+                f"eval_dataset={self.eval_dataset.name} with a generated task: evaluation during "
+                "training draws on the task's held-out problems; set eval_dataset=null"
             )
         if self.steps % self.epochs:
             raise ValueError(
@@ -105,8 +163,6 @@ class Placement:
     python: str | None
     """Interpreter of the OpenRLHF environment, as its path on the nodes; null is the one that
     `make setup-openrlhf` (with device: cpu, `make setup-openrlhf-cpu`) made in this checkout."""
-    allow_untested: bool
-    """Whether versions of OpenRLHF and Ray that were never tested may run."""
     gpu_memory_gb: PositiveFloat | None
     """Memory of one GPU, GiB, for the check that everything fits; null checks nothing."""
     colocate: bool

@@ -119,9 +119,14 @@ class LoopSpec:
     updates_per_batch: Positive
     """Optimizer steps a rollout batch (the paper's value: 4)."""
     learning_rate: PositiveFloat
-    """AdamW learning rate, constant after the warm-up updates."""
-    lr_warmup_updates: NonNegative
-    """Optimizer steps of linear learning-rate warm-up."""
+    """AdamW learning rate, constant after the warm-up."""
+    lr_warmup_updates: NonNegative | None
+    """Linear learning-rate warm-up counted in optimizer steps, or null where lr_warmup_steps counts
+    it."""
+    lr_warmup_steps: NonNegative | None = None
+    """Linear learning-rate warm-up counted in rollout batches of updates_per_batch optimizer steps
+    each (how 15 warm-up steps of the paper are read), else null. Has a default because
+    declarations of before are read too."""
     beta1: Fraction
     """AdamW beta 1."""
     beta2: Fraction
@@ -137,7 +142,7 @@ class LoopSpec:
     eval_every: NonNegative
     """Steps between evaluations during training; 0 is never."""
     eval_n_problems: Positive
-    """Held-out problems of an evaluation during training."""
+    """Problems of an evaluation during training: the first held-out ones, or of eval_dataset."""
     eval_n_samples: Positive
     """Draws a problem of an evaluation during training."""
 
@@ -152,6 +157,20 @@ class LoopSpec:
                     "rollouts_per_step, constant_prompts takes prompts_per_step, and the other "
                     "must be null"
                 )
+        if (self.lr_warmup_updates is None) == (self.lr_warmup_steps is None):
+            raise ValueError(
+                f"lr_warmup_updates={self.lr_warmup_updates} and lr_warmup_steps="
+                f"{self.lr_warmup_steps}: the warm-up is counted in one of them; set the other to "
+                "null (0 is no warm-up)"
+            )
+
+    @property
+    def warmup_updates(self) -> int:
+        """Optimizer steps of the learning-rate warm-up, whichever way it is counted."""
+        if self.lr_warmup_updates is not None:
+            return self.lr_warmup_updates
+        assert self.lr_warmup_steps is not None
+        return self.lr_warmup_steps * self.updates_per_batch
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ SYNC = """examples:
   python -m fgrpo_bench.tracking sync --root /scratch/runs
   python -m fgrpo_bench.tracking sync --tracking-uri http://mlflow.example:5000
 
-A sync may be repeated, killed, or run beside a sweep that is still going: the files are the truth
-and MLflow is a view of them, which `python -m dashboards mlflow` shows. While a server is away
-nothing is lost: the next sync brings it all that happened since."""
+A sync may be repeated, killed, or run beside a sweep that is still going, whose runs it brings as
+far as they have trained: the files are the truth and MLflow is a view of them, which `python -m
+dashboards mlflow` shows. While a server is away nothing is lost: the next sync brings it all that
+happened since."""
 REBUILD = """examples:
   python -m fgrpo_bench.tracking rebuild
   python -m fgrpo_bench.tracking rebuild --root /scratch/runs

@@ -151,9 +151,17 @@ def _warmup(warmup: dict[str, Any] | None) -> dict[str, int]:
 
 
 def tags(
-    results: SweepResults, point: PointResult, train: dict[str, Any], evaluation: dict[str, Any]
+    results: SweepResults,
+    point: PointResult,
+    train: dict[str, Any],
+    evaluation: dict[str, Any],
+    *,
+    failed: bool,
 ) -> dict[str, str]:
-    """Identity, provenance and state of a point's run, and its description."""
+    """Identity, provenance and state of a point's run, and its description.
+
+    failed: whether a stage of it failed and is not at work again.
+    """
     paths = results.paths
     return {
         "sweep": paths.sweep,
@@ -163,7 +171,7 @@ def tags(
         "fingerprint": train["fingerprint"],
         "evaluation_fingerprint": evaluation["fingerprint"],
         "kind": "point",
-        "state": _state(point),
+        "state": _state(point, failed=failed),
         "method": point.method,
         "mlflow.note.content": _note(results, point),
         **source_tags(results),
@@ -184,9 +192,11 @@ def source_tags(results: SweepResults) -> dict[str, str]:
     return named
 
 
-def _state(point: PointResult) -> str:
+def _state(point: PointResult, *, failed: bool) -> str:
     if point.is_evaluated:
         return "evaluated"
+    if failed:
+        return "failed"
     return "trained" if point.is_trained else "training"
 
 

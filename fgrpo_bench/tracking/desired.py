@@ -1,4 +1,4 @@
-"""What MLflow should hold for a sweep, computed from its files alone: no clock, no MLflow.
+"""What MLflow should hold for a sweep, computed from its files and locks: no clock, no MLflow.
 
 One experiment a sweep and experiment name (`groupsize/countdown`), one run a point, base models
 included, below a run for their cell (`cells`); evaluated checkpoints as logged models (`models`).
@@ -8,7 +8,7 @@ The same files always give the same state, so a second sync finds nothing to do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -18,7 +18,9 @@ from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.states import read_stages
 from fgrpo_bench.tracking.cells import report_run, with_cells
 from fgrpo_bench.tracking.describe import experiment_tags, params, tags, words
 from fgrpo_bench.tracking.models import checkpoint_model
@@ -52,14 +54,42 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     results = load_results(paths)
     summary = summarise(results)
     answer = words(summary, compare(summary))
-    begun = [(point, run) for point in results.points if (run := _run(results, point)) is not None]
+    begun = _runs(results, results.points)
     runs = with_cells(summary, begun)
     report = report_run(summary, [run for _, run in begun], answer)
     return ExperimentState(
-        name=f"{paths.sweep}/{paths.experiment}",
+        name=experiment_name(paths),
         tags=experiment_tags(results, answer) if paths == _latest(paths) else {},
         runs=runs if report is None else (*runs, report),
     )
+
+
+def experiment_name(paths: RunPaths) -> str:
+    """e.g. `groupsize/countdown`."""
+    return f"{paths.sweep}/{paths.experiment}"
+
+
+def desired_points(paths: RunPaths, points: Collection[str]) -> list[RunState]:
+    """The runs of some points alone, by point_id, without their parents: what a look at a sweep
+    that trains costs. Raises as `desired_experiment`."""
+    results = load_results(paths)
+    return [run for _, run in _runs(results, [p for p in results.points if p.point_id in points])]
+
+
+def _runs(
+    results: SweepResults, points: Sequence[PointResult]
+) -> list[tuple[PointResult, RunState]]:
+    """Points that have begun, with their runs."""
+    named = {point.point_id for point in points}
+    records = [
+        record
+        for record in read_json(results.paths.plan, PLAN)["stages"]
+        if record["point_id"] in named
+    ]
+    stages = read_stages(results.paths, records)
+    failed = {stage.point_id for stage in stages if stage.state == "failed"}
+    runs = ((point, _run(results, point, failed=point.point_id in failed)) for point in points)
+    return [(point, run) for point, run in runs if run is not None]
 
 
 def _latest(paths: RunPaths) -> RunPaths:
@@ -69,7 +99,7 @@ def _latest(paths: RunPaths) -> RunPaths:
     return max(versions, key=lambda one: (read_json(one.sweep_json)["created"], one == paths))
 
 
-def _run(results: SweepResults, point: PointResult) -> RunState | None:
+def _run(results: SweepResults, point: PointResult, *, failed: bool) -> RunState | None:
     curves = point.metrics().sort("step")
     start = _start(point, curves)
     if start is None:
@@ -91,10 +121,11 @@ def _run(results: SweepResults, point: PointResult) -> RunState | None:
         start=start,
         end=end,
         params=named,
-        tags=tags(results, point, train, evaluation),
+        tags=tags(results, point, train, evaluation, failed=failed),
         points=tuple(sorted(points)),
         artifacts=_artifacts(point, last),
         models=tuple(models),
+        failed=failed,
     )
 
 

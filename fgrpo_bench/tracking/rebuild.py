@@ -8,6 +8,7 @@ from typing import Any
 
 from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.tracking.desired import experiment_name
 from fgrpo_bench.tracking.store import Store, close, find_store, opened
 from fgrpo_bench.tracking.sync import SyncResult, stored_runs, sync_all
 from fgrpo_bench.tracking.write import discard
@@ -47,7 +48,7 @@ def _move_aside(path: Path) -> None:
 def _empty(client: Any, store: Store, runs: Sequence[RunPaths], *, agreed: bool) -> None:
     found = []
     for paths in runs:
-        experiment = client.get_experiment_by_name(f"{paths.sweep}/{paths.experiment}")
+        experiment = client.get_experiment_by_name(experiment_name(paths))
         if experiment is not None and experiment.lifecycle_stage == "active":
             held = stored_runs(client, experiment.experiment_id, paths)
             found += [run for group in held.values() for run in group]

@@ -72,8 +72,7 @@ class RunState:
     start: int
     """When training began, milliseconds since 1970."""
     end: int | None
-    """When the evaluation was complete, milliseconds since 1970; None while it is not. MLflow's
-    status follows: RUNNING, then FINISHED."""
+    """When the evaluation was complete, milliseconds since 1970; None while it is not."""
     params: Mapping[str, str]
     tags: Mapping[str, str]
     points: tuple[MetricPoint, ...] = field(repr=False)
@@ -84,6 +83,16 @@ class RunState:
     """The run's evaluated checkpoints, by rising step."""
     parent: tuple[str, ...] | None = None
     """Identity of the run under which this one is listed."""
+    failed: bool = False
+    """Whether a stage of it failed and is not at work again."""
+
+    @property
+    def status(self) -> str:
+        """MLflow's word: RUNNING, FAILED or FINISHED. A failed run has no end, because MLflow
+        takes none back, and it may go on."""
+        if self.end is not None:
+            return "FINISHED"
+        return "FAILED" if self.failed else "RUNNING"
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -97,7 +106,8 @@ class RunState:
 
     @property
     def digest(self) -> str:
-        """Hash of everything above but the parent; equal digests need no further look."""
+        """Hash of everything above but the parent and `failed`, which the tags tell; equal digests
+        need no further look."""
         points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in self.points]
         artifacts = {
             path: hashlib.sha256(content).hexdigest() for path, content in self.artifacts.items()

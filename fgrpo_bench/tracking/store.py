@@ -69,7 +69,8 @@ def find_store(paths: RunPaths, tracking_uri: str | None) -> Store:
 
 @contextmanager
 def opened(store: Store) -> Iterator[Any]:
-    """An MlflowClient of the store; the embedded database is made where it is missing (2 s).
+    """An MlflowClient of the store; the embedded database is made where it is missing (2 s), and
+    opened anew: a process that lives long writes to none that was moved aside meanwhile.
 
     Raises ConnectionError, naming the store and the remedy, for whatever MLflow raises inside.
     """
@@ -80,8 +81,10 @@ def opened(store: Store) -> Iterator[Any]:
 
     with _environment(), _quiet("mlflow", "alembic"):
         try:
-            if store.embedded is not None and not store.embedded.exists():
-                write_whole(store.embedded, lambda aside: _create(aside, store))
+            if store.embedded is not None:
+                close(store)
+                if not store.embedded.exists():
+                    write_whole(store.embedded, lambda aside: _create(aside, store))
             if store.artifacts is not None:
                 _try_database(store.uri)
             client = MlflowClient(tracking_uri=store.uri)

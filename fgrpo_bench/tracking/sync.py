@@ -15,14 +15,14 @@ import gc
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from fgrpo_bench.locks import locked
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.tracking.describe import SHARED
-from fgrpo_bench.tracking.desired import desired_experiment
+from fgrpo_bench.tracking.desired import desired_experiment, desired_points, experiment_name
 from fgrpo_bench.tracking.state import IDENTITY, ExperimentState, RunState
 from fgrpo_bench.tracking.store import Store, find_store, opened
 from fgrpo_bench.tracking.write import DIGEST, PARENT, contradicts, create, discard, history, write
@@ -95,6 +95,33 @@ def sync_run(paths: RunPaths, *, tracking_uri: str | None = None) -> SyncResult:
     )
 
 
+def sync_training(
+    paths: RunPaths, points: Collection[str], *, tracking_uri: str | None = None
+) -> bool:
+    """Bring the runs of some points up to date, which costs a fraction of `sync_run`, whose runs
+    they then equal; False, with nothing written, where one of them has no run yet.
+
+    points: point_ids, say of those whose metrics have grown. tracking_uri: as in `sync_run`.
+    Raises as `sync_run`, and BlockingIOError where another sync is under way.
+    """
+    store = find_store(paths, tracking_uri)
+    with locked(paths.mlflow_lock, wait=False, what="a sync of MLflow"):
+        wanted = desired_points(paths, points)
+        with opened(store) as client:
+            experiment = client.get_experiment_by_name(experiment_name(paths))
+            if experiment is None or experiment.lifecycle_stage == "deleted":
+                return False
+            where = str(experiment.experiment_id)
+            found = [
+                stored_runs(client, where, paths, point_id=run.name)[run.identity] for run in wanted
+            ]
+            if not all(found):
+                return False
+            for run, own in zip(wanted, found, strict=True):
+                _reconcile(client, where, run, own, own[0].data.tags.get(PARENT))
+    return True
+
+
 def sync_all(runs: Iterable[RunPaths], *, tracking_uri: str | None = None) -> list[SyncResult]:
     """Sync several sweeps, printing a line for each; those that fail are missing in the result.
 
@@ -135,11 +162,16 @@ def _experiment(client: Any, wanted: ExperimentState, store: Store) -> tuple[str
 
 
 def stored_runs(
-    client: Any, experiment_id: str, paths: RunPaths
+    client: Any, experiment_id: str, paths: RunPaths, *, point_id: str | None = None
 ) -> dict[tuple[str, ...], list[Any]]:
-    """The sweep's MLflow runs by identity, trash left out, the oldest of equals first."""
+    """The sweep's MLflow runs by identity, trash left out, the oldest of equals first.
+
+    point_id: of the runs that are wanted; None wants all.
+    """
     by_identity = defaultdict(list)
     wanted = f"tags.sweep = '{paths.sweep}' and tags.version = '{paths.version}'"
+    if point_id is not None:
+        wanted += f" and tags.point_id = '{point_id}'"
     token = None
     while True:
         page = client.search_runs([experiment_id], wanted, max_results=1000, page_token=token)

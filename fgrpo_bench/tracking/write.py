@@ -1,11 +1,13 @@
 """Writing one run to MLflow, and finding out what of it stands already.
 
-Where the store is an SQL database that this process opens itself, metric histories go in with one
-statement each: MLflow's own way makes an object of every value and takes several times as long.
+Where the store is an SQL database that this process opens itself, metric histories go in and out
+with one statement each: MLflow's own way makes an object of every value and takes many times as
+long.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +29,7 @@ PARENT = "mlflow.parentRunId"
 ROWS = 2000
 """Of one statement; SQLite takes 32,766 values."""
 DIRECT = ("sqlite", "postgresql")
-"""Databases whose rows are written directly."""
+"""Databases whose rows are read and written directly."""
 
 Held = set[tuple[str, int, int, str]]
 """Metric points of a run."""
@@ -58,11 +60,34 @@ def discard(client: Any, experiment_id: str, run_id: str) -> None:
 
 def history(client: Any, run: Any) -> Held:
     """Every metric point that a run holds."""
+    engine = _database(client)
+    if engine is not None:
+        return _read_points(engine, run.info.run_id)
     return {
         key(MetricPoint(metric.key, metric.step, metric.timestamp, metric.value))
         for name in run.data.metrics
         for metric in client.get_metric_history(run.info.run_id, name)
     }
+
+
+def _database(client: Any) -> Any | None:
+    """The engine of the client's SQL database, where that is one of DIRECT."""
+    engine = getattr(client._tracking_client.store, "engine", None)
+    return engine if engine is not None and engine.dialect.name in DIRECT else None
+
+
+def _read_points(engine: Any, run_id: str) -> Held:
+    """In one query: MLflow's own way takes eight times as long, at every look at a run that trains."""
+    from mlflow.store.tracking.dbmodels.models import SqlMetric
+    from sqlalchemy import select
+
+    columns = (SqlMetric.key, SqlMetric.step, SqlMetric.timestamp, SqlMetric.value)
+    query: Any = select(*columns, SqlMetric.is_nan).where(SqlMetric.run_uuid == run_id)
+    with engine.connect() as connection:
+        return {
+            key(MetricPoint(name, step, timestamp, math.nan if is_nan else value))
+            for name, step, timestamp, value, is_nan in connection.execute(query)
+        }
 
 
 def contradicts(client: Any, run: Any, stored: Held, wanted: RunState) -> bool:
@@ -114,7 +139,9 @@ def write(
                 path.write_bytes(content)
             client.log_artifacts(run_id, folder)
     if wanted.end is not None:
-        client.set_terminated(run_id, status="FINISHED", end_time=wanted.end)
+        client.set_terminated(run_id, status=wanted.status, end_time=wanted.end)
+    elif wanted.failed or stored is not None:
+        client.update_run(run_id, status=wanted.status)
     client.set_tag(run_id, DIGEST, wanted.digest)
 
 
@@ -123,8 +150,8 @@ def _log_points(
 ) -> None:
     from mlflow.entities import Metric
 
-    engine = getattr(client._tracking_client.store, "engine", None)
-    if engine is not None and engine.dialect.name in DIRECT:
+    engine = _database(client)
+    if engine is not None:
         return _insert_points(engine, run_id, missing, wanted)
     for batch in batches(missing, METRICS_PER_BATCH):
         client.log_batch(

@@ -17,10 +17,12 @@ from fgrpo_bench.specs import Declaration, SlurmProfile
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,
+    check_flags,
     check_interpreters,
     stage_command,
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
+from sweeps.live import LiveSync
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm import doubts, preemption, preflight, recover, scheduler, show, submissions
 from sweeps.slurm.arrays import FETCH, arrange
@@ -66,6 +68,9 @@ def run(
         raise ValueError(absent)
     plan, paths = make_plan(declaration), run_paths(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
+    note = check_flags(declaration.profile, declaration.experiment.train)
+    if note is not None:
+        say(note)
     _check_before(plan, paths, command, call, say)
     warnings = [*plan.warnings, *preemption.short_graces(plan, call)]
     check_writable(paths)
@@ -131,12 +136,13 @@ def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> 
 
 def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = scheduler.call) -> int:
     """Tick until nothing is left in SLURM's hands, whatever gives no answer meanwhile; 0 where all
-    is done, else 1.
+    is done, else 1. MLflow gets what runs have trained so far.
 
     seconds: between ticks. Ending it stops no job.
     """
     before: list[str] = []
     once = show.said_once(say)
+    live = LiveSync(paths, once)
     while True:
         try:
             decision = update(paths, say=once, call=call)
@@ -150,9 +156,13 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
                 say(line)
         before = now
         if decision is not None and not in_hand(decision):
+            if {each.state for each in decision.standings.values()} == {"done"}:
+                return 0
             for name, fate in failed(decision).items():
                 say(f"{name}: {fate}")
-            return 0 if {each.state for each in decision.standings.values()} == {"done"} else 1
+            live.look(last=True)
+            return 1
+        live.look()
         time.sleep(seconds)
 
 

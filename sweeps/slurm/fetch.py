@@ -9,7 +9,7 @@ import sys
 
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.specs import OpenRLHFTrain
+from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain
 from fgrpo_bench.training.openrlhf.arguments import batches
 from sweeps.commands import REPOSITORY, StageCommand, stage_environment
 from sweeps.plan import Plan
@@ -36,13 +36,13 @@ def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
 
 
 def check_sizes(plan: Plan, paths: RunPaths) -> None:
-    """ValueError where an epoch of a point has more prompts than its fetched dataset."""
+    """ValueError where a fetched dataset has fewer problems than an epoch of a point, or than its
+    evaluation during training."""
     for point in plan.points:
         train = point.train
         if not isinstance(train, OpenRLHFTrain) or train.dataset is None:
             continue
-        stage = StagePaths(paths.folder / dataset_stage_name(train.dataset))
-        rows, wanted = read_json(stage.done)["rows"], batches(point).prompts_per_epoch
+        rows, wanted = _rows(paths, train.dataset), batches(point).prompts_per_epoch
         if rows < wanted:
             raise ValueError(
                 f"an epoch of {point.point_id} has {wanted} prompts (prompts a step x steps / "
@@ -50,3 +50,16 @@ def check_sizes(plan: Plan, paths: RunPaths) -> None:
                 "experiment.train.epochs, or lower steps or the prompts a step; nothing was "
                 "submitted"
             )
+        if train.eval_dataset is None or not train.eval_every:
+            continue
+        rows = _rows(paths, train.eval_dataset)
+        if rows < train.eval_n_problems:
+            raise ValueError(
+                f"eval_n_problems={train.eval_n_problems}, but eval_dataset "
+                f"{train.eval_dataset.name} has {rows}: ask for fewer; nothing was submitted"
+            )
+
+
+def _rows(paths: RunPaths, dataset: DatasetSpec) -> int:
+    rows: int = read_json(StagePaths(paths.folder / dataset_stage_name(dataset)).done)["rows"]
+    return rows

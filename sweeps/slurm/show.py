@@ -11,6 +11,7 @@ from typing import Any
 from fgrpo_bench.files import read_json
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.shapes import PLAN
+from fgrpo_bench.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.answers import LIMITS
@@ -112,7 +113,9 @@ def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> s
 
 def render(found: Mapping[str, Any]) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others."""
-    header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step", "reward"]
+    columns = status.number_columns(found)
+    header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
+    header += [NUMBERS[name].title for name in columns]
     rows = [
         [
             point["point_id"],
@@ -123,7 +126,7 @@ def render(found: Mapping[str, Any]) -> str:
             stage.get("elapsed") or "",
             str(stage["attempts"] or ""),
             f"{stage['step']}/{stage['of']}" if stage.get("of") else "",
-            "" if stage.get("reward") is None else f"{stage['reward']:.3f}",
+            *(shown(name, stage["numbers"]) for name in columns),
             stage.get("reason") or "",
         ]
         for point in found["points"]
@@ -139,5 +142,6 @@ def render(found: Mapping[str, Any]) -> str:
             "",
             f"{found['points_done']} of {counted(found['points_total'], 'point')} done; "
             f"stages: {counts}",
+            *status.warnings(found),
         ]
     )

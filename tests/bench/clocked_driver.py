@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
-from fgrpo_bench.training.openrlhf import cpu, driver
+from fgrpo_bench.training.openrlhf import driver, rehearsal
 
 
 def main() -> int:
     driver.prepare_environment()
-    cpu.set_up()
+    rehearsal.set_up()
     from fgrpo_bench.training.openrlhf import policy, reward, trainer
     from tests.bench import clocked
 

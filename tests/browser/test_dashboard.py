@@ -16,7 +16,7 @@ from fgrpo_bench.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 
-CHARTS = {"sweep": 1, "compare": 4, "forgetting": 2, "draws": 0, "theory": 2, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 2, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 

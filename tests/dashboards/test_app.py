@@ -18,10 +18,12 @@ from dashboards.__main__ import main
 from dashboards.app import HEADERS
 from dashboards.page import VIEWS
 from fgrpo_bench.tables import GRADES, read_table, write_table
+from fgrpo_bench.watch import NUMBERS, shown, step_numbers
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.mlflow_store import free_port, stop, wait_for
 from tests.support.report import forget
+from tests.support.watched import Training, note
 
 BASE = "/groupsize/countdown/v1"
 TRAVERSALS = (
@@ -90,7 +92,7 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
         names[part] = value.replace("/", "%2f")
         assert client.get("/" + "/".join(names)).status_code in (404, 400)
     for view, names in {
-        "sweep": ("benchmark", "show"),
+        "sweep": ("benchmark", "show", "curve"),
         "compare": ("benchmark", "k", "against", "cost", "cell"),
         "forgetting": ("benchmark", "k", "seed", "order", "page"),
         "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
@@ -138,7 +140,7 @@ def test_looking_writes_nothing(tmp_path):
 
 def test_every_chart_gives_its_data_as_csv(client):
     names = {
-        "sweep": {"learning"},
+        "sweep": {"steps", "learning"},
         "compare": {"curves", "plane", "differences", "compute"},
         "forgetting": {"fates", "heat"},
         "theory": {"tail", "advantage"},
@@ -212,6 +214,25 @@ def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):
 
     with locked(results.paths.driver_lock, wait=False, what="the sweep"):
         assert 'data-refresh="5"' in client.get(f"{BASE}/sweep").text
+
+
+def test_a_run_that_trains_shows_its_last_step_its_curves_and_what_to_look_into(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    point = next(p for p in results.points if p.point_id == "grpo-n8-g1-s11")
+    run = Training(point, "openrlhf")
+    run.whole[4]["truncated_fraction"] = 0.8
+    run.train(5)
+    note(results, point.train, "start")
+    client = client_of(tmp_path)
+    page = Reader(client.get(f"{BASE}/sweep").text)
+    text = " ".join(page.text.split())
+    assert f"warning {point.point_id}: truncated_fraction is 0.80 at step 5 (over 0.5)" in text
+    row = [shown(name, step_numbers(run.rows)) for name in NUMBERS]
+    assert " ".join(["5/20", *row]) in text
+    curve = client.get(f"{BASE}/sweep", params={"curve": "tokens_per_second", "csv": "steps"})
+    assert curve.text.splitlines()[0] == "cell,step,tokens_per_second,seeds,steps"
+    point.train.done.write_bytes(run.aside[point.train.done])
+    assert "warning" not in Reader(client.get(f"{BASE}/sweep").text).text
 
 
 def test_a_sweep_without_any_result_still_has_all_its_pages(tmp_path):

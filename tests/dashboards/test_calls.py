@@ -72,6 +72,10 @@ def test_every_call_gives_what_its_chart_shows(finished, monkeypatch):
     by_size = dict(tail.select("group_size", "tail_miss_probability").iter_rows())
     for size, value in said["tail"].items():
         assert by_size[size] == pytest.approx(value)
+    for row in found["steps"].data.iter_rows(named=True):
+        frames = (said["steps"][p] for p in said["steps"] if p.startswith(f"{row['cell']}-s"))
+        values = pl.concat(frames).filter(step=row["step"])["reward"]
+        assert (values.mean(), len(values)) == (pytest.approx(row["reward"]), row["seeds"])
     half = found["advantage"].data.filter(focal_gamma=0.5)["mean_advantage"]
     assert np.allclose(said["advantage"], half)
 

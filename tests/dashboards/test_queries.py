@@ -19,12 +19,15 @@ from fgrpo_bench.report import covered
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.tables import GRADES, read_table, write_table
+from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.theory.__main__ import peak
 from fgrpo_bench.theory.measured import measure
+from fgrpo_bench.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
 from tests.support.dashboard import GRADER, sweep_with_draws
 from tests.support.report import forget
+from tests.support.synthetic import metrics
+from tests.support.watched import Training, note
 
 
 def test_estimates_and_compute_are_those_of_the_report_to_the_last_digit(finished):
@@ -177,6 +180,41 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     assert found.projected is not None
     assert found.projected.cpu == pytest.approx(done.spent.cpu)
     assert found.spent.cpu < done.spent.cpu
+
+
+@pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
+def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
+    results = sweep_with_draws(tmp_path)
+    whole = {name: curves.steps(results, name) for name in NUMBERS}
+    first, second = (points_of(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
+    before = second.metrics()
+    run = Training(first, engine)
+    run.whole = [row | {"gpus": 8} for row in run.whole]
+    note(results, first.train, "start")
+    run.train(7)
+    run.tear()
+    for name, table in whole.items():
+        found = curves.steps(results, name).filter(cell="grpo-n8-g1")
+        assert found["seeds"].to_list() == [2] * 7 + [1] * 13
+        assert found.head(7).equals(table.filter(cell="grpo-n8-g1").head(7)), name
+    speed = curves.steps(results, TOKENS_PER_SECOND).filter(cell="grpo-n8-g1")[TOKENS_PER_SECOND]
+    assert speed[10] == pytest.approx(2048 / before["seconds"][10])
+    told = progress.progress(results)
+    assert told.training[first.point_id].numbers == step_numbers(run.rows)
+    gpu_seconds = 8 * sum(row["seconds"] for row in run.rows)
+    assert told.costs[first.point_id].gpu == pytest.approx(gpu_seconds)
+
+
+def test_a_long_run_has_a_point_for_several_steps(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    long = metrics(2 * curves.LONGEST + 1, seed=3)
+    for point in results.points:
+        if point.algorithm is not None:
+            write_table(point.train.metrics, long, METRICS)
+    found = curves.steps(results, "reward").filter(cell="grpo-n8-g1")
+    assert len(found) == 134 <= curves.LONGEST
+    assert (found["steps"][0], found["step"][0], found["steps"][-1]) == (3, 3, 2)
+    assert found["reward"][1] == pytest.approx(long["reward"][3:6].mean())
 
 
 def test_what_was_read_is_kept_until_a_file_changes(tmp_path):

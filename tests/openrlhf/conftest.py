@@ -10,10 +10,10 @@ else:
     import os
 
     os.environ.setdefault("FGRPO_OPENRLHF_DEVICE", "cpu")
-    from fgrpo_bench.training.openrlhf import cpu, driver
+    from fgrpo_bench.training.openrlhf import driver, rehearsal
 
     driver.prepare_environment()
-    cpu.set_up()
+    rehearsal.set_up()
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
+from safetensors.torch import load_file
 
 from fgrpo_bench.files import sha256_file
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
@@ -18,8 +20,10 @@ CLOCKS = {"time_ms", "seconds", "seconds_generation", "seconds_experience", "sec
           "seconds_sync", "seconds_evaluation"}  # fmt: skip
 
 
-def without_clocks(rows):
-    return [{name: row[name] for name in row.keys() - CLOCKS} for row in rows]
+def learned(rows):
+    """Rows without clocks and evaluations."""
+    other = CLOCKS | {"eval_pass_at_1", "eval_pass_at_n"}
+    return [{name: row[name] for name in row.keys() - other} for row in rows]
 
 
 def weights(run, step):
@@ -54,8 +58,21 @@ def test_focal_grpo_trains_logs_and_exports(undisturbed):
     assert [p.name for p in folder.parent.iterdir()] == ["step-00005"]
 
 
-def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(undisturbed, tmp_path):
-    run = replace(undisturbed, folder=tmp_path / "run")
+def evaluated(folder, *, every, n_samples):
+    """Options of a run that evaluates on twelve held-out problems while it trains."""
+    return {
+        "--eval.dataset": str(write_prompts(folder / "evaluation.jsonl", heldout_problems(12))),
+        "--eval.steps": str(every),
+        "--eval.temperature": "1.0",
+        "--eval.n_samples_per_prompt": str(n_samples),
+    }
+
+
+def test_a_run_that_evaluates_is_stopped_and_goes_on_ends_with_the_same_weights(
+    undisturbed, tmp_path
+):
+    options = evaluated(tmp_path, every=2, n_samples=4)
+    run = replace(undisturbed, folder=tmp_path / "run", options=options)
     process = run.start()
     run.wait_for_rows(1, process)
     process.send_signal(signal.SIGTERM)
@@ -66,37 +83,79 @@ def test_a_run_that_is_stopped_and_goes_on_ends_with_the_same_weights(undisturbe
     assert not (run.folder / "checkpoints").exists()
     assert run.run() == 0, run.last_lines(40)
     assert f"step {stopped_after} is done" in run.log.read_text(errors="replace")
-    assert without_clocks(run.rows()) == without_clocks(undisturbed.rows())
+    evaluations = [row["eval_pass_at_1"] for row in run.rows()]
+    assert [value is None for value in evaluations] == [True, False, True, False, True]
+    assert learned(run.rows()) == learned(undisturbed.rows())
     assert weights(run, 5) == weights(undisturbed, 5)
 
 
-def test_cispo_with_evaluation(model, tmp_path):
-    prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(16))
-    heldout = write_prompts(tmp_path / "heldout.jsonl", heldout_problems(12))
-    options = {
-        "--actor.eps_clip_low_high": "1.0 5.0",
-        "--eval.dataset": str(heldout),
-        "--eval.steps": "2",
-        "--eval.temperature": "1.0",
-        "--eval.n_samples_per_prompt": "4",
-    }
-    run = Run(
-        folder=tmp_path / "run",
+def cispo(folder, model, options):
+    """Two steps of CISPO with a KL penalty, an update each."""
+    return Run(
+        folder=folder / "run",
         model=model,
-        prompts=prompts,
+        prompts=write_prompts(folder / "prompts.jsonl", train_problems(16)),
         objective="cispo",
         steps=2,
-        options=options,
+        options={
+            "--actor.eps_clip_low_high": "1.0 5.0",
+            "--train.batch_size": "64",
+            "--algo.kl.init_coef": "0.01",
+            "--algo.kl.use_loss": "",
+            "--algo.kl.estimator": "k3",
+        }
+        | options,
     )
+
+
+@pytest.fixture(scope="module")
+def killed(model, tmp_path_factory):
+    """Such a run that was killed in the evaluation after its second step and gone on with."""
+    folder = tmp_path_factory.mktemp("killed")
+    options = evaluated(folder, every=2, n_samples=128) | {"--ckpt.save_steps": "1"}
+    run = cispo(folder, model, options)
+    process = run.start()
+    while "evaluating step 2: 12 prompts x 128" not in run.log.read_text(errors="replace"):
+        assert process.poll() is None, run.last_lines(40)
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert [row["step"] for row in run.rows()] == [1]
     assert run.run() == 0, run.last_lines(40)
-    first, second = run.rows()
+    return run
+
+
+def test_cispo_that_is_killed_in_an_evaluation_goes_on_from_the_last_state(killed):
+    assert "step 1 is done" in killed.log.read_text(errors="replace")
+    first, second = killed.rows()
     assert first["eval_pass_at_1"] is None
     assert 0 < second["eval_pass_at_1"] <= second["eval_pass_at_n"] <= 1
     assert second["seconds_evaluation"] > 0
     assert first["rollouts"] == 64 and second["rollouts"] == 128  # evaluation counts apart
 
 
-def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(model, tmp_path):
+def test_metrics_are_the_same_whatever_the_micro_batches(killed, model, tmp_path):
+    """OpenRLHF's own means of dynamic batches are too small by their number."""
+    options = {"--train.dynamic_batch_enable": "", "--train.max_tokens_per_gpu": "200"}
+    run = cispo(tmp_path, model, options)
+    assert run.run() == 0, run.last_lines(40)
+    for row, plain in zip(run.rows(), killed.rows(), strict=True):
+        # the second step's rollouts may differ, as its weights do in their last bits
+        within = {"abs": 1e-6, "rel": 0.01 if row["step"] == 1 else 0.2}
+        assert row["success_rate"] == pytest.approx(plain["success_rate"], **within)
+        assert row["loss"] == pytest.approx(plain["loss"], **within)
+        assert row["entropy"] == pytest.approx(plain["entropy"], **within)
+        assert row["reference_kl"] == pytest.approx(plain["reference_kl"], **within)
+    assert row["reference_kl"] > 0
+
+
+LORA = {"--ds.lora.rank": "4", "--ds.lora.alpha": "8", "--actor.adam.lr": "3e-2"}
+
+
+@pytest.mark.parametrize(
+    "further", [{}, pytest.param(LORA, marks=pytest.mark.slow)], ids=["all weights", "lora"]
+)
+def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(further, model, tmp_path):
     prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
     options = {
         "--algo.dynamic_filtering_enable": "",
@@ -107,17 +166,22 @@ def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(model, tmp_path):
         "--rollout.micro_batch_size": "8",
         "--fgrpo.save_every": "1",
         "--ckpt.save_steps": "1",
-    }
+        "--algo.advantage.is_correction_level": "token",
+        "--algo.advantage.is_correction_mode": "clip",
+        "--algo.advantage.is_correction_threshold": "0 2",
+    } | further
     run = Run(folder=tmp_path / "run", model=model, prompts=prompts, steps=2, options=options)
     assert run.run() == 0, run.last_lines(40)
     rows = run.rows()
-    assert len(rows) == 2
+    assert [row["rollouts"] for row in rows] == [64, 64 + 8 * rows[1]["groups"]]
+    assert rows[1]["groups"] > 8  # what was filtered counts as sampled
     for row in rows:
-        assert row["groups"] > 8 and row["active_fraction"] == pytest.approx(8 / row["groups"])
-        assert row["rollouts"] > 64 * row["step"]  # what was filtered counts as sampled
+        assert row["active_fraction"] == pytest.approx(8 / row["groups"])
         assert abs(row["rollout_kl"]) < 0.02
         assert row["gpus"] == 0
     assert weights(run, 1) != weights(run, 2)
+    exported = load_file(run.folder / "checkpoints/step-00002/model.safetensors")
+    assert exported.keys() == load_file(model / "model.safetensors").keys()
     states = sorted(p.name for p in (run.folder / "state" / "_actor").iterdir() if p.is_dir())
     assert states == ["global_step1", "global_step2"]
 

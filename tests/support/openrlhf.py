@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import ast
-import contextlib
-import io
 import json
 import os
 import signal
@@ -13,10 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench.files import read_lines
 from fgrpo_bench.records import Problem
@@ -239,40 +232,3 @@ class Run:
     def last_lines(self, count: int = 3) -> str:
         """The end of the log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
-
-
-def parse_flags(arguments: list[str]) -> dict[str, object]:
-    """What the installed OpenRLHF's parser makes of arguments, by option name without dashes.
-
-    RuntimeError with the parser's words where it refuses them.
-    """
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            return vars(openrlhf_parser().parse_args(arguments))
-    except SystemExit:
-        raise RuntimeError(f"OpenRLHF's parser: {said.getvalue().splitlines()[-1]}") from None
-
-
-def parser_flags() -> set[str]:
-    """Every option string of the installed OpenRLHF's parser."""
-    return set(openrlhf_parser()._option_string_actions)
-
-
-def openrlhf_parser() -> argparse.ArgumentParser:
-    """The parser of openrlhf.cli.train_ppo_ray.
-
-    It is made under that module's `if __name__ == "__main__"`, up to a line that calls it: those
-    lines are run as they stand, without the imports of the rest, which take long.
-    """
-    package = find_spec("openrlhf")
-    assert package is not None and package.submodule_search_locations is not None
-    path = Path(package.submodule_search_locations[0]) / "cli" / "train_ppo_ray.py"
-    main = ast.parse(path.read_text()).body[-1]
-    assert isinstance(main, ast.If)
-    calls = [i for i, line in enumerate(main.body) if "parser.parse_args()" in ast.unparse(line)]
-    lines = ast.Module(body=main.body[: calls[0]], type_ignores=[])
-    names: dict[str, Any] = {"argparse": argparse, "datetime": datetime, "os": os}
-    exec(compile(lines, str(path), "exec"), names)  # noqa: S102
-    parser: argparse.ArgumentParser = names["parser"]
-    return parser

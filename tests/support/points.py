@@ -44,22 +44,22 @@ def point(
     return only
 
 
-def files(heldout: Path | None = None) -> RunFiles:
-    """Where a run's files would be."""
+def files(evaluation: Path | None = None) -> RunFiles:
+    """Where a run's files would be; without an evaluation during training none is made."""
     folder = RUN / "openrlhf"
     return RunFiles(
         base=Path("/models/base"),
         prompts=folder / "prompts.jsonl",
-        heldout=heldout,
+        evaluation=evaluation,
         states=folder / "states",
         final=folder / "final",
     )
 
 
-def openrlhfs_words(of: SweepPoint, *overrides: str, heldout: Path | None = None) -> list[str]:
+def openrlhfs_words(of: SweepPoint, *overrides: str, evaluation: Path | None = None) -> list[str]:
     """OpenRLHF's share of the command line on one node of slurm-8gpu."""
     placement = declared(*overrides).profile.openrlhf
-    return arguments(of, placement, files(heldout), nodes=1, device="cuda")
+    return arguments(of, placement, files(evaluation), nodes=1, device="cuda")
 
 
 def command_line(of: SweepPoint) -> str:
@@ -67,7 +67,8 @@ def command_line(of: SweepPoint) -> str:
     placement = declared().profile.openrlhf
     metrics = RUN / "openrlhf" / "metrics.jsonl"
     own = own_arguments(of, placement, StagePaths(RUN), metrics, base_sha256="0" * 64)
-    return "".join(f"{line}\n" for line in by_option([*own, *openrlhfs_words(of)]))
+    words = openrlhfs_words(of, evaluation=RUN / "openrlhf" / "evaluation.jsonl")
+    return "".join(f"{line}\n" for line in by_option([*own, *words]))
 
 
 def by_option(words: list[str]) -> list[str]:

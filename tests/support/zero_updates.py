@@ -16,9 +16,9 @@ import traceback
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from fgrpo_bench.training.openrlhf import cpu
+from fgrpo_bench.training.openrlhf import rehearsal
 
-cpu.set_up()
+rehearsal.set_up()
 import deepspeed  # noqa: E402
 import torch  # noqa: E402
 from openrlhf.utils.deepspeed.deepspeed import DeepspeedStrategy  # noqa: E402

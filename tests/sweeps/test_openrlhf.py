@@ -49,13 +49,16 @@ def stages(plan: Plan) -> dict[str, Stage]:
 def test_dataset_and_model_are_fetched_once_and_trained_on_by_every_point() -> None:
     plan = stages(make_plan(declared()))
     data, base = plan["_data/deepscaler"], plan["_base/qwen2.5-7b"]
+    evaluated = plan["_data/aime25"]
     assert (data.kind, data.environment, data.needs) == ("fetch", "base", ())
     assert (base.kind, base.spec["chat_template"]) == ("fetch", True)
     trained = [stage for stage in plan.values() if stage.kind == "train"]
     assert len(trained) == 21
     for stage in trained:
-        assert (stage.needs, stage.environment) == ((base.name, data.name), "openrlhf")
-        assert (stage.spec["base"], stage.spec["data"]) == (f"../{base.name}", f"../{data.name}")
+        needs = (base.name, data.name, evaluated.name)
+        assert (stage.needs, stage.environment) == (needs, "openrlhf")
+        told = [stage.spec[name] for name in ("base", "data", "eval_data")]
+        assert told == [f"../{name}" for name in needs]
     judged = [stage for stage in plan.values() if stage.kind == "evaluate"]
     assert all("_data/math500" in stage.needs for stage in judged)
     assert sum(stage.needs[0] == base.name for stage in judged) == 1, "one base for all seeds"
@@ -76,6 +79,37 @@ def test_what_changes_a_datasets_rows_is_its_identity(change: str, is_identity: 
         stages(make_plan(declared(*more)))["_data/deepscaler"] for more in ([], [change])
     )
     assert (before.fingerprint != after.fingerprint) == is_identity
+
+
+def test_what_is_evaluated_on_while_training_is_fetched_where_it_is_evaluated_on_alone() -> None:
+    plan = stages(make_plan(declared("experiment.train.eval_every=0")))
+    assert "_data/aime25" not in plan
+    assert not any("eval_data" in stage.spec for stage in plan.values())
+
+
+def test_fields_that_training_specs_did_not_always_have_are_identity_only_where_they_are_set() -> (
+    None
+):
+    name = "grpo-n8-g0.5-s11"
+    as_before = [
+        "experiment.train.lr_warmup_updates=15",
+        "experiment.train.lr_warmup_steps=null",
+        "experiment.train.eval_every=0",
+        "experiment.train.eval_dataset=null",
+        "experiment.train.eval_n_problems=1",
+        "experiment.train.eval_n_samples=1",
+    ]
+    stage = stages(make_plan(declared(*as_before)))[name]
+    assert stage.fingerprint.startswith("d5b62c0fc1151645")  # of before
+    further = {
+        "lr_warmup_steps": as_before[2:],
+        "eval_dataset": as_before[:3],
+        "extra": [*as_before, "+experiment.train.extra.ds.lora.rank=16"],
+    }
+    for field, overrides in further.items():
+        other = stages(make_plan(declared(*overrides)))[name]
+        assert field in other.spec["identity"]["train"].keys() - stage.spec["identity"]["train"]
+        assert other.fingerprint != stage.fingerprint
 
 
 def test_how_a_run_is_laid_out_is_no_identity() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench import config
 from sweeps import commands
 from sweeps.cli import main
 from tests.support.points import declared
@@ -63,7 +64,7 @@ def local_files(
     for name in ("config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"):
         (folder / name).write_text("{}")
     out = [f"experiment.train.pretrained.path={folder}"]
-    for key in ("train.dataset", "evaluation.benchmarks.math500.dataset"):
+    for key in ("train.dataset", "train.eval_dataset", "evaluation.benchmarks.math500.dataset"):
         values = {
             "source": "file",
             "repository": "null",
@@ -135,6 +136,16 @@ def test_a_dataset_that_is_too_small_for_an_epoch_is_refused_before_anything_is_
     assert "nothing was submitted" in message and cluster.sent() == []
 
 
+def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anything_is_queued(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    few = ["experiment.train.eval_dataset.limit=29"]
+    assert run(tmp_path, *local_files(tmp_path), *few) == 2
+    message = refused(capfd)
+    assert "eval_n_problems=30, but eval_dataset aime25 has 29: ask for fewer" in message
+    assert "nothing was submitted" in message and cluster.sent() == []
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
@@ -181,6 +192,43 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
     assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
 
 
+def interpreter(folder: Path, line: str) -> Path:
+    """A program in the place of OpenRLHF's Python, which writes down what it is asked."""
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/flags\n{line}\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_a_flag_that_the_installed_openrlhf_does_not_know_is_refused_before_anything_is_queued(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    python = interpreter(tmp_path, "echo OpenRLHF 9 has no flag ds.zpgs >&2; exit 2")
+    chosen = [f"profile.openrlhf.python={python}", "+experiment.train.extra.ds.zpgs=2"]
+    assert run(tmp_path, *local_files(tmp_path), *chosen) == 2
+    assert "extra is refused: OpenRLHF 9 has no flag ds.zpgs; mend or leave" in refused(capfd)
+    asked = (tmp_path / "flags").read_text().split()
+    assert asked[:2] == ["-m", "fgrpo_bench.training.openrlhf.flags"]
+    assert asked[-2:] == ["--ds.zpgs", "2"]
+    assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
+
+
+def test_flags_that_cannot_be_looked_up_here_are_left_to_the_jobs_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    declaration = declared("+experiment.train.extra.ds.zpg=2")
+    profile, train = declaration.profile, declaration.experiment.train
+
+    def note(python: Path) -> str | None:
+        placement = replace(profile.openrlhf, python=str(python))
+        return commands.check_flags(replace(profile, openrlhf=placement), train)  # type: ignore[arg-type]
+
+    assert note(interpreter(tmp_path, "exit 0")) is None
+    said = note(Path("/on/the/nodes/python"))
+    assert said is not None and "/on/the/nodes/python is not on this machine" in said
+    assert commands.check_flags(profile, declared().experiment.train) is None  # nothing to look up
+
+
 @pytest.mark.parametrize(
     ("device", "home", "target"),
     [
@@ -208,3 +256,22 @@ def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
     made.touch()
     commands.check_interpreters(profile, {"openrlhf"})
     assert commands.interpreter(profile, "openrlhf") == str(made)
+
+
+def test_a_driver_that_is_too_old_for_the_pins_is_refused_where_it_would_run_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "REPOSITORY", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    smi, python = tmp_path / "nvidia-smi", tmp_path / ".venv-openrlhf/bin/python"
+    smi.write_text("#!/bin/sh\necho 570.86.10\n")
+    smi.chmod(0o755)
+    python.parent.mkdir(parents=True)
+    python.touch()
+    here = config.load("smoke", ["profile.device=cuda", "run_root=runs"]).profile
+    with pytest.raises(ValueError, match=r"driver here is 570.86.10.*580 or newer"):
+        commands.check_interpreters(here, {"openrlhf"})
+    commands.check_interpreters(here, {"base"})
+    commands.check_interpreters(declared().profile, {"openrlhf"})  # nodes may have a newer one
+    smi.write_text("#!/bin/sh\necho 580.65.06\n")
+    commands.check_interpreters(here, {"openrlhf"})

@@ -70,7 +70,7 @@ def another(path: tuple[str, ...]) -> Any:
     ]()
 
 
-UNCHANGEABLE = {"engine", "budget", "rollouts_per_step", "prompts_per_step"}
+UNCHANGEABLE = {"engine", "budget", "rollouts_per_step", "prompts_per_step", "lr_warmup_steps"}
 """Fields of which this version has one valid value, or which change only together."""
 TRAIN_FIELDS = [
     path

@@ -21,6 +21,7 @@ from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.ledger import Event
 from sweeps.plan import Plan, make_plan, plan_record
+from sweeps.slurm import show as slurm_show
 
 TRAIN = "grpo-n4-g0-s11"
 
@@ -64,7 +65,7 @@ def test_a_stage_whose_lock_is_held_runs_and_tells_its_progress(tmp_path: Path) 
     with locked(paths.point(TRAIN).lock, wait=False, what="the stage"):
         running = found(paths)
     assert (running.state, running.attempts, running.step, running.of) == ("running", 1, 120, 300)
-    assert (running.reward, running.eta_seconds) == (0.3125, 42.0)
+    assert (running.numbers, running.eta_seconds) == ({"reward": 0.3125}, 42.0)
 
 
 def test_a_started_stage_that_nobody_holds_was_stopped_by_a_kill(tmp_path: Path) -> None:
@@ -151,6 +152,39 @@ def test_the_table_has_a_row_a_point_and_a_summary(tmp_path: Path) -> None:
     assert lines[5].split() == row
     assert "0 of 2 points done; stages: 1 done, 1 running, 4 waiting" in text
     assert lines[-1] == "no driver is running"
+
+
+def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: Path) -> None:
+    paths, plan = planned(tmp_path)
+    note(paths, "start")
+    numbers = {"active_fraction": 0, "clip_fraction": 0.0012, "truncated_fraction": 0.75}
+    write_json(paths.point(TRAIN).progress, PROGRESS | numbers | {"tokens_per_second": 9562.4})
+    with locked(paths.point(TRAIN).lock, wait=False, what="the stage"):
+        told = json.loads(json.dumps(status.report(paths)))
+    lines = status.render(told).splitlines()
+    assert lines[3].split()[3:11] == [
+        *("step", "reward", "active", "clipped", "truncated", "tokens/s", "left", "attempts")
+    ]
+    assert lines[5].split()[3:8] == ["120/300", "0.312", "0%", "0.12%", "75%"]
+    warned = [line for line in lines if line.startswith(f"warning: {TRAIN}: ")]
+    assert [line.split()[2] for line in warned] == ["truncated_fraction", "active_fraction"]
+    (train,) = [s for p in told["points"] for s in p["stages"] if s["name"] == TRAIN]
+    assert (train["numbers"], len(train["warnings"])) == (
+        {"reward": 0.3125, "tokens_per_second": 9562.4} | numbers,
+        2,
+    )
+    on_slurm = slurm_show.render(told)
+    assert [line for line in on_slurm.splitlines() if line.startswith("warning: ")] == warned
+    assert "120/300  0.312   0%      0.12%    75%        9,562" in on_slurm
+    finish(paths, plan, TRAIN)
+    assert "warning" not in status.render(status.report(paths)), "a run that is done"
+
+
+def test_a_progress_file_with_other_things_than_numbers_is_none(tmp_path: Path) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    write_json(paths.point(TRAIN).progress, PROGRESS | {"entropy": "high"})
+    assert (found(paths).step, found(paths).numbers) == (None, {})
 
 
 def thousand_points(root: Path) -> tuple[RunPaths, Plan]:

@@ -24,7 +24,7 @@ from sweeps.slurm.anew import options
 from sweeps.slurm.answers import LIMITS, Job
 from sweeps.slurm.arrays import Sending
 from sweeps.slurm.causes import check_room, damaged_path, log_path, of_failure, of_start
-from sweeps.slurm.judge import ANEW, Decision, Seen, Standing, decide, judge
+from sweeps.slurm.judge import ANEW, Decision, Seen, Standing, State, decide, judge
 from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, attempts, stands_still
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.show import standing_now, stuck
@@ -268,11 +268,37 @@ def test_follow_outlasts_a_full_disk_and_says_it_once(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    write_json(paths.plan, {"points": [], "stages": []})
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == ["disk full: /r", "1 done"]
     answers.append(OSError(errno.EACCES, "not a full disk"))
     with pytest.raises(OSError, match="not a full disk"):
         drive.follow(paths, seconds=0, say=said.append)
+
+
+def test_follow_brings_mlflow_what_runs_have_trained_and_that_they_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bool] = []
+
+    class Recorder:
+        def __init__(self, paths: RunPaths, say: Callable[[str], None]) -> None:
+            assert paths.root == tmp_path
+
+        def look(self, *, last: bool = False) -> None:
+            looks.append(last)
+
+    states: list[State] = ["active", "active", "failed"]
+
+    def update(paths: RunPaths, **given: object) -> Decision:
+        standing = Standing(state=states.pop(0))
+        return Decision(standings={"p": standing}, cancel=(), submit=(), uncount=())
+
+    monkeypatch.setattr(drive, "LiveSync", Recorder)
+    monkeypatch.setattr(drive, "update", update)
+    paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    assert drive.follow(paths, seconds=0, say=lambda text: None) == 1
+    assert looks == [False, False, True]
 
 
 def test_follow_says_a_warning_once_whatever_its_numbers(
@@ -294,6 +320,7 @@ def test_follow_says_a_warning_once_whatever_its_numbers(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    write_json(paths.plan, {"points": [], "stages": []})
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == [
         "warning: a batch was sent 4 min from now",

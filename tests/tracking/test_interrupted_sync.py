@@ -20,7 +20,15 @@ from tests.support.mlflow_store import background_sync, contents, counts, held, 
 
 WRITING = (
     *("create_experiment", "set_experiment_tag", "create_run", "delete_run"),
-    *("log_batch", "log_artifacts", "set_terminated", "set_tag", "log_inputs", "log_outputs"),
+    *(
+        "log_batch",
+        "log_artifacts",
+        "set_terminated",
+        "update_run",
+        "set_tag",
+        "log_inputs",
+        "log_outputs",
+    ),
     *("create_logged_model", "finalize_logged_model", "delete_logged_model"),
     *("log_model_artifacts", "set_logged_model_tags"),
 )

@@ -57,6 +57,17 @@ def test_a_second_sync_changes_nothing(swept):
     assert (held(swept), ids(swept)) == (before, known)
 
 
+def test_a_store_that_is_moved_away_between_two_syncs_of_a_process_is_made_again(
+    swept, blank_store
+):
+    sync_run(swept.paths)
+    before = held(swept)
+    swept.paths.mlflow_db.rename(swept.paths.root / "moved.db")
+    shutil.copy(blank_store, swept.paths.mlflow_db)
+    assert counts(swept) == (6, 0, 0, 0)
+    assert held(swept) == before
+
+
 def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store):
     point = swept.points[1]
     aside = {path: path.read_bytes() for path in (point.train.done, point.evaluate.done)}

@@ -21,6 +21,7 @@ from fgrpo_bench.training.embedded.reinforce import reinforce
 from fgrpo_bench.training.embedded.session import Session
 from fgrpo_bench.training.embedded.tokenizer import PAD
 from fgrpo_bench.training.embedded.warmup import warm_up
+from fgrpo_bench.watch import step_numbers
 from tests.support.stages import freeze, start
 
 ALGORITHMS = {name: config.load("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}
@@ -287,6 +288,9 @@ def test_the_marker_tells_the_compute_and_the_engine(warmed):
     ]
     metrics = read_table(stage.metrics, METRICS)
     assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
+    progress, told = read_json(stage.progress), step_numbers(metrics.to_dicts())
+    assert {name: progress.get(name) for name in told} == told
+    assert told["tokens_per_second"] > 0
 
 
 def exploding(monkeypatch, *, after: int) -> None:

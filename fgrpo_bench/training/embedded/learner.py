@@ -187,7 +187,7 @@ class Learner:
 
     def _learning_rate(self) -> float:
         train, update = self.point.train, self.session.counters.optimizer_steps + 1
-        return self.point.learning_rate * min(1.0, update / max(1, train.lr_warmup_updates))
+        return self.point.learning_rate * min(1.0, update / max(1, train.warmup_updates))
 
     def check(self, step: int) -> None:
         """FloatingPointError where the policy gives no numbers any more: after the last update no

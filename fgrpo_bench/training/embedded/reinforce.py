@@ -18,6 +18,7 @@ from fgrpo_bench.training.embedded.checkpoint import load_checkpoint, save_check
 from fgrpo_bench.training.embedded.learner import Learner, embedded_train
 from fgrpo_bench.training.embedded.rollouts import measure
 from fgrpo_bench.training.embedded.session import Session, engine_facts
+from fgrpo_bench.watch import step_numbers
 
 
 def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any
         session.metrics.append(row | {"time_ms": int(time.time() * 1000)})
         if step % train.save_every == 0 and step < train.steps:
             save_checkpoint(run.paths.checkpoint(step), policy, tokenizer)
-        run.progress(step=step, of=train.steps, reward=float(sampled.rewards.mean()))
+        run.progress(step=step, of=train.steps, **step_numbers(session.metrics))
     learner.check(train.steps)
     weights = save_checkpoint(run.paths.checkpoint(train.steps), policy, tokenizer)
     session.write_metrics()

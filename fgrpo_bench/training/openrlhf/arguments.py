@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fgrpo_bench.specs import OpenRLHFTrain, Placement, SweepPoint
+from fgrpo_bench.specs.base import MOST
 
 FILTERED_EPOCHS = 16
 """Under dynamic sampling a run may pass over its prompts so many times as often before it fails
 for want of active groups."""
+
+
+OPEN = {"algo.advantage.is_correction_level": "off", "actor.aux_loss_coef": 0.0}
+"""Flags that no field of ours sets, and what they are unless `extra` names them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +31,7 @@ class RunFiles:
     """Folder of the base model."""
     prompts: Path
     """JSONL of training prompts: columns prompt, label."""
-    heldout: Path | None
+    evaluation: Path | None
     """JSONL of the prompts for evaluation during training; None evaluates nothing."""
     states: Path
     """Folder of training states."""
@@ -43,6 +48,7 @@ class Batches:
     mini_batch: int
     """Samples of an optimizer step."""
     prompts_per_epoch: int
+    """Different prompts of an epoch; see fgrpo_bench.training.openrlhf.epochs."""
     epochs: int
     """Passes over the prompts that OpenRLHF may make; the driver ends it at the last step."""
     updates: int
@@ -102,7 +108,15 @@ def arguments(
         *_optimizer(point),
         *_checkpoints(placement, files),
     ]
-    return [text for name, value in flags for text in _texts(name, value)]
+    return [
+        *(text for name, value in flags for text in _texts(name, value)),
+        *extra_words(openrlhf_train(point)),
+    ]
+
+
+def extra_words(train: OpenRLHFTrain) -> list[str]:
+    """The end of the command line: `extra`, and OPEN where it says nothing."""
+    return [text for name, value in (OPEN | train.extra).items() for text in _texts(name, value)]
 
 
 Flag = tuple[str, object]
@@ -159,7 +173,7 @@ def _data(point: SweepPoint, files: RunFiles) -> Iterator[Flag]:
     yield "data.label_key", "label"
     yield "data.apply_chat_template", train.prompt.chat_template
     yield "data.max_len", train.prompt_tokens + train.response_tokens
-    yield "data.max_samples", sizes.prompts_per_epoch
+    yield "data.max_samples", MOST  # of any file: --fgrpo.prompts_per_epoch bounds an epoch
     yield "train.num_episodes", sizes.epochs
     yield "train.max_epochs", 1
     yield "train.batch_size", sizes.mini_batch
@@ -173,9 +187,9 @@ def _sampling(point: SweepPoint, files: RunFiles) -> Iterator[Flag]:
     yield "rollout.max_new_tokens", train.response_tokens
     yield "rollout.temperature", train.temperature
     yield "rollout.top_p", 1.0
-    yield "eval.dataset", files.heldout
+    yield "eval.dataset", files.evaluation
     yield "eval.split", "train"
-    yield "eval.steps", -1 if files.heldout is None else train.eval_every
+    yield "eval.steps", -1 if files.evaluation is None else train.eval_every
     yield "eval.temperature", train.temperature
     yield "eval.n_samples_per_prompt", train.eval_n_samples
     if train.overlong_buffer_tokens is not None:
@@ -189,12 +203,10 @@ def _objective(point: SweepPoint) -> Iterator[Flag]:
     yield "algo.advantage.estimator", "group_norm"
     yield "algo.advantage.gamma", 1.0  # the discount of GAE, no focal exponent
     yield "algo.advantage.lambd", 1.0
-    yield "algo.advantage.is_correction_level", "off"
     yield "actor.policy_loss_type", "ppo"
     yield "actor.eps_clip_low_high", (algorithm.clip_low, algorithm.clip_high)
     yield "actor.loss_agg_mode", "token-mean" if token_mean else "seq-mean-token-mean"
     yield "actor.entropy_coef", algorithm.entropy_coef  # 0 measures it and adds nothing
-    yield "actor.aux_loss_coef", 0.0  # of mixtures of experts
     yield "algo.kl.init_coef", algorithm.kl_coef
     yield "algo.kl.use_loss", algorithm.kl_coef > 0
     yield "algo.kl.estimator", "k3" if algorithm.kl_coef > 0 else "k1"
@@ -206,7 +218,7 @@ def _objective(point: SweepPoint) -> Iterator[Flag]:
 
 def _optimizer(point: SweepPoint) -> Iterator[Flag]:
     train = openrlhf_train(point)
-    ratio = warmup_ratio(warmup_updates=train.lr_warmup_updates, updates=batches(point).updates)
+    ratio = warmup_ratio(warmup_updates=train.warmup_updates, updates=batches(point).updates)
     yield "actor.optim", "adam"
     yield "actor.adam.lr", point.learning_rate
     yield "actor.adam.betas", (train.beta1, train.beta2)

@@ -19,7 +19,7 @@ from typing import Any
 
 import fgrpo_bench
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
-from fgrpo_bench.training.openrlhf import cpu, guards, states
+from fgrpo_bench.training.openrlhf import guards, rehearsal, states
 from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
 from fgrpo_bench.training.openrlhf.processes import STOP_SIGNALS, deaf, stay_deaf
 
@@ -52,11 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(options: DriverOptions, rest: list[str]) -> None:
     """Run OpenRLHF's command line with our classes; raises what it raises."""
-    guards.check_versions(allow_untested=options.allow_untested)
-    cpu.set_up()
-    if cpu.is_on():
+    guards.check_versions()
+    rehearsal.set_up()
+    if rehearsal.is_on():
         print(
-            f"{cpu.SWITCH}=cpu: stand-ins for CUDA are on; this is a rehearsal without a GPU",
+            f"{rehearsal.SWITCH}=cpu: stand-ins for CUDA are on; this is a rehearsal without a GPU",
             flush=True,
         )
     import ray
@@ -64,7 +64,6 @@ def train(options: DriverOptions, rest: list[str]) -> None:
     with deaf():
         ray.init(**ray_arguments())
     handle_signals(options)  # again: ray.init has put a handler of its own in place
-    guards.check_attributes()
     install(options)
     from fgrpo_bench.training.openrlhf import reward
 
@@ -106,9 +105,9 @@ def prepare_environment() -> None:
     """Set the variables that must stand before Ray starts, for this process and all others."""
     root = str(Path(fgrpo_bench.__file__).parents[1])
     paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    if cpu.is_on():
-        paths.insert(0, str(cpu.STARTUP))
-        cpu.set_environment()
+    if rehearsal.is_on():
+        paths.insert(0, str(rehearsal.STARTUP))
+        rehearsal.set_environment()
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
     for name, value in {
         "TOKENIZERS_PARALLELISM": "false",
@@ -132,8 +131,8 @@ def ray_arguments() -> dict[str, Any]:
     arguments: dict[str, Any] = {"runtime_env": environment}
     if not os.environ.get("RAY_ADDRESS"):
         arguments["include_dashboard"] = False
-        if cpu.is_on():
-            arguments |= {"num_gpus": cpu.FAKE_GPUS, "num_cpus": 2 * cpu.FAKE_GPUS}
+        if rehearsal.is_on():
+            arguments |= {"num_gpus": rehearsal.FAKE_GPUS, "num_cpus": 2 * rehearsal.FAKE_GPUS}
             arguments["object_store_memory"] = 200 * 2**20
     return arguments
 

@@ -3,6 +3,8 @@
 Bytes a parameter under mixed precision with AdamW (ZeRO, arXiv 1910.02054, section 3): 2 for the
 weights in bf16, 2 for their gradients, 12 for the optimizer (weights, momentum and variance in
 fp32). ZeRO 1 shards the optimizer over the processes of the policy, 2 the gradients too, 3 all.
+With LoRA 2 for the weights and 2 for the copy from which they are restored after vLLM got them with
+the adapters in them; the adapters themselves are small and not counted.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 
 from fgrpo_bench.specs import OpenRLHFTrain, Placement, PretrainedSpec, SlurmProfile, SweepPoint
 from fgrpo_bench.training.openrlhf.arguments import batches
+from fgrpo_bench.training.openrlhf.extra import lora_rank
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -96,17 +99,23 @@ def _check_memory(point: SweepPoint, placement: Placement, *, nodes: int) -> Ite
     pretrained = published(point)
     if placement.gpu_memory_gb is None or pretrained is None:
         return
-    has_reference = point.algorithm.kl_coef > 0
+    has_reference, has_adapters = point.algorithm.kl_coef > 0, lora_rank(point) > 0
     need = training_gib(
         pretrained.parameters,
         placement,
         processes=nodes * placement.actor_gpus_per_node,
         has_reference=has_reference,
+        has_adapters=has_adapters,
+    )
+    parts = (
+        "weights and their copy (2 + 2"
+        if has_adapters
+        else "weights, gradients and optimizer (2 + 2 + 12"
     )
     have = placement.gpu_memory_gb
     formula = (
         f"{pretrained.name} with {pretrained.parameters / 1e9:.2f} billion parameters needs "
-        f"{need:.1f} GiB a GPU for weights, gradients and optimizer (2 + 2 + 12 bytes a parameter"
+        f"{need:.1f} GiB a GPU for {parts} bytes a parameter"
         f"{', 2 for the reference model' if has_reference else ''}, zero_stage="
         f"{placement.zero_stage} over {nodes * placement.actor_gpus_per_node} processes, "
         f"adam_offload={str(placement.adam_offload).lower()}) of {have:g} GiB"
@@ -241,12 +250,19 @@ def weights_gib(pretrained: PretrainedSpec, dtype: str, tensor_parallel: int) ->
 
 
 def training_gib(
-    parameters: int, placement: Placement, *, processes: int, has_reference: bool
+    parameters: int,
+    placement: Placement,
+    *,
+    processes: int,
+    has_reference: bool,
+    has_adapters: bool,
 ) -> float:
-    """GiB on each GPU of the policy for weights, gradients, optimizer and reference model;
-    activations come on top."""
+    """GiB on each GPU of the policy for weights, gradients, optimizer and reference model, or with
+    adapters of LoRA on the one that has most; activations come on top."""
     stage = placement.zero_stage
     weights = 2 / processes if stage >= 3 else 2
+    if has_adapters:
+        return parameters * (weights + 2 + (weights if has_reference else 0)) / GIB
     gradients = 2 / processes if stage >= 2 else 2
     optimizer = 12 / processes if stage >= 1 else 12
     total = weights + gradients + (0 if placement.adam_offload else optimizer)

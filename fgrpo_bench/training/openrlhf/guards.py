@@ -1,106 +1,40 @@
 """What must hold of OpenRLHF and of its arguments before a run begins.
 
-The subclasses here rest on names of OpenRLHF that no interface promises. A version that was tested
-has them; another is refused before it can train something else than it says.
+The subclasses of this engine rest on names of OpenRLHF that no interface promises. The version that
+was tested has them; another is refused before it can train something else than it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from importlib.metadata import version
-from inspect import signature
 from typing import Any
 
-from fgrpo_bench.training.openrlhf.options import TESTED_OPENRLHF, TESTED_RAY, DriverOptions
+from fgrpo_bench.training.openrlhf.options import DriverOptions
 from fgrpo_bench.training.openrlhf.states import Origin
 
-ATTRIBUTES = (
-    ("openrlhf.trainer.ppo_trainer", "PPOTrainer"),
-    ("openrlhf.trainer.ppo_trainer", "SamplesGenerator"),
-    ("openrlhf.trainer.ppo_trainer", "RemoteExperienceMaker"),
-    ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.train_step"),
-    ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.ppo_train"),
-    ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.save_logs_and_checkpoints"),
-    ("openrlhf.trainer.ppo_trainer", "BasePPOTrainer.init_checkpoint_states"),
-    (
-        "openrlhf.trainer.ppo_utils.experience_maker",
-        "RemoteExperienceMaker.compute_advantages_and_returns",
-    ),
-    ("openrlhf.trainer.ppo_utils.samples_generator", "SamplesGenerator.generate_samples"),
-    ("openrlhf.trainer.ppo_utils.samples_generator", "SamplesGenerator.generate_eval_samples"),
-    ("openrlhf.trainer.ppo_utils.samples_generator", "SamplesGenerator._generate_vllm"),
-    ("openrlhf.trainer.ppo_utils.samples_generator", "SamplesGenerator._dispatch_prompts_to_vllm"),
-    (
-        "openrlhf.trainer.ppo_utils.samples_generator",
-        "SamplesGenerator._process_response_into_experience",
-    ),
-    ("openrlhf.trainer.ray.ppo_actor", "PolicyModelActor"),
-    ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.training_step"),
-    ("openrlhf.trainer.ray.ppo_actor", "ActorPPOTrainer.ppo_train"),
-    ("openrlhf.trainer.ray.vllm_engine", "RolloutRayActor"),
-    ("openrlhf.models.loss", "PolicyLoss.forward"),
-    ("openrlhf.models.loss", "aggregate_loss"),
-    ("openrlhf.utils.agent", "SingleTurnAgentExecutor.execute"),
-    ("openrlhf.utils.config", "hierarchize"),
-    ("ray._raylet", "GcsClient"),
-    ("multiprocessing.resource_tracker", "_IGNORED_SIGNALS"),
-)
-"""(module, name in it) of everything that is subclassed, replaced, overridden or private."""
-LOSS_ARGUMENTS = (
-    "log_probs", "old_log_probs", "advantages", "action_mask", "rollout_log_probs",
-    "dp_size", "batch_num_tokens", "global_batch_size",
-)  # fmt: skip
+TESTED = {"openrlhf": "0.11.2", "ray": "2.55.0"}
+"""Versions that the classes here were written against and tested with."""
 
 
-def check_versions(*, allow_untested: bool, installed: Callable[[str], str] = version) -> None:
-    """RuntimeError that names the tested versions where another one is installed.
+def check_versions(installed: Callable[[str], str] = version) -> None:
+    """RuntimeError that names the tested version where another one is installed.
 
     installed: version of a distribution by name.
     """
-    for name, tested in (("openrlhf", TESTED_OPENRLHF), ("ray", TESTED_RAY)):
-        found = installed(name)
-        if found in tested:
-            continue
-        said = f"{name} {found} is installed, but this engine was tested with {', '.join(tested)}"
-        if not allow_untested:
+    for name, tested in TESTED.items():
+        if installed(name) != tested:
             raise RuntimeError(
-                f"{said} only: install that version, or try with --fgrpo.allow_untested true"
+                f"{name} {installed(name)} is installed, but this engine was written for {tested} "
+                "and rests on names that no interface promises: install that version, with `make "
+                "setup-openrlhf`"
             )
-        print(f"warning: {said}", flush=True)
-
-
-def check_attributes() -> None:
-    """RuntimeError that names what is missing of what the engine rests on."""
-    for module, path in ATTRIBUTES:
-        found: Any = import_module(module)
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        if found is None:
-            raise RuntimeError(f"there is no {module}.{path} here: {_REMEDY}")
-    from openrlhf.models.loss import PolicyLoss
-
-    arguments = tuple(signature(PolicyLoss.forward).parameters)[1:]
-    if arguments != LOSS_ARGUMENTS:
-        raise RuntimeError(f"this OpenRLHF's PolicyLoss takes {', '.join(arguments)}: {_REMEDY}")
-
-
-_REMEDY = f"the engine needs one that works as {', '.join(TESTED_OPENRLHF)} does"
 
 
 def class_of_actor(actor: Any) -> type:
-    """The plain class under a class decorated with ray.remote.
-
-    Ray has no public name for it; RuntimeError where this Ray keeps it elsewhere.
-    """
-    try:
-        found: type = actor.__ray_metadata__.modified_class.__ray_actor_class__
-    except AttributeError as error:
-        raise RuntimeError(
-            f"cannot find the class under the Ray actor {actor!r} ({error}): use ray "
-            f"{', '.join(TESTED_RAY)}"
-        ) from error
-    return found
+    """The plain class under a class decorated with ray.remote; Ray has no public name for it."""
+    plain: type = actor.__ray_metadata__.modified_class.__ray_actor_class__
+    return plain
 
 
 def check_arguments(args: Any, options: DriverOptions) -> None:

@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TESTED_OPENRLHF = ("0.11.2",)
-TESTED_RAY = ("2.55.0",)
-
 
 @dataclass(frozen=True, kw_only=True)
 class DriverOptions:
@@ -32,14 +29,14 @@ class DriverOptions:
     """Steps between Hugging Face checkpoints; the last step always has one."""
     steps: int
     """Steps of the run; OpenRLHF itself ends only with its prompts."""
+    prompts_per_epoch: int | None
+    """Different prompts of an epoch; None is all of the prompt file."""
     base_sha256: str
     """Of the base model's weights; a state of another model is refused."""
     vllm_max_num_seqs: int
     """Sequences that an engine draws at once."""
     vllm_max_num_batched_tokens: int
     """Tokens of a forward pass of an engine."""
-    allow_untested: bool
-    """Whether versions of OpenRLHF and Ray that were never tested may run."""
 
 
 def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
@@ -63,11 +60,7 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
     for name in ("vllm_max_num_seqs", "vllm_max_num_batched_tokens"):
         parser.add_argument(f"--fgrpo.{name}", dest=name, type=_positive, required=True)
     parser.add_argument(
-        "--fgrpo.allow_untested",
-        dest="allow_untested",
-        type=_boolean,
-        default=False,
-        help=f"true: run other versions than OpenRLHF {', '.join(TESTED_OPENRLHF)}",
+        "--fgrpo.prompts_per_epoch", dest="prompts_per_epoch", type=_positive, default=None
     )
     ours, rest = parser.parse_known_args(argv)
     unknown = [option for option in rest if option.startswith("--fgrpo.")]
@@ -91,9 +84,3 @@ def _positive(text: str) -> int:
 
 def _absolute(text: str) -> Path:
     return Path(text).absolute()  # Ray's processes have working directories of their own
-
-
-def _boolean(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text}: must be true or false")
-    return text == "true"

@@ -24,6 +24,7 @@ from fgrpo_bench.files import sync_folder
 from fgrpo_bench.specs import AlgorithmSpec
 from fgrpo_bench.training.diverged import diverged, named_groups, not_finite
 from fgrpo_bench.training.objectives import token_losses
+from fgrpo_bench.training.openrlhf import lora
 from fgrpo_bench.training.openrlhf.guards import class_of_actor
 from fgrpo_bench.training.openrlhf.labels import read_dispatched
 
@@ -128,6 +129,15 @@ class UpdateTrainer(ppo_actor.ActorPPOTrainer):  # type: ignore[misc]
         whole_means(result, info, token_mean=self.args.actor.loss_agg_mode == "token-mean")
         return result
 
+    def broadcast_to_vllm(self) -> None:
+        """OpenRLHF's, with the adapters of LoRA in the weights that vLLM gets."""
+        model = self.actor.model.module
+        if not lora.has_adapters(model):
+            super().broadcast_to_vllm()
+            return
+        with lora.merged(model, zero_stage=self.args.ds.zero_stage):
+            super().broadcast_to_vllm()
+
 
 def mark_boundary(engine: Any, *, last: bool) -> None:
     """Tell DeepSpeed whether the micro-batch that comes is the last one of its update.
@@ -219,9 +229,10 @@ class PolicyActor(class_of_actor(ppo_actor.PolicyModelActor)):  # type: ignore[m
     """One rank of the policy."""
 
     def init_model_from_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """OpenRLHF's, with our UpdateTrainer."""
+        """OpenRLHF's, with our UpdateTrainer; ValueError for adapters that cannot be merged."""
         ppo_actor.ActorPPOTrainer = UpdateTrainer
         super().init_model_from_pretrained(*args, **kwargs)
+        lora.check(self.actor.model.module)
 
     def seed_step(self, step: int) -> None:
         """Make the shuffling of a step's rollouts a function of seed and step."""
@@ -233,8 +244,12 @@ class PolicyActor(class_of_actor(ppo_actor.PolicyModelActor)):  # type: ignore[m
         aside, first = folder.with_name(f".{folder.name}.tmp"), self.strategy.is_rank_0()
         if first:
             shutil.rmtree(aside, ignore_errors=True)
-        ema = self.strategy.args.train.enable_ema
-        self.strategy.save_model(self.ema_model if ema else self.actor, self.tokenizer, str(aside))
+        args, model = self.strategy.args, self.actor.model.module
+        if lora.has_adapters(model):
+            lora.export(model, self.tokenizer, aside, zero_stage=args.ds.zero_stage, writes=first)
+        else:
+            chosen = self.ema_model if args.train.enable_ema else self.actor
+            self.strategy.save_model(chosen, self.tokenizer, str(aside))
         if first:
             shutil.rmtree(folder, ignore_errors=True)
             aside.rename(folder)

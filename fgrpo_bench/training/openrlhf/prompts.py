@@ -1,7 +1,7 @@
 """The prompt files of a run, written before OpenRLHF starts.
 
 Which prompts: those that fit prompt_tokens, in an order that follows from the training seed, as
-many as an epoch has. OpenRLHF shuffles them again, by the same seed.
+many as the epochs can hold. The order in which they are trained on is that of `epochs`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ Length = Callable[[Any], int]
 
 
 def training_problems(point: SweepPoint, data: Path | None, length: Length) -> list[Problem]:
-    """The problems of an epoch; ValueError where there are too few.
+    """The problems that the epochs choose from; ValueError where they fill none.
 
     data: the stage that fetched the dataset; None for a generated task.
     """
-    train, wanted = openrlhf_train(point), batches(point).prompts_per_epoch
+    train, sizes = openrlhf_train(point), batches(point)
+    wanted, most = sizes.prompts_per_epoch, sizes.prompts_per_epoch * train.epochs
     if train.dataset is not None:
         assert data is not None
         problems = dataset_problems(data, train.dataset, n_problems=None)
@@ -46,8 +47,10 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
             too_long += 1
             continue
         chosen.append(problems[i])
-        if len(chosen) == wanted:
-            return chosen
+        if len(chosen) == most:
+            break
+    if len(chosen) >= wanted:
+        return chosen
     raise ValueError(
         f"an epoch of {point.point_id} has {wanted} prompts (prompts a step x steps / epochs), but "
         f"of {len(problems)} there are only {len(chosen)} with at most prompt_tokens="
@@ -56,13 +59,29 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
     )
 
 
-def heldout_problems(point: SweepPoint) -> list[Problem]:
-    """The problems of the evaluation during training; empty where there is none."""
+def evaluation_problems(point: SweepPoint, data: Path | None, length: Length) -> list[Problem]:
+    """The problems of the evaluation during training; empty where there is none.
+
+    data: the stage that fetched eval_dataset; None for a generated task, whose held-out problems
+    are taken. ValueError for a prompt of more than prompt_tokens.
+    """
     train = openrlhf_train(point)
-    if not train.eval_every or train.task is None:
+    if not train.eval_every:
         return []
-    task = make_task(train.task)
-    return [task.heldout_problem(i) for i in range(min(train.eval_n_problems, task.n_heldout))]
+    if train.task is not None:
+        task = make_task(train.task)
+        return [task.heldout_problem(i) for i in range(min(train.eval_n_problems, task.n_heldout))]
+    assert train.eval_dataset is not None and data is not None
+    problems = dataset_problems(data, train.eval_dataset, n_problems=train.eval_n_problems)
+    for problem in problems:
+        tokens = length(messages(problem.prompt, train.prompt))
+        if tokens > train.prompt_tokens:
+            raise ValueError(
+                f"{problem.problem_id} of eval_dataset {train.eval_dataset.name} has {tokens} "
+                f"tokens, more than prompt_tokens={train.prompt_tokens}: raise prompt_tokens, take "
+                "fewer problems (eval_n_problems), or set eval_every=0"
+            )
+    return problems
 
 
 def messages(prompt: str, spec: PromptSpec) -> str | list[dict[str, str]]:

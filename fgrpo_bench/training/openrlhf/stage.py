@@ -16,25 +16,30 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.files import read_json, read_lines, sha256_file
 from fgrpo_bench.markers import lacking
 from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import Placement, SweepPoint, from_dict
 from fgrpo_bench.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
-from fgrpo_bench.tables import METRICS, write_table
+from fgrpo_bench.tables import METRICS, metrics_table, write_table
 from fgrpo_bench.training.openrlhf import cluster
-from fgrpo_bench.training.openrlhf.arguments import RunFiles, arguments, openrlhf_train
+from fgrpo_bench.training.openrlhf.arguments import (
+    RunFiles,
+    arguments,
+    batches,
+    openrlhf_train,
+)
+from fgrpo_bench.training.openrlhf.installation import check_own_driver
 from fgrpo_bench.training.openrlhf.processes import die_with_parent
 from fgrpo_bench.training.openrlhf.prompts import (
-    heldout_problems,
+    evaluation_problems,
     token_counter,
     training_problems,
     write_prompts,
 )
 from fgrpo_bench.training.openrlhf.step import Meeting, Step, fake_gpus
+from fgrpo_bench.watch import step_numbers
 
 DRIVER = "fgrpo_bench.training.openrlhf.driver"
 POLL_SECONDS = 0.5
@@ -47,6 +52,8 @@ def train(
 
     step: the nodes that it has, whose first task this is; None has this machine.
     """
+    if device == "cuda":
+        check_own_driver()
     point = from_dict(SweepPoint, spec["point"])
     source = StagePaths((run.paths.folder / spec["base"]).resolve())
     base = source.checkpoint(0).resolve()
@@ -56,9 +63,12 @@ def train(
             f"the weights in {base} have sha256 {found}, but their stage recorded {recorded}: they "
             "were changed or damaged; delete that stage's DONE.json and run the same command again"
         )
-    data = (run.paths.folder / spec["data"]).resolve() if "data" in spec else None
-    files = prepare(point, run.paths, base, data)
-    metrics = run.paths.folder / "openrlhf" / "metrics.jsonl"
+    data, evaluated = (
+        (run.paths.folder / spec[name]).resolve() if name in spec else None
+        for name in ("data", "eval_data")
+    )
+    files = prepare(point, run.paths, base, data, evaluated)
+    metrics = run.paths.step_rows
     if lacks_metrics_alone(run, metrics):
         print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
         trained = ("wall_seconds", "cpu_seconds", "engine")
@@ -90,19 +100,26 @@ def lacks_metrics_alone(run: StageRun, metrics: Path) -> bool:
     )
 
 
-def prepare(point: SweepPoint, paths: StagePaths, base: Path, data: Path | None) -> RunFiles:
-    """Write the prompt files; returns all files that OpenRLHF is told of."""
+def prepare(
+    point: SweepPoint, paths: StagePaths, base: Path, data: Path | None, evaluated: Path | None
+) -> RunFiles:
+    """Write the prompt files; returns all files that OpenRLHF is told of.
+
+    data, evaluated: the stages that fetched the datasets of training and of the evaluation during
+    it; None where there is none.
+    """
     train, folder = openrlhf_train(point), paths.folder / "openrlhf"
     folder.mkdir(exist_ok=True)
-    problems = training_problems(point, data, token_counter(base, train.prompt))
+    length = token_counter(base, train.prompt)
+    problems = training_problems(point, data, length)
     write_prompts(folder / "prompts.jsonl", problems, train.prompt)
-    heldout = heldout_problems(point)
-    if heldout:
-        write_prompts(folder / "heldout.jsonl", heldout, train.prompt)
+    evaluation = evaluation_problems(point, evaluated, length)
+    if evaluation:
+        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt)
     return RunFiles(
         base=base,
         prompts=folder / "prompts.jsonl",
-        heldout=folder / "heldout.jsonl" if heldout else None,
+        evaluation=folder / "evaluation.jsonl" if evaluation else None,
         states=folder / "states",
         final=folder / "final",
     )
@@ -125,10 +142,10 @@ def own_arguments(
         "checkpoints": paths.checkpoints,
         "save_every": point.train.save_every,
         "steps": point.train.steps,
+        "prompts_per_epoch": batches(point).prompts_per_epoch,
         "base_sha256": base_sha256,
         "vllm_max_num_seqs": placement.vllm_max_num_seqs,
         "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
-        "allow_untested": str(placement.allow_untested).lower(),
     }
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
 
@@ -192,7 +209,7 @@ def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
     if now > max(size, 0):
         rows = list(read_lines(metrics))
         if rows:
-            run.progress(step=rows[-1]["step"], of=steps, reward=rows[-1]["success_rate"])
+            run.progress(step=rows[-1]["step"], of=steps, **step_numbers(rows))
     return now
 
 
@@ -200,8 +217,7 @@ def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
     """Turn what the driver left into the stage's files; returns facts for the marker."""
     paths = run.paths
     rows = list(read_lines(metrics))
-    table = pl.DataFrame([{name: row.get(name) for name in METRICS} for row in rows], METRICS)
-    write_table(paths.metrics, table, METRICS)
+    write_table(paths.metrics, metrics_table(rows), METRICS)
     step = rows[-1]["step"]
     run.leave(paths.metrics, paths.checkpoints)
     facts = {

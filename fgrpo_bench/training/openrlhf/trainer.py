@@ -16,7 +16,8 @@ import ray
 import torch
 from openrlhf.trainer import ppo_trainer
 
-from fgrpo_bench.training.openrlhf import cpu, metrics
+from fgrpo_bench.training.openrlhf import metrics, rehearsal
+from fgrpo_bench.training.openrlhf.epochs import PromptOrder
 from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
 from fgrpo_bench.training.openrlhf.guards import class_of_actor, gpu_count, origin
 from fgrpo_bench.training.openrlhf.samples import OrderedSamples
@@ -25,6 +26,25 @@ from fgrpo_bench.training.openrlhf.updates import deal_experiences
 
 NEVER = float("inf")
 """OpenRLHF's own value for an interval that never comes."""
+openrlhfs_datasets = ppo_trainer.prepare_datasets
+"""As it is before FocalTrainer puts prepare_prompts in its place."""
+
+
+def prepare_prompts(strategy: Any, tokenizer: Any) -> tuple[Any, Any, int]:
+    """In place of OpenRLHF's prepare_datasets: (loader of the training prompts, that of the
+    evaluation's or None, optimizer steps of the schedule), with epochs of PromptOrder."""
+    shuffled, evaluation, _ = openrlhfs_datasets(strategy, tokenizer)
+    args, prompts = strategy.args, shuffled.dataset
+    order = PromptOrder(
+        seed=args.train.seed,
+        problems=len(prompts),
+        size=args.fgrpo.prompts_per_epoch or len(prompts),
+    )
+    loader = strategy.setup_dataloader(
+        prompts, 1, pin_memory=True, collate_fn=prompts.collate_fn, sampler=order
+    )
+    updates = len(order) * args.rollout.n_samples_per_prompt // args.train.batch_size
+    return loader, evaluation, updates * args.train.num_episodes * args.train.max_epochs
 
 
 class StoppedRun(RuntimeError):
@@ -35,9 +55,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
     """OpenRLHF's trainer; see the module."""
 
     def __init__(self, pretrain: str, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        # The prompts' order is drawn from torch's generator when the loader is made, and OpenRLHF
-        # seeds that generator in the model actors only.
-        torch.manual_seed(strategy.args.train.seed)
+        ppo_trainer.prepare_datasets = prepare_prompts
         ppo_trainer.SamplesGenerator = OrderedSamples
         ppo_trainer.RemoteExperienceMaker = FocalExperienceMaker
         ppo_trainer.balance_experiences = deal_experiences
@@ -124,7 +142,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
             sampled=self.sampled,
             group_size=self.group_size,
             focal_gamma=self.options.focal_gamma,
-            gpus=0 if cpu.is_on() else gpu_count(self.args),
+            gpus=0 if rehearsal.is_on() else gpu_count(self.args),
             before=self.totals,
         )
         if global_step % self.eval_every == 0 and self.eval_dataloader:
@@ -162,6 +180,8 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
     def evaluate(self, global_step: int, **_: Any) -> dict[str, float]:
         """Draws on the evaluation prompts; the evaluation fields of a row."""
         begun, n_samples = time.time(), self.args.eval.n_samples_per_prompt
+        prompts = len(self.eval_dataloader)
+        print(f"evaluating step {global_step}: {prompts} prompts x {n_samples}", flush=True)
         self.samples_generator.generate_eval_samples(
             **self.generate_kwargs
             | {"temperature": self.args.eval.temperature, "n_samples_per_prompt": n_samples}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import ceil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench import config
+from fgrpo_bench.selection import saved_steps
 from fgrpo_bench.training.openrlhf.arguments import arguments, batches, warmup_ratio
 from sweeps.plan import make_plan
 from tests.support.points import (
@@ -24,6 +26,11 @@ from tests.support.points import (
 
 SHIPPED = {f"qwen2.5-7b-{name}": point(name) for name in ALGORITHMS}
 SHIPPED |= {f"{name}-grpo": point(experiment=name) for name in EXPERIMENTS[1:]}
+EXTRAS = ("lora", "rollout-correction")
+SHIPPED |= {
+    f"qwen2.5-7b-grpo-{name}": point("grpo", f"+extra@experiment.train.extra={name}")
+    for name in EXTRAS
+}
 GROUP_SIZES = (2, 4, 8, 16, 32)
 
 
@@ -67,6 +74,9 @@ def test_lengths_sampling_and_epochs_are_the_papers(experiment, response):
     assert (flags["rollout.temperature"], flags["rollout.top_p"]) == (["1.0"], ["1.0"])
     assert it.train.steps // it.train.epochs == it.train.save_every == 39202 // 256
     assert it.train.epochs == 10
+    assert saved_steps(steps=it.train.steps, save_every=it.train.save_every) == [
+        *range(153, 1531, 153)
+    ]
     assert it.train.prompt.system == (
         "Please reason step by step, and put your final answer within \\boxed{}."
     )
@@ -83,7 +93,16 @@ def test_the_optimizer_is_the_papers(experiment):
     assert float(flags["actor.adam.weight_decay"][0]) == 0.01
     assert float(flags["actor.max_norm"][0]) == 1.0
     assert flags["actor.lr_scheduler"] == ["constant_with_warmup"]
+    assert ceil(6120 * float(flags["actor.lr_warmup_ratio"][0])) == 15 * 4  # 15 steps
+
+
+def test_a_warm_up_is_counted_in_steps_or_in_updates():
+    in_updates = ["experiment.train.lr_warmup_updates=15", "experiment.train.lr_warmup_steps=null"]
+    flags = told(openrlhfs_words(point("grpo", *in_updates)))
     assert ceil(6120 * float(flags["actor.lr_warmup_ratio"][0])) == 15
+    rule = "lr_warmup_updates=15 and lr_warmup_steps=15: the warm-up is counted in one of them"
+    with pytest.raises(ValueError, match=rule):
+        point("grpo", *in_updates[:1])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +161,7 @@ def test_dynamic_sampling_may_draw_an_epochs_prompts_several_times_over():
     assert flags["algo.dynamic_filtering_range"] == ["0", "1"]
     assert flags["train.num_episodes"] == ["160"]
     ratio = float(flags["actor.lr_warmup_ratio"][0])
-    assert ceil(batches(it).updates * ratio) == 15  # the schedule is as long as the episodes
+    assert ceil(batches(it).updates * ratio) == 60  # the schedule is as long as the episodes
 
 
 def test_an_overlong_penalty_is_passed_where_it_is_asked_for():
@@ -152,10 +171,11 @@ def test_an_overlong_penalty_is_passed_where_it_is_asked_for():
 
 
 def test_evaluation_is_passed_with_its_prompts_and_is_off_without():
-    off, on = (told(openrlhfs_words(point(), heldout=h)) for h in (None, files().prompts))
+    path = "/runs/point/openrlhf/evaluation.jsonl"
+    off, on = (told(openrlhfs_words(point(), evaluation=e)) for e in (None, Path(path)))
     assert "eval.dataset" not in off and off["eval.steps"] == ["-1"]
-    assert on["eval.dataset"] == ["/runs/point/openrlhf/prompts.jsonl"]
-    assert on["eval.temperature"] == ["1.0"]
+    assert (on["eval.dataset"], on["eval.steps"]) == ([path], ["25"])
+    assert (on["eval.temperature"], on["eval.n_samples_per_prompt"]) == (["1.0"], ["64"])
 
 
 def test_processors_have_neither_nccl_nor_sleep_mode():
@@ -167,6 +187,23 @@ def test_processors_have_neither_nccl_nor_sleep_mode():
     assert gpu["vllm.sync_backend"] == ["nccl"] and cpu["vllm.sync_backend"] == ["gloo"]
     assert {"vllm.enable_sleep", "ds.enable_sleep"} <= gpu.keys() - cpu.keys()
     assert gpu["actor.num_nodes"] == gpu["ref.num_nodes"] == ["2"]
+
+
+def test_further_flags_end_the_command_line_and_change_nothing_else():
+    base = by_option(openrlhfs_words(point()))
+    lora, correction = (by_option(openrlhfs_words(SHIPPED[f"qwen2.5-7b-grpo-{e}"])) for e in EXTRAS)
+    assert lora == [*base, "--ds.lora.alpha 32", "--ds.lora.rank 16"]
+    off = base.index("--algo.advantage.is_correction_level off")
+    assert correction[:off] == base[:off]
+    assert sorted(correction[off:]) == sorted(
+        [
+            "--actor.aux_loss_coef 0.0",
+            "--algo.advantage.is_correction_level token",
+            "--algo.advantage.is_correction_mode clip",
+            "--algo.advantage.is_correction_gating ratio",
+            "--algo.advantage.is_correction_threshold 0.0 2.0",
+        ]
+    )
 
 
 def test_prompts_that_fill_no_mini_batches_are_refused():

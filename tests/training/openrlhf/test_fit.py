@@ -47,7 +47,9 @@ def test_weights_gradients_and_optimizer_are_sharded_by_stage(
 ) -> None:
     placement = replace(NODE, **changes)  # type: ignore[arg-type]
     alone, beside = (
-        fit.training_gib(BILLIONS, placement, processes=8, has_reference=reference)
+        fit.training_gib(
+            BILLIONS, placement, processes=8, has_reference=reference, has_adapters=False
+        )
         for reference in (False, True)
     )
     assert alone == pytest.approx(BILLIONS * bytes_each / 2**30)
@@ -63,6 +65,19 @@ def test_what_cannot_fit_is_refused_with_the_formula_and_the_remedy() -> None:
     assert "2 + 2 + 12 bytes a parameter, zero_stage=1 over 8 processes" in said
     assert "adam_offload=false) of 24 GiB" in said
     assert "take zero_stage 3, more GPUs" in said and "adam_offload=true" in said
+
+
+def test_adapters_need_the_weights_and_a_copy_of_them_and_no_optimizer() -> None:
+    lora = "+extra@experiment.train.extra=lora"
+    alone = replace(NODE, zero_stage=2, vllm_engines=1, vllm_tensor_parallel=1)
+    alone = replace(alone, actor_gpus_per_node=1, gpu_memory_gb=40.0)
+    assert fit.check(point("grpo", lora), CLUSTER, alone) == []
+    with pytest.raises(ValueError, match=r"needs 113\.5 GiB a GPU for weights, gradients and"):
+        fit.check(point(), CLUSTER, alone)
+    with pytest.raises(
+        ValueError, match=r"needs 28\.4 GiB a GPU for weights and their copy \(2 \+ 2"
+    ):
+        fit.check(point("grpo", lora), CLUSTER, replace(alone, gpu_memory_gb=24.0))
 
 
 def test_the_reference_model_of_a_kl_penalty_is_counted() -> None:

@@ -17,9 +17,10 @@ from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import PromptSpec, SweepPoint
 from fgrpo_bench.tables import PROBLEMS, write_table
+from fgrpo_bench.training.openrlhf.arguments import batches
 from fgrpo_bench.training.openrlhf.labels import dispatch, draw_seed, make_label, read_dispatched
 from fgrpo_bench.training.openrlhf.prompts import (
-    heldout_problems,
+    evaluation_problems,
     messages,
     token_counter,
     training_problems,
@@ -32,6 +33,7 @@ PLAIN = PromptSpec(chat_template=False, system=None)
 CHAT = PromptSpec(chat_template=True, system="Think.")
 SMALL = ["experiment.train.prompts_per_step=4", "experiment.train.steps=20"]
 """Ten epochs of two steps of four prompts: eight prompts an epoch."""
+ONE_EPOCH = ["experiment.train.steps=2", "experiment.train.epochs=1"]
 
 
 @pytest.fixture
@@ -61,10 +63,18 @@ def small(*overrides: str) -> SweepPoint:
     return point("grpo", *SMALL, *overrides)
 
 
-def test_an_epoch_has_as_many_prompts_as_its_steps_none_twice(data: Path) -> None:
+def test_all_prompts_of_a_dataset_are_there_to_be_chosen_from_though_an_epoch_has_fewer(
+    data: Path,
+) -> None:
     chosen = training_problems(small(), data, words_of)
-    assert len({p.problem_id for p in chosen}) == len(chosen) == 8
+    assert batches(small()).prompts_per_epoch == 8
+    assert len({p.problem_id for p in chosen}) == len(chosen) == 12
     assert all(p.grader == "math" and p.benchmark == "deepscaler" for p in chosen)
+
+
+def test_no_more_prompts_are_kept_than_the_epochs_can_hold(data: Path) -> None:
+    chosen = training_problems(small(*ONE_EPOCH), data, words_of)
+    assert len({p.problem_id for p in chosen}) == len(chosen) == 8
 
 
 def test_the_seed_alone_decides_which_prompts_and_in_which_order(data: Path) -> None:
@@ -93,10 +103,25 @@ def test_a_generated_task_gives_training_and_heldout_problems_that_do_not_meet()
     (it,) = expand(
         config.load("rehearsal", ["sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.0]"])
     )
-    chosen, heldout = training_problems(it, None, words_of), heldout_problems(it)
-    assert len(chosen) == 16 * 2 and len(heldout) == 8
+    chosen = training_problems(it, None, words_of)
+    heldout = evaluation_problems(it, None, words_of)
+    assert len(chosen) == 2 * 16 * 2 and len(heldout) == 8
     assert not {p.problem_id for p in chosen} & {p.problem_id for p in heldout}
-    assert heldout_problems(small()) == []
+
+
+def test_a_dataset_gives_the_first_problems_of_another_one_to_evaluate_on(data: Path) -> None:
+    it = small("experiment.train.eval_n_problems=3")
+    chosen = evaluation_problems(it, data, words_of)
+    assert [p.problem_id for p in chosen] == [f"deepscaler-{i}" for i in range(3)]
+    assert {p.benchmark for p in chosen} == {"aime25"} and {p.grader for p in chosen} == {"math"}
+    assert evaluation_problems(small("experiment.train.eval_every=0"), data, words_of) == []
+
+
+def test_a_problem_to_evaluate_on_that_is_too_long_is_refused_by_its_name(data: Path) -> None:
+    it = small("experiment.train.eval_n_problems=12", "experiment.train.prompt_tokens=9")
+    rule = r"deepscaler-9 of eval_dataset aime25 has 10 tokens, more than prompt_tokens=9: raise"
+    with pytest.raises(ValueError, match=rule):
+        evaluation_problems(it, data, words_of)
 
 
 def test_a_prompt_is_text_or_the_messages_of_a_chat() -> None:

@@ -1,4 +1,4 @@
-"""Stand-ins for what vLLM needs of CUDA; `cpu` says when they are on.
+"""Stand-ins for what vLLM needs of CUDA; the package says when they are on.
 
 NCCL's broadcast of new weights, their update in place, and generators that can be rewound.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from fgrpo_bench.training.openrlhf.hooks import after_import
+from fgrpo_bench.training.openrlhf.rehearsal.hooks import after_import
 
 
 def set_up() -> None:

@@ -1,10 +1,10 @@
-"""Stand-ins in DeepSpeed for what it takes for granted of CUDA; `cpu` says when they are on."""
+"""Stand-ins in DeepSpeed for what it takes for granted of CUDA; when, says the package."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fgrpo_bench.training.openrlhf.hooks import after_import
+from fgrpo_bench.training.openrlhf.rehearsal.hooks import after_import
 
 
 def set_up() -> None:

@@ -10,7 +10,7 @@ import torch
 from deepspeed.ops.adam import FusedAdam
 from torch.utils.file_baton import FileBaton
 
-from fgrpo_bench.training.openrlhf import cpu, cpu_deepspeed
+from fgrpo_bench.training.openrlhf import rehearsal
 
 pytestmark = pytest.mark.openrlhf
 
@@ -29,7 +29,7 @@ def waiting(lock):
 
 
 def test_a_compilers_lock_that_a_killed_run_left_is_removed(lock, capfd):
-    then = time.time() - cpu.STALE_SECONDS - 1
+    then = time.time() - rehearsal.STALE_SECONDS - 1
     os.utime(lock, (then, then))
     waiting(lock).join(5)
     assert not lock.exists()
@@ -60,7 +60,7 @@ def test_gathered_parameters_have_arrived_before_anything_uses_them():
         def all_gather_into_tensor(self, output, given, async_op=False):
             return Work() if async_op else None
 
-    cpu_deepspeed._patch_gathers(SimpleNamespace(TorchBackend=TorchBackend))
+    rehearsal.deepspeed._patch_gathers(SimpleNamespace(TorchBackend=TorchBackend))
     assert TorchBackend().all_gather_into_tensor("out", "in", async_op=True).arrived
     assert TorchBackend().all_gather_into_tensor("out", "in") is None
 

@@ -1,8 +1,8 @@
-"""Stand-ins that let OpenRLHF run where there is no CUDA, for tests and rehearsals.
+"""Stand-ins that let OpenRLHF run where there is no CUDA: `make rehearse`, and most of the tests.
 
 Off unless FGRPO_OPENRLHF_DEVICE=cpu. Real Ray, DeepSpeed and vLLM run, slowly, with what OpenRLHF
-takes for granted of CUDA replaced: here the device and flash-attn's imports, in `cpu_deepspeed`
-and `cpu_vllm` what concerns those. No computation of the algorithm is touched. `set_up` runs in
+takes for granted of CUDA replaced: here the device and flash-attn's imports, in `deepspeed`
+and `vllm` what concerns those. No computation of the algorithm is touched. `set_up` runs in
 every process (startup/sitecustomize.py) and only waits for the modules to be imported, so that
 idle workers stay light.
 """
@@ -19,8 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fgrpo_bench.training.openrlhf import cpu_deepspeed, cpu_vllm
-from fgrpo_bench.training.openrlhf.hooks import after_import
+from fgrpo_bench.training.openrlhf.rehearsal import deepspeed, vllm
+from fgrpo_bench.training.openrlhf.rehearsal.hooks import after_import
 
 SWITCH = "FGRPO_OPENRLHF_DEVICE"
 STARTUP = Path(__file__).parent / "startup"
@@ -68,8 +68,9 @@ def set_up() -> None:
         _put_flash_attn()
     after_import("torch.cuda", _patch_torch_cuda)
     after_import("torch.utils.file_baton", _patch_baton)
-    cpu_deepspeed.set_up()
-    cpu_vllm.set_up()
+    after_import("openrlhf.utils", _patch_strategy)
+    deepspeed.set_up()
+    vllm.set_up()
 
 
 class CpuDevice(str):
@@ -111,13 +112,25 @@ def _patch_baton(module: Any) -> None:
     module.FileBaton.wait = wait
 
 
+def _patch_strategy(module: Any) -> None:
+    """OpenRLHF's command line packs dynamic batches, with flash attention, whatever it is told;
+    padded ones are as good for a rehearsal."""
+    get_strategy = module.get_strategy
+
+    def unpacked(args: Any) -> Any:
+        if args.train.dynamic_batch_enable:
+            args.ds.packing_samples, args.ds.attn_implementation = False, "sdpa"
+        return get_strategy(args)
+
+    module.get_strategy = unpacked
+
+
 def _put_flash_attn() -> None:
     """OpenRLHF imports flash-attn for packing and ring attention, neither of which runs on CPU."""
 
     def missing(*_: Any, **__: Any) -> Any:
         raise RuntimeError(
-            "flash-attn does not run on CPU: leave out --ds.packing_samples, "
-            "--train.dynamic_batch_enable and ring attention"
+            "flash-attn does not run on CPU: leave out --ds.packing_samples and ring attention"
         )
 
     names = {
@@ -136,16 +149,3 @@ def _put_flash_attn() -> None:
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
-
-
-def compile_ops() -> None:
-    """Compile what DeepSpeed would compile in the first run; `make setup-openrlhf-cpu` does."""
-    set_environment()
-    from deepspeed.accelerator import get_accelerator
-
-    for name in ("FusedAdamBuilder", "ShareMemCommBuilder"):
-        get_accelerator().create_op_builder(name).load(verbose=False)
-
-
-if __name__ == "__main__":
-    compile_ops()

@@ -1,0 +1,113 @@
+"""Training so far, on the sweep's page: the last step's numbers, their curves, held-out success."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from dashboards import calls, charts
+from dashboards.page import Chart, Grid, Row
+from dashboards.queries import curves
+from dashboards.queries.progress import Progress
+from dashboards.queries.store import cells_of
+from fgrpo_bench.report.looks import Look
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.watch import NUMBERS, TOKENS_PER_SECOND, shown
+
+CURVES = tuple(NUMBERS)
+"""What can be drawn by step."""
+
+
+def numbers(results: SweepResults, found: Progress) -> Grid | None:
+    """A row a training run that has told its last step; None where none has."""
+    rows: list[Row] = []
+    for point in results.points:
+        stage = found.training[point.point_id]
+        if point.algorithm is not None and stage.numbers:
+            told = (shown(name, stage.numbers) or "-" for name in NUMBERS)
+            rows.append((point.point_id, f"{stage.step}/{stage.of}", *told))
+    if not rows:
+        return None
+    return Grid(
+        title="Training so far",
+        header=("point", "step", *(number.title for number in NUMBERS.values())),
+        rows=tuple(rows),
+        notes=(
+            "Of the last step. active: groups neither all right nor all wrong; clipped: of the "
+            "tokens with an advantage; gap: KL of the rollout engine to the policy before the "
+            "updates, nats a token; truncated: rollouts cut off at the longest response; "
+            "tokens/s: sampled tokens over the wall time of the step.",
+        ),
+    )
+
+
+def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
+    """The curve of one of NUMBERS by training step; none where no run has trained a step."""
+    data = curves.steps(results, name)
+    if data.is_empty():
+        return ()
+    number, width = NUMBERS[name], max(data["steps"].to_list())
+    columns = ("tokens", "seconds") if name == TOKENS_PER_SECOND else (name,)
+    layout = charts.layout(
+        x="training step",
+        y=number.unit,
+        yaxis={"tickformat": ".1%"} if "%" in number.form else {},
+    )
+    return (
+        Chart(
+            name="steps",
+            title=f"Training so far: {number.title}",
+            figure=charts.figure(_lines(results, data, name, charts.short, mode="lines"), layout),
+            data=data,
+            call=calls.call(calls.STEPS, results.paths, columns=columns),
+            note="Mean over the seeds that have come to a step"
+            + ("." if width == 1 else f", and over {width} steps at a time."),
+        ),
+    )
+
+
+def learning(results: SweepResults) -> tuple[Chart, ...]:
+    """The success rate on held-out problems while training goes on."""
+    data = (
+        curves.training(results)
+        .drop_nulls("eval_pass_at_1")
+        .group_by("cell", "step")
+        .agg(pl.col("eval_pass_at_1", "eval_pass_at_n").mean(), seeds=pl.len())
+        .sort("cell", "step")
+    )
+    if data.is_empty():
+        return ()
+    return (
+        Chart(
+            name="learning",
+            title="Held-out success rate while training",
+            figure=charts.figure(
+                _lines(results, data, "eval_pass_at_1", charts.percent),
+                charts.layout(x="training step", y="pass@1 while training, %"),
+            ),
+            data=data,
+            call=calls.call(calls.LEARNING, results.paths),
+            note="Mean over seeds of the small evaluations during training.",
+        ),
+    )
+
+
+def _lines(
+    results: SweepResults,
+    data: pl.DataFrame,
+    column: str,
+    rounded: Callable[[Sequence[float | None]], list[float | None]],
+    **more: Any,
+) -> list[dict[str, Any]]:
+    """A line a cell by step, of the rows that it has in `data`."""
+    cells = cells_of(results)
+    styles: dict[str, Look] = charts.look_of(cells)
+    traces = []
+    for name, cell in cells.items():
+        own = data.filter(cell=name)
+        if len(own):
+            x, y = own["step"].to_list(), rounded(own[column].to_list())
+            traces.append(charts.line(x, y, name=cell.label, look=styles[name], **more))
+    return traces

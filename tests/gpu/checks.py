@@ -1,0 +1,259 @@
+"""The checks of `make check-gpu`: the commands that a user types, on small models, and what must
+hold of what they leave. Each raises AssertionError with what it saw, or returns what it measured.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from fgrpo_bench import config
+from fgrpo_bench.files import sha256_file
+from fgrpo_bench.locks import lock_holder
+from fgrpo_bench.paths import StagePaths, find_runs
+from fgrpo_bench.results import load_results
+from fgrpo_bench.tables import METRICS, read_table
+from sweeps.commands import REPOSITORY, openrlhf_home
+from sweeps.freeze import run_paths
+from sweeps.plan import make_plan
+from tests.support.stages import freeze, start
+
+PATIENCE_S = 900
+"""For one stage; the first of OpenRLHF on a GPU captures graphs and may compile kernels."""
+BUILT_IN = [
+    *("sweep.grid.focal_gamma=[1.0]", "experiment.train.warmup.steps=40"),
+    *("experiment.train.steps=60", "experiment.train.save_every=20"),
+]
+STEPS = 60
+"""Of the built-in engine, as BUILT_IN has it."""
+TWO_STEPS = [
+    *("sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.5]"),
+    *(
+        "experiment.train.warmup.steps=40",
+        "experiment.train.steps=2",
+        "experiment.train.save_every=2",
+    ),
+    *("profile.max_parallel=1", "profile.openrlhf.state_every=1"),
+]
+GAP = 0.02
+"""Nats a token by which vLLM and the policy may differ where both have the same weights in bf16."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What a check may use."""
+
+    device: str
+    """cuda, or cpu with stand-ins for it."""
+    n_gpus: int
+    gpu_memory_gb: float
+    """Of the smallest; 0 without one."""
+    described: tuple[str, ...]
+    """Lines about GPUs and programs."""
+    has_openrlhf: bool
+
+
+def look(device: str) -> Machine:
+    """This machine, as torch of this environment and nvidia-smi see it."""
+    import torch
+
+    n_gpus = torch.cuda.device_count() if device == "cuda" and torch.cuda.is_available() else 0
+    memory = [torch.cuda.get_device_properties(i).total_memory / 2**30 for i in range(n_gpus)]
+    described = [f"torch {torch.__version__}, CUDA {torch.version.cuda}, {n_gpus} GPUs"]
+    for i in range(n_gpus):
+        gpu = torch.cuda.get_device_properties(i)
+        described.append(f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB, {gpu.major}.{gpu.minor}")
+    try:
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        said = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+        described.append(f"driver {said.split()[0]}" if said.split() else "no driver")
+    except (OSError, subprocess.CalledProcessError):
+        described.append("no driver that answers nvidia-smi")
+    return Machine(
+        device=device,
+        n_gpus=n_gpus,
+        gpu_memory_gb=min(memory, default=0.0),
+        described=tuple(described),
+        has_openrlhf=(openrlhf_home(device) / "bin" / "python").exists(),
+    )
+
+
+def lacks_gpu(machine: Machine) -> str:
+    """Why a check cannot run here; empty where it can. Likewise below."""
+    return "" if machine.device == "cpu" or machine.n_gpus else "torch sees no GPU"
+
+
+def lacks_openrlhf(machine: Machine) -> str:
+    if machine.has_openrlhf:
+        return lacks_gpu(machine)
+    return f"{openrlhf_home(machine.device).name} is missing: `make setup-openrlhf` makes it"
+
+
+def lacks_two_gpus(machine: Machine) -> str:
+    if machine.device == "cuda" and machine.n_gpus < 2:
+        return f"{machine.n_gpus} GPUs, needs 2"
+    return lacks_openrlhf(machine)
+
+
+def computes(machine: Machine, folder: Path) -> str:
+    """Matrix products of the device are those of the CPU."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(1024, 1024, generator=generator, dtype=torch.float64) for _ in "ab")
+    got = (a.to(machine.device) @ b.to(machine.device)).cpu()
+    error = float((got - a @ b).abs().max())
+    assert error < 1e-9, f"largest error of a product in float64: {error:.1e}"
+    return f"largest error of a product in float64: {error:.1e}"
+
+
+def resumes(machine: Machine, folder: Path) -> str:
+    """A run that is killed after a save ends with the weights of one that nothing befell."""
+    weights = []
+    for name in ("undisturbed", "struck"):
+        stage = _ready(folder / name, machine.device)
+        if name == "struck":
+            _kill_after_a_save(stage, machine.device)
+        said = _work("train", stage, machine.device)
+        assert name == "undisturbed" or "going on after step" in said, said[-2000:]
+        weights.append(sha256_file(stage.checkpoint(STEPS) / "model.safetensors"))
+    assert weights[0] == weights[1], "the weights differ"
+    return "weights equal to the bit"
+
+
+def speed(machine: Machine, folder: Path) -> str:
+    """Sampled tokens a second of training steps."""
+    rates = {}
+    for device in ("cpu", machine.device):
+        stage = _ready(
+            folder / f"speed-{device}", device, "experiment.train.rollouts_per_step=2048"
+        )
+        _work("train", stage, device)
+        steps = read_table(stage.metrics, METRICS).sort("step")
+        late = steps.filter(pl.col("step") > STEPS // 2)
+        tokens = late["tokens"].max() - steps["tokens"][STEPS // 2 - 1]
+        rates[device] = tokens / late["seconds"].sum()
+    ratio = rates[machine.device] / rates["cpu"]
+    return f"{rates[machine.device]:,.0f} tokens/s, {ratio:.1f} times one thread of the CPU"
+
+
+def openrlhf(machine: Machine, folder: Path) -> str:
+    """Two steps, killed after the first; on a GPU policy and engine take turns on it."""
+    sweep = _rehearsal(folder / "openrlhf", machine)
+    process = _start(sweep)
+    _wait(lambda: any(sweep.stage.folder.glob("openrlhf/**/whole.json")), process)
+    os.kill(lock_holder(sweep.stage.lock)["pid"], signal.SIGKILL)
+    process.communicate()
+    assert not sweep.stage.done.exists(), "the run ended before it was killed"
+    _end(_start(sweep))
+    log = "".join(path.read_text(errors="replace") for path in sorted(sweep.stage.logs.iterdir()))
+    assert "step 1 is done" in log, log[-2000:]
+    return _two_steps(sweep.stage)
+
+
+def evaluates(machine: Machine, folder: Path) -> str:
+    """The evaluation of that run is complete."""
+    (paths,) = find_runs(folder / "openrlhf")
+    results = load_results(paths)
+    (point,) = [point for point in results.points if point.algorithm is not None]
+    rows = len(point.passk(results.benchmarks[0]))
+    assert rows, "the evaluation is not complete"
+    return f"{rows} rows of pass@k"
+
+
+def two_gpus(machine: Machine, folder: Path) -> str:
+    """Two ranks of the policy under ZeRO 3, and one engine over both GPUs."""
+    ranks = ["profile.openrlhf.actor_gpus_per_node=2", "profile.openrlhf.zero_stage=3"]
+    if machine.device == "cuda":
+        ranks += ["profile.openrlhf.vllm_tensor_parallel=2"]
+    sweep = _rehearsal(folder / "two-gpus", machine, *ranks)
+    _end(_start(sweep))
+    return _two_steps(sweep.stage)
+
+
+def _ready(root: Path, device: str, *overrides: str) -> StagePaths:
+    """A frozen training stage of the built-in engine, its base model trained."""
+    plan, paths = freeze(root, *BUILT_IN, *overrides)
+    _work("warmup", paths.warmup(11), device)
+    (name,) = [stage.name for stage in plan.stages if stage.kind == "train"]
+    return StagePaths(paths.folder / name)
+
+
+def _work(kind: str, stage: StagePaths, device: str) -> str:
+    """Run a stage to its end; what it said."""
+    process = start(kind, stage.folder, "--device", device)
+    said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said[-2000:]
+    return said
+
+
+def _kill_after_a_save(stage: StagePaths, device: str) -> None:
+    process = start("train", stage.folder, "--device", device)
+    _wait(lambda: stage.state(0).exists() or stage.state(1).exists(), process)
+    process.kill()
+    process.communicate()
+    assert not stage.done.exists(), "the run ended before it was killed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """One training run of OpenRLHF and its evaluation."""
+
+    overrides: list[str]
+    stage: StagePaths
+    """Of the training."""
+
+
+def _rehearsal(root: Path, machine: Machine, *overrides: str) -> Sweep:
+    """Sweep `rehearsal` of one point; on a GPU with what a GPU's placement has."""
+    chosen = [f"run_root='{root}'", *TWO_STEPS]
+    if machine.device == "cuda":
+        chosen += ["placement@profile.openrlhf=single-gpu", "profile.device=cuda"]
+        chosen += [f"profile.openrlhf.gpu_memory_gb={machine.gpu_memory_gb:.0f}"]
+        chosen += ["profile.openrlhf.state_every=1"]
+    chosen += overrides
+    declaration = config.load("rehearsal", chosen)
+    paths = run_paths(declaration)
+    (name,) = [stage.name for stage in make_plan(declaration).stages if stage.kind == "train"]
+    return Sweep(overrides=chosen, stage=StagePaths(paths.folder / name))
+
+
+def _start(sweep: Sweep) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "sweeps", "run", "rehearsal", *sweep.overrides],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    said, _ = process.communicate(timeout=3 * PATIENCE_S)
+    assert process.returncode == 0, said[-3000:]
+
+
+def _two_steps(stage: StagePaths) -> str:
+    """Both steps are there, and vLLM had the policy's weights in each."""
+    rows = read_table(stage.metrics, METRICS).sort("step")
+    assert rows["step"].to_list() == [1, 2]
+    gap = rows["rollout_kl"].abs().max()
+    assert gap < GAP, f"rollout_kl {gap:.1e}: the engine has other weights than the policy"
+    return f"largest rollout_kl {gap:.1e} nats a token"
+
+
+def _wait(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Until it holds; AssertionError with what was said where the process ends before."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert process.poll() is None, (process.stdout.read() if process.stdout else "")[-3000:]
+        assert time.monotonic() < deadline, f"nothing for {PATIENCE_S} s"
+        time.sleep(0.05)

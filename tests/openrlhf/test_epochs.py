@@ -1,0 +1,64 @@
+"""The loader of the training prompts as OpenRLHF makes it, with our order of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from openrlhf.utils import get_strategy
+from openrlhf.utils.config import hierarchize
+
+from fgrpo_bench.training.openrlhf.flags import parse_flags
+from fgrpo_bench.training.openrlhf.trainer import prepare_prompts
+from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
+
+pytestmark = [
+    pytest.mark.openrlhf,
+    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),  # torchdata's
+    pytest.mark.filterwarnings("ignore:'pin_memory' argument is set"),  # there is no GPU here
+]
+
+
+def prepared(folder: Path, *, prompts_per_epoch: int | None):
+    """What OpenRLHF's trainer gets: 11 prompts, 2 passes, groups of 8, updates of 32 samples."""
+    prompts = write_prompts(folder / "prompts.jsonl", train_problems(11))
+    evaluation = write_prompts(folder / "evaluation.jsonl", heldout_problems(5))
+    options = {"--train.num_episodes": "2", "--eval.dataset": str(evaluation)}
+    run = Run(folder=folder, model=folder, prompts=prompts, options=options)
+    words = run.arguments[run.arguments.index("--actor.model_name_or_path") :]
+    args = hierarchize(SimpleNamespace(**parse_flags(words)))
+    args.fgrpo = SimpleNamespace(prompts_per_epoch=prompts_per_epoch)
+    return prepare_prompts(get_strategy(args), None)
+
+
+def prompts_of(iterator, count: int) -> list[str]:
+    return [prompt for _, (_, (prompt,), _, _) in zip(range(count), iterator, strict=False)]
+
+
+@pytest.mark.parametrize(("prompts_per_epoch", "size"), [(8, 8), (None, 11)])
+def test_an_epoch_and_the_schedule_have_the_prompts_that_are_asked_for(
+    tmp_path: Path, prompts_per_epoch: int | None, size: int
+) -> None:
+    loader, evaluation, updates = prepared(tmp_path, prompts_per_epoch=prompts_per_epoch)
+    assert len(loader) == len(prompts_of(loader, 99)) == size
+    assert updates == size * 8 // 32 * 2
+    wanted = [problem.prompt for problem in heldout_problems(5)]
+    assert prompts_of(evaluation, 99) == wanted  # in the order of the file
+
+
+@pytest.mark.parametrize("taken", [1, 7, 8, 9, 16])
+def test_a_resumed_loader_goes_on_with_the_very_next_prompt(tmp_path: Path, taken: int) -> None:
+    loader, _, _ = prepared(tmp_path, prompts_per_epoch=8)
+    order = [prompt for _ in range(3) for prompt in prompts_of(loader, 99)]
+    assert len(set(order[:16])) == 11  # all of them over two epochs
+    loader, _, _ = prepared(tmp_path, prompts_per_epoch=8)
+    for done in range(0, taken, 8):
+        read = prompts_of(iter(loader), min(8, taken - done))
+    state = loader.state_dict()
+    resumed, _, _ = prepared(tmp_path, prompts_per_epoch=8)
+    resumed.load_state_dict(state)
+    assert read == order[(taken - 1) // 8 * 8 : taken]
+    assert [p for _ in range(3) for p in prompts_of(iter(resumed), 99)][: 24 - taken] == order[
+        taken:
+    ]

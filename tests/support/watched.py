@@ -1,0 +1,68 @@
+"""A finished synthetic run made to train again, writing its metrics as an engine does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgrpo_bench.files import append_line, write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table
+from fgrpo_bench.training.openrlhf.metrics import append_row, rewind
+from fgrpo_bench.watch import step_numbers
+
+Rows = list[dict[str, Any]]
+
+
+def note(results: SweepResults, stage: StagePaths, event: str, **facts: Any) -> None:
+    """Note in the ledger that a stage was started or ended, as a driver does that is gone."""
+    name = stage.folder.relative_to(results.paths.folder)
+    row = {"event": event, "stage": str(name), "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
+    append_line(results.paths.ledger, row | facts)
+
+
+class Training:
+    """A training run that writes its metrics as an engine does, and nothing else."""
+
+    def __init__(self, point: PointResult, engine: str) -> None:
+        self.point, self.engine, self.attempt = point, engine, 0
+        self.whole: Rows = read_table(point.train.metrics, METRICS).to_dicts()
+        self.rows: Rows = []
+        self.aside = {path: path.read_bytes() for path in (point.train.done, point.evaluate.done)}
+        for path in (*self.aside, point.train.metrics):
+            path.unlink()
+
+    def train(self, until: int) -> None:
+        """Steps up to that one; those that are made again end later and have other losses."""
+        for row in self.whole[len(self.rows) : until]:
+            made = row | {
+                "time_ms": row["time_ms"] + 60000 * self.attempt,
+                "loss": row["loss"] + self.attempt / 7,
+            }
+            self.rows.append(made)
+            if self.engine == "openrlhf":
+                append_row(self.point.train.step_rows, made | {"groups": 8, "step_tokens": 2048})
+        if self.engine == "embedded":
+            write_table(self.point.train.metrics, metrics_table(self.rows), METRICS)
+        at = {"step": len(self.rows), "of": len(self.whole)}
+        write_json(self.point.train.progress, at | step_numbers(self.rows))
+
+    def tear(self) -> None:
+        """Half a line, of a step that is being written; the embedded engine writes no halves."""
+        if self.engine == "openrlhf":
+            with self.point.train.step_rows.open("ab") as file:
+                file.write(b'{"step": %d, "time_ms": 17673' % (len(self.rows) + 1))
+
+    def resume(self, saved: int) -> None:
+        """Go on after the step whose state was saved."""
+        self.attempt += 1
+        del self.rows[saved:]
+        if self.engine == "openrlhf":
+            rewind(self.point.train.step_rows, saved)
+
+    def finish(self) -> None:
+        """Train to the end and leave what a finished run and its evaluation leave."""
+        self.train(len(self.whole))
+        write_table(self.point.train.metrics, metrics_table(self.rows), METRICS)
+        for path, content in self.aside.items():
+            path.write_bytes(content)

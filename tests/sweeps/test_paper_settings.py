@@ -1,0 +1,233 @@
+"""The shipped experiments against the settings of the paper, with docs/paper-settings.md as the
+list of exceptions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgrpo_bench import config
+from fgrpo_bench.focal import low_lr_multiplier
+from fgrpo_bench.selection import saved_steps
+from fgrpo_bench.specs import OpenRLHFTrain, SweepPoint
+from fgrpo_bench.training.openrlhf.arguments import batches
+from tests.support.points import EXPERIMENTS, by_option, declared, openrlhfs_words, point
+
+NOT_SAID = "not said"
+BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
+HELPFUL = "You are a helpful assistant."
+MATHEMATICS = ("math500", "aime24", "aime25", "amc23", "minerva", "olympiadbench")
+BENCHMARKS = ", ".join(sorted([*MATHEMATICS, "gpqa", "ifeval", "synlogic"]))
+
+PAPER: dict[str, Any] = {
+    "training data": "DeepScaleR",
+    "longest sample, tokens": 1024,
+    "what counts the tokens of a sample": NOT_SAID,
+    "which tokens of a sample count": NOT_SAID,
+    "samples with conflicting answers": "removed",
+    "samples": 39202,
+    "samples of an epoch": 39202,
+    "longest prompt in training": NOT_SAID,
+    "system prompt": BOXED,
+    "prompts a step": 256,
+    "prompts an update": 64,
+    "epochs": 10,
+    "PPO epochs": 1,
+    "learning rate": 1e-6,
+    "schedule after the warm-up": "constant",
+    "warm-up steps": 15,
+    "betas": (0.9, 0.999),
+    "AdamW epsilon": NOT_SAID,
+    "weight decay": 0.01,
+    "gradient clip": 1.0,
+    "temperature": 1.0,
+    "top-p": 1.0,
+    "top-k": "off",
+    "judge": "math",
+    "checkpoints an epoch": 1,
+    "evaluation while training, data": "aime25",
+    "evaluation while training, samples a problem": 64,
+    "evaluation while training, steps between": 25,
+    "checkpoints judged": "every",
+    "benchmarks": BENCHMARKS,
+    "draws a problem": 1024,
+    "temperature of evaluation": 1.0,
+    "top-p of evaluation": 1.0,
+    "prompt of mathematics and GPQA": "of training",
+    "clip bounds of GRPO": (0.2, 0.2),
+    "clip bounds of DAPO": (0.2, 0.28),
+    "clip bounds of CISPO": (1.0, 5.0),
+    "loss aggregation": "token_mean",
+    "KL penalty": 0.0,
+    "DAPO's dynamic sampling": NOT_SAID,
+    "form of the KL penalty": NOT_SAID,
+    "controls": "ds-grpo, grpo-entropy, grpo-kl, grpo-lowlr",
+    "entropy bonus of the control": 1e-3,
+    "KL penalty of the control": 1e-3,
+    "learning rate of the control": 6.8e-7,
+    "group sizes": (2, 4, 8, 16, 32),
+    "focal exponents at N = 8 of the group-size sweep": "0.5",
+    "training seeds": NOT_SAID,
+}
+"""Sections 5 and app. of arXiv 2602.06717v2, the same for all models."""
+OF_MODEL: dict[str, dict[str, Any]] = {
+    "qwen2.5-7b": {
+        "model": "Qwen/Qwen2.5-7B",
+        "response tokens": 8192,
+        "prompt of IFEval": (HELPFUL, None),  # system message, thinking
+        "prompt of SynLogic": (HELPFUL, None),
+    },
+    "qwen3-4b-base": {
+        "model": "Qwen/Qwen3-4B-Base",
+        "response tokens": 4096,
+        "prompt of IFEval": (None, False),
+        "prompt of SynLogic": (None, True),
+    },
+    "llama3.2-3b": {
+        "model": "meta-llama/Llama-3.2-3B-Instruct",
+        "response tokens": 8192,
+        "prompt of IFEval": (None, None),  # the dates come from the chat template
+        "prompt of SynLogic": (None, None),
+    },
+}
+OF_THE_ENGINE = {
+    "learning rate within a warm-up step",  # tests/openrlhf/test_arguments.py
+    "weight decay of biases and norms",  # tests/openrlhf/test_arguments.py
+    "standard deviation of a group",  # tests/openrlhf/test_experience.py
+    "today's date in the prompts of Llama",  # the publisher's chat template
+}
+"""Exceptions that no field of ours holds, and where they are checked."""
+
+
+def exceptions() -> dict[str, tuple[str, str]]:
+    """Setting: (paper's, ours), from the table of the documentation."""
+    text = (Path(__file__).parents[2] / "docs/paper-settings.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    assert all(len(row) == 4 for row in rows) and rows[0][0] == "setting"
+    return {name: (paper, here) for name, paper, here, _ in rows[2:]}
+
+
+def flags(of: SweepPoint) -> dict[str, str]:
+    lines = [line.partition(" ") for line in by_option(openrlhfs_words(of))]
+    return {name.removeprefix("--"): value for name, _, value in lines}
+
+
+def shipped(experiment: str) -> dict[str, Any]:
+    """What stands in the place of each of the paper's settings."""
+    grpo, dapo, cispo, kl = (
+        point(name, experiment=experiment) for name in ("grpo", "dapo", "cispo", "grpo-kl")
+    )
+    train, passed = grpo.train, flags(grpo)
+    assert isinstance(train, OpenRLHFTrain)
+    assert train.dataset is not None and train.pretrained is not None
+    assert train.eval_dataset is not None and train.prompts_per_step is not None
+    algorithms = declared(experiment=experiment).algorithms
+    low = algorithms["grpo-lowlr"].low_lr_gamma
+    assert low is not None
+    evaluation, sweep = grpo.evaluation, declared(experiment=experiment).sweep
+    of_all = ["evaluation@experiment.evaluation=paper"]
+    every = declared(*of_all, experiment=experiment).experiment.evaluation
+    prompts = {name: every.prompt_of(name) for name in every.benchmarks}
+    saved = saved_steps(steps=train.steps, save_every=train.save_every)
+    of_kl = flags(kl)
+    controls = sorted(algorithms.keys() - {"grpo", "dapo", "cispo"})
+    at_8 = sorted(cell.focal_gamma for cell in sweep.cells if cell.group_size == 8)
+    return {
+        "model": train.pretrained.path,
+        "training data": re.sub(r".*/|-Preview-Dataset", "", train.dataset.repository or ""),
+        "longest sample, tokens": train.dataset.max_tokens,
+        "what counts the tokens of a sample": (
+            "tokenizer of the model"
+            if train.dataset.tokenizer == train.pretrained.path
+            else train.dataset.tokenizer
+        ),
+        "which tokens of a sample count": train.dataset.token_field,
+        "samples with conflicting answers": "removed" if train.dataset.deduplicate else "kept",
+        "samples": train.dataset.expected_rows,
+        "samples of an epoch": batches(grpo).prompts_per_epoch,
+        "longest prompt in training": train.prompt_tokens,
+        "system prompt": train.prompt.system,
+        "prompts a step": grpo.prompts_per_step,
+        "prompts an update": batches(grpo).mini_batch // grpo.group_size,
+        "epochs": train.epochs,
+        "PPO epochs": int(passed["train.max_epochs"]),
+        "learning rate": grpo.learning_rate,
+        "schedule after the warm-up": passed["actor.lr_scheduler"].removesuffix("_with_warmup"),
+        "warm-up steps": train.warmup_updates / train.updates_per_batch,
+        "betas": (train.beta1, train.beta2),
+        "AdamW epsilon": train.adam_eps,
+        "weight decay": train.weight_decay,
+        "gradient clip": train.grad_clip,
+        "temperature": train.temperature,
+        "top-p": float(passed["rollout.top_p"]),
+        "top-k": passed.get("rollout.top_k", "off"),
+        "judge": train.dataset.grader,
+        "response tokens": train.response_tokens,
+        "checkpoints an epoch": len(saved) / train.epochs,
+        "evaluation while training, data": train.eval_dataset.name,
+        "evaluation while training, samples a problem": train.eval_n_samples,
+        "evaluation while training, steps between": train.eval_every,
+        "checkpoints judged": declared(experiment=experiment).experiment.checkpoints,
+        "benchmarks": ", ".join(sorted(evaluation.benchmarks)),
+        "draws a problem": evaluation.n_samples,
+        "temperature of evaluation": evaluation.temperature,
+        "top-p of evaluation": evaluation.top_p,
+        "prompt of mathematics and GPQA": (
+            "of training" if not any(prompts[b] for b in (*MATHEMATICS, "gpqa")) else "their own"
+        ),
+        **{
+            f"prompt of {label}": (prompt.system, prompt.thinking)
+            for label, prompt in (
+                ("IFEval", prompts["ifeval"]),
+                ("SynLogic", prompts["synlogic"]),
+            )
+            if prompt is not None
+        },
+        **{
+            f"clip bounds of {label}": (each.algorithm.clip_low, each.algorithm.clip_high)
+            for label, each in (("GRPO", grpo), ("DAPO", dapo), ("CISPO", cispo))
+        },
+        "loss aggregation": "token_mean"
+        if {e.algorithm.loss_aggregation for e in (grpo, dapo, cispo)} == {"token_mean"}
+        else "mixed",
+        "KL penalty": max(e.algorithm.kl_coef for e in (grpo, dapo, cispo)),
+        "DAPO's dynamic sampling": "on" if dapo.algorithm.dynamic_sampling else "off",
+        "form of the KL penalty": (
+            f"{of_kl['algo.kl.estimator']} in the "
+            + ("loss" if "algo.kl.use_loss" in of_kl else "reward")
+        ),
+        "controls": ", ".join(controls),
+        "entropy bonus of the control": algorithms["grpo-entropy"].entropy_coef,
+        "KL penalty of the control": algorithms["grpo-kl"].kl_coef,
+        "learning rate of the control": round(grpo.learning_rate * low_lr_multiplier(low), 8),
+        "group sizes": sweep.grid.group_size,
+        "focal exponents at N = 8 of the group-size sweep": ", ".join(map(str, at_8)),
+        "training seeds": ", ".join(map(str, sweep.grid.seed)),
+    }
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_what_is_shipped_has_the_papers_settings_but_for_the_listed_exceptions(
+    experiment: str,
+) -> None:
+    paper, here = PAPER | OF_MODEL[experiment], shipped(experiment)
+    assert paper.keys() == here.keys()
+    differing = {
+        name: (str(paper[name]), str(here[name])) for name in paper if paper[name] != here[name]
+    }
+    listed = exceptions()
+    assert listed.keys() >= OF_THE_ENGINE
+    assert differing == {k: v for k, v in listed.items() if k not in OF_THE_ENGINE}
+
+
+def test_the_other_sweeps_over_these_experiments_have_one_seed_as_the_table_says() -> None:
+    for sweep in ("transfer", "transfer-llama3.2-3b", "transfer-qwen3-4b-base", "controls"):
+        assert config.load(sweep, ["profile=slurm-8gpu"]).sweep.grid.seed == (11,)
+
+
+def test_a_profile_has_the_papers_16_gpus() -> None:
+    profile = config.load("groupsize", ["experiment=qwen2.5-7b", "profile=slurm-multinode"]).profile
+    assert (profile.nodes, profile.gpus_per_node) == (2, 8)  # type: ignore[union-attr]
