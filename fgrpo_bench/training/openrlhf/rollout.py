@@ -34,7 +34,7 @@ def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
             made = self.llm.vllm_config.scheduler_config
             print(
                 f"vLLM draws up to {made.max_num_seqs} sequences at once in passes of up to "
-                f"{made.max_num_batched_tokens} tokens; {judges} processes may judge beside it",
+                f"{made.max_num_batched_tokens} tokens; processes that judge beside it: {judges}",
                 flush=True,
             )
 
