@@ -51,8 +51,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
+EPOCH = 2 * 256
+"""Prompts, with the two batches of an epoch that TEN_EPOCHS has."""
+TEN_EPOCHS = ["experiment.train.steps=20", "experiment.train.save_every=2"]
+
+
 def local_files(
-    tmp_path: Path, *, columns: str = "prompt,answer", n_rows: int = 153 * 256
+    tmp_path: Path, *, columns: str = "prompt,answer", n_rows: int = EPOCH
 ) -> list[str]:
     """Overrides that take datasets and model from files here, whole ones."""
     prompt, answer = columns.split(",")
@@ -79,7 +84,7 @@ def local_files(
             "exact_rows": "false",
         }
         out += [f"experiment.{key}.{name}={value}" for name, value in values.items()]
-    return [*out, "experiment.evaluation.benchmarks.math500.n_problems=1"]
+    return [*out, *TEN_EPOCHS, "experiment.evaluation.benchmarks.math500.n_problems=1"]
 
 
 def run(tmp_path: Path, *overrides: str) -> int:
@@ -130,9 +135,9 @@ def test_a_dataset_without_the_named_columns_is_refused_before_anything_is_queue
 def test_a_dataset_that_is_too_small_for_an_epoch_is_refused_before_anything_is_queued(
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tmp_path, *local_files(tmp_path, n_rows=153 * 256 - 1)) == 2
+    assert run(tmp_path, *local_files(tmp_path, n_rows=EPOCH - 1)) == 2
     message = refused(capfd)
-    assert "has 39168 prompts" in message and "dataset deepscaler has 39167" in message
+    assert "has 512 prompts" in message and "dataset deepscaler has 511" in message
     assert "nothing was submitted" in message and cluster.sent() == []
 
 
