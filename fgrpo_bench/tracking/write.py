@@ -77,7 +77,7 @@ def _database(client: Any) -> Any | None:
 
 
 def _read_points(engine: Any, run_id: str) -> Held:
-    """In one query: MLflow's own way takes eight times as long, at each look at a live run."""
+    """In one query: MLflow's own way takes eight times as long, at every look at such a run."""
     from mlflow.store.tracking.dbmodels.models import SqlMetric
     from sqlalchemy import select
 
