@@ -73,6 +73,7 @@ def lacking(names: set[str], pinned: Collection[str]) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_what_is_imported_without_openrlhf_is_in_the_requirements_of_make_setup() -> None:
     for path in sources(*OURS):
         where = path.relative_to(REPOSITORY).as_posix()

@@ -49,6 +49,7 @@ def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
     assert client.get(BASE, follow_redirects=False).headers["location"] == f"{BASE}/sweep"
 
 
+@pytest.mark.slow
 def test_every_link_of_every_page_leads_to_a_page(client):
     seen, waiting = set(), {"/", *(f"{BASE}/{view}" for view in VIEWS)}
     while waiting and len(seen) < 150:
@@ -269,6 +270,7 @@ def test_a_damaged_file_is_named_and_the_other_pages_stay(tmp_path):
     assert "gpus" in answer.text
 
 
+@pytest.mark.slow
 def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(finished, tmp_path):
     from tests.dashboards.test_mlflow_ui import listening
 

@@ -111,6 +111,7 @@ def _change(path, change):
 
 
 @pytest.mark.parametrize("why", [*UNKNOWN, "the sweep says so and the evaluation is gone"])
+@pytest.mark.slow
 def test_texts_of_a_gated_benchmark_are_left_out_and_so_where_it_is_not_known(why, tmp_path):
     results = sweep_with_draws(tmp_path / "runs", texts=("the secret question",))
     for point in results.points:

@@ -33,6 +33,7 @@ def test_pages_over_hostile_draws_run_nothing_and_show_the_text(hostile):
     assert_inert(answer.text)
 
 
+@pytest.mark.slow
 def test_hostile_names_in_the_stored_files_are_text_too(tmp_path):
     results = sweep_with_draws(tmp_path)
     name = HOSTILE[1]
@@ -78,6 +79,7 @@ def test_the_data_of_charts_cannot_end_its_script_element(hostile):
             assert "<" not in block
 
 
+@pytest.mark.slow
 def test_an_export_of_hostile_draws_runs_nothing_and_shows_the_text(hostile, tmp_path):
     export([hostile.paths], tmp_path, problems=2)
     pages = list(tmp_path.rglob("*.html"))

@@ -129,6 +129,7 @@ def test_a_done_stage_and_a_fetched_source_are_not_fetched_again(tmp_path, here)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.slow
 def test_a_fetch_that_is_killed_in_the_middle_is_resumed(tmp_path, here, signum):
     rows = [{"problem": f"What is {i} + {'1' * 10**5}?", "answer": str(i)} for i in range(250)]
     here.files[KEY] = json.dumps(rows).encode()

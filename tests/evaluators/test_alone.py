@@ -35,6 +35,7 @@ def words(root, model, tmp_path):
     return made
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys):
     assert main(["run", *words, "n_samples=4", "--dry-run"]) == 0
     assert "3 problems x 4 draws; 0 are there, 12 to make" in capsys.readouterr().out
@@ -60,6 +61,7 @@ def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys)
     assert len(find(str(root / "evals"))) == 2
 
 
+@pytest.mark.slow
 def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words, root, capsys):
     assert main(["run", *words, "n_samples=4", "name=mine"]) == 0
     (stored,) = find("mine")

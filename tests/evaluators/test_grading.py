@@ -68,6 +68,7 @@ def sampled(paths, grading, n_samples=40, until=None):
     )[0]
 
 
+@pytest.mark.slow
 def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     paths = BenchmarkPaths(tmp_path / "while")
     with graded(paths, "math", workers=2) as grading:
@@ -90,6 +91,7 @@ def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     assert not later.judging("math-2").exists()
 
 
+@pytest.mark.slow
 def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     for n_samples, fresh in ((20, 60), (40, 60), (40, 0)):
@@ -98,6 +100,7 @@ def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
         assert len(table) == 3 * n_samples and grading.tally.graded == fresh
 
 
+@pytest.mark.slow
 def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as first:
@@ -127,6 +130,7 @@ SLOW = ",".join(map(str, range(800)))
 """An answer that the judge is at for seconds."""
 
 
+@pytest.mark.slow
 def test_a_draw_whose_judge_was_killed_is_judged_anew_by_the_next_run(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     asked = [Wanted(problem=PROBLEMS[i], draw=0, seed=i) for i in (0, 1)]
@@ -195,6 +199,7 @@ def test_a_stopping_signal_leaves_the_grading_processes_to_their_stage(tmp_path)
         assert grading.tally.graded == 1
 
 
+@pytest.mark.slow
 def test_graders_of_one_benchmark_share_what_is_judged(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     with GradeWorkers(PROBLEMS, workers=2) as processes:

@@ -41,6 +41,7 @@ def write(path, rows):
     return path
 
 
+@pytest.mark.slow
 def test_completions_of_another_program_are_scored_like_our_own(keys, tmp_path, capsys):
     file = write(
         tmp_path / "theirs.jsonl",
@@ -225,6 +226,7 @@ def test_a_name_is_one_folder_and_leads_nowhere_else(name, keys, tmp_path, capsy
     assert tree(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_nothing_is_marked_done_before_it_is_graded_and_scored(keys, tmp_path, monkeypatch, capsys):
     file = write(tmp_path / "theirs.jsonl", [{"problem_id": i, "response": "1"} for i in IDS])
     words = ["import", str(file), "--benchmark", "math500", "--name", "theirs", *keys]

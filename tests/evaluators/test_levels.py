@@ -49,6 +49,7 @@ def test_grades_of_another_grader_have_no_levels(reasons):
     assert levels(grades(*reasons)) == {}
 
 
+@pytest.mark.slow
 def test_the_grader_writes_what_is_read_here():
     target = {"instruction_id_list": ["punctuation:no_comma"] * 2, "kwargs": [{}, {}]}
     problem = Problem(

@@ -10,6 +10,7 @@ from tests import conformance
 from tests.support import benchmarks
 
 
+@pytest.mark.slow
 def test_the_graders_say_what_is_known_of_real_outputs_or_of_the_case_tables(judge):
     folder = benchmarks.folder()
     print(f"conformance on {folder or benchmarks.CASES.parent}")

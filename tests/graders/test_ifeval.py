@@ -69,6 +69,7 @@ def restart() -> None:
     ifeval._forget()
 
 
+@pytest.mark.slow
 def test_a_text_has_one_verdict_however_often_it_is_asked_and_what_is_drawn_between():
     asked, text = every_type(), "Ja! Ok ok. 42 ###\n* one, two *three* [four]"
     first = judge_instructions(asked, text)
@@ -102,6 +103,7 @@ def impatient() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
+@pytest.mark.slow
 def test_hostile_text_is_judged_or_unscored_with_a_reason(text, impatient):
     found = grade(every_type(), text)
     assert found.outcome == "incorrect" or found.reason.endswith(REASONS)

@@ -23,6 +23,7 @@ def pids(judge: Judge) -> list[int]:
     return [worker.process.pid for worker in judge._workers.living]
 
 
+@pytest.mark.slow
 def test_a_judge_killed_in_the_middle_is_replaced_and_nothing_is_lost():
     with Judge() as judge, ThreadPoolExecutor(1) as pool:
         assert judge.verdict("1", "2").outcome == "incorrect"
@@ -41,6 +42,7 @@ def test_a_judge_killed_between_questions_is_replaced():
         assert judge.verdict("\\frac12", "0.5").outcome == "correct"
 
 
+@pytest.mark.slow
 def test_a_question_whose_processes_are_killed_from_outside_is_unscored_and_asked_again(
     tmp_path, monkeypatch
 ):
@@ -82,6 +84,7 @@ def test_an_exception_in_the_judge_is_unscored_and_never_wrong():
         worker.end()
 
 
+@pytest.mark.slow
 def test_a_stopped_process_is_given_up_after_the_wall_time(monkeypatch):
     with Judge() as judge:
         judge.verdict("1", "2")
@@ -96,6 +99,7 @@ def test_a_stopped_process_is_given_up_after_the_wall_time(monkeypatch):
         assert judge.verdict("1", "4").outcome == "incorrect"
 
 
+@pytest.mark.slow
 def test_an_answer_that_needs_too_much_memory_is_unscored_within_the_limit():
     with Judge(megabytes=256) as judge:
         judge.verdict("1", "2")

@@ -37,6 +37,7 @@ def test_at_least_half_of_the_cases_must_fail():
     assert 2 * len(failing) >= len(CASES)
 
 
+@pytest.mark.slow
 def test_the_grader_differs_from_plain_math_verify_just_where_the_case_table_gives_a_reason():
     judge_parser.mend()  # and nothing of what makes ours faster
     from math_verify import parse, verify
@@ -47,6 +48,7 @@ def test_the_grader_differs_from_plain_math_verify_just_where_the_case_table_giv
         assert differs == (case["deviation"] is not None), case
 
 
+@pytest.mark.slow
 def test_math_verifys_own_verdict_can_be_told_from_ours_on_a_whole_text(judge):
     judge_parser.mend()
     from math_verify import parse, verify
@@ -107,6 +109,7 @@ def test_a_correct_final_answer_is_found_after_hostile_text(judge, text):
         "(" * 5000,
     ],
 )
+@pytest.mark.slow
 def test_an_answer_that_keeps_math_verify_busy_is_unscored_and_not_wrong(answer):
     with Judge(seconds=0.5) as judge:
         hung = grade(judge, "\\sqrt{3}", f"\\boxed{{{answer}}}")

@@ -52,6 +52,7 @@ def test_a_changed_answer_to_our_own_game_is_wrong(task):
         assert judged.outcome == "incorrect", (text, judged)
 
 
+@pytest.mark.slow
 def test_generated_games_have_right_stored_answers_and_wrong_changed_ones():
     games = generated()
     own = len(games) == len(GAMES)

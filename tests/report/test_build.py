@@ -39,6 +39,7 @@ def test_a_second_build_gives_the_same_bytes(finished, report):
     assert {file: file.read_bytes() for file in write_report(finished).files} == before
 
 
+@pytest.mark.slow
 def test_single_formats_are_what_the_build_writes(finished, report):
     for kind, name in zip(("md", "latex", "csv", "html"), TEXTS, strict=False):
         assert render(finished, kind) == (finished.paths.report / name).read_text()

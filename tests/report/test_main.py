@@ -79,6 +79,7 @@ def test_several_formats_are_written_and_no_others(tmp_path, capsys):
     assert "'word' is no format: take some of md, latex, csv, html" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_build_prints_the_table_and_the_files(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path)]) == 0

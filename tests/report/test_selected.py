@@ -161,6 +161,7 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults)
     assert any(note.startswith("Checkpoints: of each run the latest") for note in table.notes)
 
 
+@pytest.mark.slow
 def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
     grid = ["sweep.grid.seed=[11,12]", "sweep.grid.group_size=[8,32]", *EVERY]
     cells = "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]"
@@ -182,6 +183,7 @@ def test_runs_that_cost_the_same_have_no_table_of_equal_rollouts(tmp_path: Path)
     assert list(matches(summary)) == []
 
 
+@pytest.mark.slow
 def test_a_report_says_its_rule_and_is_verified_under_it(
     sweep: SweepResults, capsys: pytest.CaptureFixture[str]
 ) -> None:

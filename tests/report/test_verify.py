@@ -37,6 +37,7 @@ def change_an_outcome(path):
 
 
 @pytest.mark.parametrize("name", ["report.md", "table.tex", "results.csv", "report.html"])
+@pytest.mark.slow
 def test_an_untouched_file_agrees_to_the_last_digit(reported, name, capsys):
     file = str(reported.paths.report / name)
     assert main(["--verify", file, "--regrade"]) == 0
@@ -80,6 +81,7 @@ def test_a_verdict_that_the_grader_does_not_give_is_found_by_judging_again(resul
     assert "draw 0 of" in line and "is stored as" in line and "and judged" in line
 
 
+@pytest.mark.slow
 def test_an_earlier_checkpoint_is_verified_as_the_last_one_is(tmp_path):
     every = ("experiment.train.save_every=10", "experiment.checkpoints=every")
     results = small_sweep(tmp_path, "smoke", ONE_SEED, *every)
@@ -141,6 +143,7 @@ def test_bounds_that_the_grades_do_not_give_are_found_though_the_report_has_them
     assert line.endswith("countdown: pass@k is not what the stored grades give")
 
 
+@pytest.mark.slow
 def test_a_mean_likelihood_that_its_answers_do_not_give_is_found(results, tmp_path):
     point = next(p for p in results.points if p.algorithm is not None)
     made = scored(results, tmp_path / "scored", {point.point_id: 0.5})

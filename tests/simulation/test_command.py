@@ -36,6 +36,7 @@ def made(root: Path) -> plan.RunPaths:
     return paths
 
 
+@pytest.mark.slow
 def test_workers_make_every_run_and_a_second_call_none(tmp_path: Path) -> None:
     paths = plan.run_paths(tmp_path, "v1")
     plan.freeze(paths, TINY, RUNS[:3])
@@ -57,6 +58,7 @@ def test_a_damaged_spec_fails_with_the_name_of_its_run(tmp_path: Path) -> None:
         make(paths, TINY, RUNS[:1], workers=1, tell=lambda progress: None)
 
 
+@pytest.mark.slow
 def test_kill_9_loses_the_run_in_flight_and_no_worker_outlives_the_driver(tmp_path: Path) -> None:
     paths = plan.run_paths(tmp_path, "v1")
     plan.freeze(paths, LONG, RUNS[-3:])

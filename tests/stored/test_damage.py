@@ -130,6 +130,7 @@ def faults(swept: RunPaths, path: Path, contents: Iterable[tuple[str, bytes | No
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.slow
 def test_no_damage_to_a_stored_file_is_a_traceback(swept: RunPaths, name: str) -> None:
     (path,) = swept.folder.glob(name)
     content = path.read_bytes()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dashboards.app import ServerLinks
 from dashboards.page import Params
 from dashboards.pages.sweep import build
@@ -18,6 +20,7 @@ from tests.support.report import ONE_SEED, small_sweep
 POINT = "grpo-n4-g0-s11"
 
 
+@pytest.mark.slow
 def test_a_run_makes_the_stage_of_a_damaged_marker_again_and_no_other(
     tmp_path: Path, capsys
 ) -> None:

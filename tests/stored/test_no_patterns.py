@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.__main__ import main as report
@@ -59,6 +60,7 @@ def test_no_reader_of_the_sources_takes_a_path_for_a_pattern() -> None:
     assert [place for place, wrong in calls.items() if wrong] == []
 
 
+@pytest.mark.slow
 def test_a_root_that_reads_as_a_pattern_is_scored_reported_and_verified_by_its_own_files(
     finished: RunPaths, tmp_path: Path, capsys
 ) -> None:

@@ -138,6 +138,7 @@ def junk(path: Path) -> None:
         ("metrics.parquet", []),
     ],
 )
+@pytest.mark.slow
 def test_a_damaged_table_is_named_and_the_printed_remedy_mends_it(
     run: tuple[Plan, RunPaths], capsys, name: str, said_by: list[str]
 ) -> None:

@@ -61,6 +61,7 @@ def evaluation(paths: RunPaths) -> StagePaths:
     return StagePaths(folder)
 
 
+@pytest.mark.slow
 def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +88,7 @@ def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
     assert "made again: 4 files with the bytes that were recorded" in said
 
 
+@pytest.mark.slow
 def test_a_report_alone_is_written_as_it_was_asked_for(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
     assert "made again with other bytes: grpo-n4-g0-s11/metrics.parquet (it holds times)" in said
 
 
+@pytest.mark.slow
 def test_a_spec_alone_is_written_again_and_no_stage_is_run(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:

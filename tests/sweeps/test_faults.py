@@ -94,6 +94,7 @@ def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_pa
     check_ledger(sweep.paths)
 
 
+@pytest.mark.slow
 def test_a_second_driver_refuses_and_names_the_first(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2000")
     first = sweep.start()
@@ -119,6 +120,7 @@ def test_a_second_driver_refuses_and_names_the_first(tmp_path: Path) -> None:
         end_workers(sweep.paths)
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="30")
     sweep.hold.touch()
@@ -195,6 +197,7 @@ def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
     assert cancel() == "nothing of smoke is running\n"
 
 
+@pytest.mark.slow
 def test_a_failed_stage_holds_up_only_what_needs_it(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_FAIL="grpo-n4-g0-s11")
     assert sweep.run() == 1
@@ -210,12 +213,14 @@ def test_a_failed_stage_holds_up_only_what_needs_it(tmp_path: Path) -> None:
     check_ledger(sweep.paths)
 
 
+@pytest.mark.slow
 def test_exit_code_0_without_a_marker_is_a_failure(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_SILENT="grpo-n4-g0-s11")
     assert sweep.run() == 1
     assert "ended with 0 but left no completion marker" in sweep.log()
 
 
+@pytest.mark.slow
 def test_a_stage_that_stops_by_itself_is_started_again(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_RESTLESS="grpo-n4-g0-s11")
     assert sweep.run() == 0
@@ -224,6 +229,7 @@ def test_a_stage_that_stops_by_itself_is_started_again(tmp_path: Path) -> None:
     check_steps(train_folder(sweep).folder, 8)
 
 
+@pytest.mark.slow
 def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path)
     assert sweep.run() == 0
@@ -234,6 +240,7 @@ def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> No
     assert (sweep.paths.report / "table.json").exists()
 
 
+@pytest.mark.slow
 def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, "profile.max_parallel=1")
     assert sweep.run() == 0

@@ -13,6 +13,7 @@ from sweeps.slurm import last
 from tests.support.synthetic import write_sweep
 
 
+@pytest.mark.slow
 def test_a_finished_sweep_is_synced_and_reported_with_table_paths_and_the_next_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_server_that_is_down_costs_a_warning_and_nothing_else(
 
 
 @pytest.mark.parametrize("by", ["a driver", "the last job"])
+@pytest.mark.slow
 def test_the_report_is_written_before_mlflow_is_synced_which_shows_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
@@ -66,6 +68,7 @@ def test_the_report_is_written_before_mlflow_is_synced_which_shows_its_files(
     assert there == [True]
 
 
+@pytest.mark.slow
 def test_the_last_job_leaves_the_embedded_store_to_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

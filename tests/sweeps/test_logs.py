@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from fgrpo_bench.files import write_text
 from fgrpo_bench.paths import RunPaths
 from sweeps import ledger
@@ -51,6 +53,7 @@ def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, frozen: Froze
     assert "base-s11 has no stage 'train': it has warmup, evaluate" in errors
 
 
+@pytest.mark.slow
 def test_logs_follow_until_the_stage_is_no_longer_at_work(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path)
     sweep.hold.touch()

@@ -98,6 +98,7 @@ def refused(capfd: pytest.CaptureFixture[str]) -> str:
     return " ".join(capfd.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_whole_files_are_fetched_and_the_sweep_is_sent(cluster: Cluster, tmp_path: Path) -> None:
     assert run(tmp_path, *local_files(tmp_path)) == 0
     assert len(cluster.sent()) == 4
@@ -113,6 +114,7 @@ def test_whole_files_are_fetched_and_the_sweep_is_sent(cluster: Cluster, tmp_pat
         ("config.json", "has no config (config.json)"),
     ],
 )
+@pytest.mark.slow
 def test_a_model_that_lacks_something_is_refused_before_anything_is_queued(
     lacks: str, said: str, cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_dataset_without_the_named_columns_is_refused_before_anything_is_queue
     assert cluster.sent() == []
 
 
+@pytest.mark.slow
 def test_a_dataset_that_is_too_small_for_an_epoch_is_refused_before_anything_is_queued(
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_dataset_that_is_too_small_for_an_epoch_is_refused_before_anything_is_
     assert "nothing was submitted" in message and cluster.sent() == []
 
 
+@pytest.mark.slow
 def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anything_is_queued(
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

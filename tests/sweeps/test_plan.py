@@ -260,6 +260,7 @@ def test_every_shipped_yaml_is_composed_loaded_and_planned_with_every_profile(
 
 
 @pytest.mark.parametrize("group", ["algorithm", "evaluation", "benchmark"])
+@pytest.mark.slow
 def test_every_other_yaml_is_named_by_its_file(group: str) -> None:
     for name in config.options(group):
         key = f"{group}@chosen"

@@ -69,6 +69,7 @@ def test_output_that_is_no_terminal_gets_lines() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  hello\n", out.getvalue())
 
 
+@pytest.mark.slow
 def test_a_run_says_each_start_and_end_in_order(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, "profile.max_parallel=1")
     assert sweep.run() == 0

@@ -81,6 +81,7 @@ def watched_to_the_end(results: SweepResults, blank: Path, engine: str, seed: in
 
 
 @pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
+@pytest.mark.slow
 def test_a_run_that_was_watched_and_killed_has_the_histories_of_one_sync(
     swept, blank_store, engine
 ):

@@ -59,6 +59,7 @@ def test_a_store_that_is_not_beside_the_runs_is_emptied_only_when_that_is_agreed
     assert not ids & {run.info.run_id for run in runs(other)}
 
 
+@pytest.mark.slow
 def test_rebuilding_leaves_the_runs_of_others_alone(swept):
     from mlflow import MlflowClient
 

@@ -95,6 +95,7 @@ def test_gamma_zero_is_bitwise_the_base_algorithm(warmed, tmp_path, monkeypatch)
     assert torch.equal(*ends)
 
 
+@pytest.mark.slow
 def test_with_several_updates_the_algorithms_part_and_clip(warmed, tmp_path):
     ends, fractions = {}, {}
     for name, algorithm in ALGORITHMS.items():

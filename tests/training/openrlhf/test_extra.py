@@ -16,6 +16,7 @@ def with_flag(flag: str) -> str:
     return f"+experiment.train.extra.{flag}"
 
 
+@pytest.mark.slow
 def test_every_flag_that_is_passed_is_a_fields_or_fixed_or_open() -> None:
     passed = set()
     for name in ALGORITHMS:

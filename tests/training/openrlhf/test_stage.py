@@ -59,6 +59,7 @@ def write_rows(path: Path) -> None:
         before = Totals(rollouts=row["rollouts"], tokens=row["tokens"])
 
 
+@pytest.mark.slow
 def test_rows_of_a_driver_become_the_numbers_that_are_watched(tmp_path: Path) -> None:
     paths, made = StagePaths(tmp_path / "stage"), tmp_path / "rows.jsonl"
     write_rows(made)
