@@ -142,12 +142,17 @@ def sealed(value: dict[str, Any]) -> dict[str, Any]:
     return value | {SEAL: _content_sha256(value)}
 
 
-def is_altered(value: dict[str, Any]) -> bool:
+def is_altered(value: Mapping[str, Any]) -> bool:
     """Whether an object was changed after it was sealed, or lost its seal."""
-    return value.get(SEAL) != _content_sha256(value)
+    return bool(value.get(SEAL) != _content_sha256(value))
 
 
-def _content_sha256(value: dict[str, Any]) -> str:
+def is_edited(value: Mapping[str, Any]) -> bool:
+    """Whether a sealed object was changed; one of before there were seals is not."""
+    return SEAL in value and is_altered(value)
+
+
+def _content_sha256(value: Mapping[str, Any]) -> str:
     content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

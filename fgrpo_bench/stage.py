@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import is_unfinished, now, read_json, write_json
+from fgrpo_bench.files import is_edited, is_unfinished, now, read_json, write_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.markers import (
     clear_damage,
@@ -166,6 +166,11 @@ def run_stage(
         what = f"stage {paths.folder.name}"
         with locked(paths.lock, wait=True, what=what, waiting=run.check_stopping):
             spec = read_json(paths.spec, SPEC)
+            if is_edited(spec):
+                raise ValueError(
+                    f"{paths.spec} was changed after it was written: give the sweep's `run` again, "
+                    "which writes it anew"
+                )
             if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
                 print("already done", flush=True)
                 return EXIT_DONE

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, write_json, write_many
+from fgrpo_bench.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.fingerprint import differences
 from fgrpo_bench.paths import RunPaths, StagePaths, shared_data
 from fgrpo_bench.specs import Declaration, to_dict
@@ -126,8 +126,9 @@ def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
     wanted: dict[str, str] = {}
     for stage in stages:
         spec = StagePaths(paths.folder / stage.name).spec
-        if _frozen(spec) != stage.spec:
-            wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(stage.spec)
+        content = sealed(stage.spec)
+        if _frozen(spec) != content:
+            wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(content)
     write_many(paths.folder, wanted)
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from fgrpo_bench.files import read_json, sha256_file, write_json
+from fgrpo_bench.files import read_json, sealed, sha256_file, write_json
 from fgrpo_bench.locks import locked
 from fgrpo_bench.markers import damage, is_done, rewritten
 from fgrpo_bench.paths import StagePaths
@@ -41,6 +41,15 @@ def test_a_stage_works_once_and_leaves_its_marker(stage, capsys):
     assert calls == ["f"]
     assert read_json(stage.done)["fact"] == 1
     assert "already done" in capsys.readouterr().out
+
+
+def test_a_spec_that_was_changed_is_not_worked_by(stage, capfd):
+    spec = sealed(read_json(stage.spec) | {"point": {"group_size": 8}})
+    write_json(stage.spec, spec | {"point": {"group_size": 4}})
+    assert run_stage(stage, lambda spec, run: pytest.fail("it worked")) == EXIT_FAILED
+    assert "spec.json was changed after it was written" in capfd.readouterr().err
+    write_json(stage.spec, spec)
+    assert run_stage(stage, lambda spec, run: {}) == EXIT_DONE
 
 
 def test_a_larger_target_runs_again_and_a_smaller_one_does_not(stage):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fgrpo_bench.files import is_altered, read_json
+from fgrpo_bench.files import is_altered, is_edited, read_json
 from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.locks import is_locked
 from fgrpo_bench.markers import is_done, is_of_last, read_marker
@@ -106,7 +106,8 @@ def _wrong_spec(
 
 
 def _is_whole(spec: Mapping[str, Any]) -> bool:
-    return bool(fingerprint(spec.get("identity")) == spec["fingerprint"])
+    same = fingerprint(spec.get("identity")) == spec["fingerprint"]
+    return bool(same) and not is_edited(spec)
 
 
 def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:

@@ -69,12 +69,14 @@ def test_what_is_extracted_is_a_letter_of_the_text_or_nothing(text):
 
 
 @given(
-    st.lists(PIECES, max_size=30).map("".join),
+    st.lists(PIECES.filter(lambda piece: "boxed" not in piece), max_size=30).map("".join),
     st.sampled_from(["({})", "\\boxed{{{}}}"]),
     st.sampled_from([" or ", ", ", " and ", "/", " \\text{ or } "]),
     st.permutations(LETTERS),
 )
-def test_letters_that_are_joined_settle_nothing_after_any_text(text, form, joint, letters):
+def test_letters_that_are_joined_settle_nothing_after_any_text_without_a_box(
+    text, form, joint, letters
+):
     both = joint.join(form.format(letter) for letter in letters[:2])
     assert extract(f"{text}\nSo the answer is {both}.") is None
 

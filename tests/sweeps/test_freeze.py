@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench import config
-from fgrpo_bench.files import read_json, write_json, write_text
+from fgrpo_bench.files import read_json, sealed, write_json, write_text
 from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.results import load_results
 from sweeps.freeze import check_conflicts, check_writable, freeze, next_version, run_paths
@@ -41,7 +41,7 @@ def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
     assert recorded.keys() == {"declaration", "git_commit", "git_dirty", "versions", "created"}
     assert recorded["versions"]["polars"]
     for stage in plan.stages:
-        assert read_json(paths.folder / stage.name / "spec.json") == stage.spec
+        assert read_json(paths.folder / stage.name / "spec.json") == sealed(stage.spec)
 
 
 def test_freezing_twice_rewrites_nothing(tmp_path: Path) -> None:
