@@ -34,7 +34,7 @@ def free_port_block() -> int:
 def write_files(settings: Settings) -> None:
     """Writes the configuration, the munge key, the devices and the folders; may be repeated."""
     folder = settings.folder
-    for name in ("etc", "run", "log", "dev", "munge", "state/slurmctld"):
+    for name in ("etc", "run", "log", "dev", "munge", "tmp", "state/slurmctld"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for node in NODES:
         (folder / "state" / node).mkdir(exist_ok=True)
@@ -85,6 +85,7 @@ def command(settings: Settings, name: str) -> list[str]:
                 f"--datadir={folder}/state/mariadb", f"--socket={settings.database_socket}",
                 f"--port={settings.database_port}", "--bind-address=127.0.0.1", "--skip-log-bin",
                 f"--pid-file={folder}/run/mariadbd.own-pid", "--innodb-lock-wait-timeout=900",
+                f"--tmpdir={folder}/tmp",
                 *_SMALL_DATABASE,
             ]  # fmt: skip
         case "slurmdbd":
@@ -95,7 +96,8 @@ def command(settings: Settings, name: str) -> list[str]:
             return ["slurmd", "-D", "-N", name]
 
 
-# Nothing here outlives the cluster, so that nothing has to reach the disk.
+# Nothing here outlives the cluster, so that nothing has to reach the disk. Each has a folder for
+# temporary tables: one that starts deletes all that it finds in its own, of others too.
 _SMALL_DATABASE = (
     "--innodb-buffer-pool-size=64M",
     "--innodb-log-file-size=8M",
@@ -114,6 +116,7 @@ def install_database(settings: Settings) -> None:
         f"--auth-root-socket-user={config.user_name()}",
         "--skip-test-db",
         *_SMALL_DATABASE,
+        TMPDIR=f"{settings.folder}/tmp",
     )
 
 
@@ -128,8 +131,8 @@ def make_accounts(settings: Settings) -> None:
     )
 
 
-def _run(*arguments: str) -> None:
-    environment = {**os.environ, "PATH": SEARCH_PATH}
+def _run(*arguments: str, **environment: str) -> None:
+    environment = {**os.environ, "PATH": SEARCH_PATH} | environment
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{arguments[0]} failed:\n{done.stdout}{done.stderr}")
