@@ -19,8 +19,10 @@ from typing import Any
 
 from fgrpo_bench.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.fingerprint import differences
+from fgrpo_bench.markers import read_marker
 from fgrpo_bench.paths import RunPaths, StagePaths, shared_data
-from fgrpo_bench.specs import Declaration, to_dict
+from fgrpo_bench.specs import Declaration, SlurmProfile, to_dict
+from fgrpo_bench.training.openrlhf.states import check_origin
 from sweeps.commands import REPOSITORY
 from sweeps.plan import Plan, plan_record
 from sweeps.stages import Stage
@@ -63,6 +65,7 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
         for clash in _clashes(StagePaths(paths.folder / stage.name), stage):
             clashes[clash].append(stage.name)
             clashing.add(stage.name)
+    _check_states(paths, plan)
     if not clashes:
         return
     lines = []
@@ -73,6 +76,30 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
         "results of two settings under one address could not be told apart; keep both with "
         f"version={next_version(paths)}, or restore the values"
     )
+
+
+def _check_states(paths: RunPaths, plan: Plan) -> None:
+    """ValueError where OpenRLHF has saved a state from which this profile cannot go on."""
+    profile = plan.declaration.profile
+    nodes = profile.nodes if isinstance(profile, SlurmProfile) else 1
+    for stage in plan.stages:
+        own = StagePaths(paths.folder / stage.name)
+        if stage.kind != "train" or stage.environment != "openrlhf" or own.done.exists():
+            continue
+        base = StagePaths((own.folder / stage.spec["base"]).resolve())
+        check_origin(
+            own.training_states,
+            ranks=nodes * profile.openrlhf.actor_gpus_per_node,
+            base_sha256=_weights_sha256(base),
+        )
+
+
+def _weights_sha256(base: StagePaths) -> str | None:
+    """Of a base model; None where it is not there, or its marker is damaged and it will be made."""
+    try:
+        return read_marker(base).get("weights_sha256")
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def _clashes(paths: StagePaths, stage: Stage) -> list[str]:

@@ -67,6 +67,11 @@ class StagePaths:
         return self.folder / "openrlhf" / "metrics.jsonl"
 
     @property
+    def training_states(self) -> Path:
+        """Folder of OpenRLHF's training states (training.openrlhf.states)."""
+        return self.folder / "openrlhf" / "states"
+
+    @property
     def masses(self) -> Path:
         """What a run of the simulation measured (simulation.run.MASSES)."""
         return self.folder / "masses.parquet"

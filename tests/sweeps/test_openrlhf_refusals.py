@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench import config
+from fgrpo_bench.files import write_json
+from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.training.openrlhf.states import Origin, mark_whole
 from sweeps import commands
 from sweeps.cli import main
+from sweeps.freeze import check_conflicts, run_paths
+from sweeps.plan import make_plan
 from tests.support.points import declared
 from tests.support.programs import link_programs
 
@@ -236,6 +242,30 @@ def test_flags_that_cannot_be_looked_up_here_are_left_to_the_jobs_and_that_is_sa
     said = note(Path("/on/the/nodes/python"))
     assert said is not None and "/on/the/nodes/python is not on this machine" in said
     assert commands.check_flags(profile, declared().experiment.train) is None  # nothing to look up
+
+
+@pytest.mark.parametrize(
+    ("ranks", "base_sha256", "said"),
+    [
+        (16, "a" * 64, "was saved by 16 ranks, and this run has 8"),
+        (8, "b" * 64, f"trained from a base model with sha256 {'b' * 64}"),
+        (8, "a" * 64, ""),
+    ],
+)
+def test_a_state_that_this_run_cannot_go_on_from_is_refused(
+    ranks: int, base_sha256: str, said: str, tmp_path: Path
+) -> None:
+    chosen = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", f"run_root={tmp_path}"]
+    declaration = config.load("groupsize", chosen)
+    plan, paths = make_plan(declaration), run_paths(declaration)
+    stage = next(stage for stage in plan.stages if stage.kind == "train")
+    own = StagePaths(paths.folder / stage.name)
+    base = StagePaths((own.folder / stage.spec["base"]).resolve())
+    write_json(base.done, {"fingerprint": "f", "target": {}, "weights_sha256": "a" * 64})
+    (own.training_states / "_actor" / "global_step10").mkdir(parents=True)
+    mark_whole(own.training_states, 10, Origin(ranks=ranks, base_sha256=base_sha256))
+    with pytest.raises(ValueError, match=said) if said else nullcontext():
+        check_conflicts(paths, plan)
 
 
 @pytest.mark.parametrize(

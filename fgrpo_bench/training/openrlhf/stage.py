@@ -120,7 +120,7 @@ def prepare(
         base=base,
         prompts=folder / "prompts.jsonl",
         evaluation=folder / "evaluation.jsonl" if evaluation else None,
-        states=folder / "states",
+        states=paths.training_states,
         final=folder / "final",
     )
 
@@ -228,8 +228,8 @@ def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
         "gpus": rows[-1]["gpus"],
         "engine": engine_facts(),
     }
-    for name in ("states", "final"):
-        shutil.rmtree(paths.folder / "openrlhf" / name, ignore_errors=True)
+    for folder in (paths.training_states, paths.folder / "openrlhf" / "final"):
+        shutil.rmtree(folder, ignore_errors=True)
     return facts
 
 

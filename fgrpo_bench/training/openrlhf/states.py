@@ -42,6 +42,19 @@ def mark_whole(states: Path, step: int, origin: Origin) -> int:
     return sum(files.values())
 
 
+def check_origin(states: Path, *, ranks: int, base_sha256: str | None) -> None:
+    """ValueError where the newest whole state is that of a run that cannot go on with so many
+    ranks, or from such a base model (None is one that is not made yet). Changes nothing."""
+    folder = _folder(states)
+    saved = {step: path for path in folder.glob("*") if (step := _step(path)) is not None}
+    for _, state in sorted(saved.items(), reverse=True):
+        listed = _whole_list(state)
+        if listed is not None:
+            known = base_sha256 or listed.get("base_sha256", "")
+            _check_origin(state, listed, Origin(ranks=ranks, base_sha256=known))
+            break
+
+
 def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
     """Leave whole states alone here, with `latest` naming the newest; returns its step, 0 where
     there is none.
