@@ -64,6 +64,7 @@ def test_every_link_of_every_page_leads_to_a_page(client):
     assert len(seen) > 60
 
 
+@pytest.mark.slow
 def test_every_control_changes_what_the_page_says(client):
     for view in VIEWS:
         page = client.get(f"{BASE}/{view}").text

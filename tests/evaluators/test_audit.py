@@ -45,6 +45,7 @@ def stored(tmp_path, monkeypatch):
     return find("theirs")[0]
 
 
+@pytest.mark.slow
 def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(stored, capsys):
     (made,) = audit(stored)
     found = {each.kind: each for each in made.findings}

@@ -10,7 +10,7 @@ import pytest
 
 from evaluators.__main__ import main
 from fgrpo_bench import config
-from fgrpo_bench.files import read_json
+from fgrpo_bench.files import read_json, sealed
 from fgrpo_bench.paths import DataPaths
 from sweeps import freeze
 from sweeps.plan import make_plan
@@ -64,7 +64,7 @@ def test_a_sweep_finds_what_was_fetched_and_its_own_folder_is_a_link_to_it(tmp_p
     assert own.is_symlink() and own.resolve() == only_of(tmp_path, "aime25")
     frozen = read_json(own / "spec.json")
     (stage,) = [stage for stage in plan.stages if stage.name == "_data/aime25"]
-    assert frozen == stage.spec == read_json(own.resolve() / "spec.json")
+    assert frozen == sealed(stage.spec) == read_json(own.resolve() / "spec.json")
     assert (own / "DONE.json").exists()
     assert not (paths.folder / "_data/amc23/DONE.json").exists()
     freeze.check_conflicts(paths, plan)

@@ -179,6 +179,7 @@ def test_a_grading_process_that_cannot_start_is_the_error_that_is_told(tmp_path,
         grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
 
 
+@pytest.mark.slow
 def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
     monkeypatch.setattr(grade_worker, "WAITING_MOST", 2)
     paths = BenchmarkPaths(tmp_path / "m")
@@ -190,6 +191,7 @@ def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
         assert len(grading.finish(draws)) == grading.tally.graded == 120
 
 
+@pytest.mark.slow
 def test_a_stopping_signal_leaves_the_grading_processes_to_their_stage(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as grading:

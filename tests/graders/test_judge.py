@@ -35,6 +35,7 @@ def test_a_judge_killed_in_the_middle_is_replaced_and_nothing_is_lost():
         assert pids(judge) != [first]
 
 
+@pytest.mark.slow
 def test_a_judge_killed_between_questions_is_replaced():
     with Judge() as judge:
         judge.verdict("1", "2")
@@ -180,6 +181,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_has_a_judge_of_its_own():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True)
     assert done.stdout == "0\n", done.stderr

@@ -132,6 +132,7 @@ def test_what_a_grade_keeps_can_be_stored_and_is_short(judge):
     assert kept.encode()
 
 
+@pytest.mark.slow
 def test_the_grader_is_among_the_graders_and_works_from_asyncio():
     async def grades() -> list[Grade]:
         asked = [

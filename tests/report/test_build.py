@@ -34,6 +34,7 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
     assert "Question: Does a focal weight at N = 8" in report.text
 
 
+@pytest.mark.slow
 def test_a_second_build_gives_the_same_bytes(finished, report):
     before = {file: file.read_bytes() for file in report.files}
     assert {file: file.read_bytes() for file in write_report(finished).files} == before

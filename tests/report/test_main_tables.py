@@ -89,6 +89,7 @@ def test_a_sweep_over_group_sizes_is_called_so_and_has_one_table(finished):
     assert len(table.rows) == 8
 
 
+@pytest.mark.slow
 def test_controls_are_compared_with_what_they_control(tmp_path):
     rates = constant(Base=0.5, GRPO=0.5, F_GRPO=0.9)
 

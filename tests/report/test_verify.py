@@ -67,6 +67,7 @@ def test_grades_that_changed_are_named_and_what_follows_from_them(results):
     assert f"{point}, countdown: pass@k is not what the stored grades give" in found
 
 
+@pytest.mark.slow
 def test_a_verdict_that_the_grader_does_not_give_is_found_by_judging_again(results):
     paths = results.points[-1].evaluate.benchmark("countdown")
     change_an_outcome(grades_of(results))
@@ -129,6 +130,7 @@ def test_draws_without_a_grade_and_grades_without_a_draw_are_found_by_judging_ag
     assert any("2 draws have a stored text and no grade, e.g. 0 of" in line for line in found)
 
 
+@pytest.mark.slow
 def test_bounds_that_the_grades_do_not_give_are_found_though_the_report_has_them(results):
     def halved(table):
         return table.with_columns(pass_at_k_low=pl.col("pass_at_k_low") / 2)

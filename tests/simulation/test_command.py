@@ -149,6 +149,7 @@ def test_a_report_in_between_says_how_many_runs_are_missing(tmp_path: Path) -> N
     assert "Only 1 of 15 runs are done" in write_report(paths).text
 
 
+@pytest.mark.slow
 def test_the_report_command_and_the_status_of_sweeps_find_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ def restored() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.mark.slow
 def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
     frozen: Callable[..., RunPaths], restored: None, capfd: pytest.CaptureFixture[str]
 ) -> None:

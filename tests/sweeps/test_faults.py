@@ -139,6 +139,7 @@ def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -
     assert len(rows) == 30, "a stop that is asked for computes nothing twice"
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_kills_workers_that_do_not_answer(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2", FAKE_STEP_SECONDS="60")
     driver = sweep.start()

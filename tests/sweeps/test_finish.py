@@ -28,6 +28,7 @@ def test_a_finished_sweep_is_synced_and_reported_with_table_paths_and_the_next_c
     assert printed.endswith(f"MLflow: make mlflow-ui ARGS='--root {tmp_path}'\n")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_costs_a_warning_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -213,6 +213,7 @@ def test_a_step_without_a_checkpoint_is_refused_with_those_that_have_one() -> No
 
 
 @given(st.dictionaries(st.text(), json_values), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_the_order_of_keys_does_not_change_a_fingerprint(value: dict, random: Any) -> None:
     keys = list(value)
     random.shuffle(keys)

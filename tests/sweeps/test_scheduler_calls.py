@@ -26,6 +26,7 @@ def readme() -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("points", [36, 500, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_submission_calls_slurm_as_often_as_the_readme_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: int
 ) -> None:

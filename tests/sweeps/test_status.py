@@ -209,6 +209,7 @@ def thousand_points(root: Path) -> tuple[RunPaths, Plan]:
     return paths, plan
 
 
+@pytest.mark.slow
 def test_status_of_a_thousand_points_imports_nothing_heavy(tmp_path: Path) -> None:
     thousand_points(tmp_path)
     program = (

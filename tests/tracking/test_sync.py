@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
@@ -131,6 +132,7 @@ def test_a_run_that_another_machine_wrote_as_well_is_removed(swept):
     assert held(swept) == before
 
 
+@pytest.mark.slow
 def test_an_experiment_taken_out_of_the_trash_brings_no_old_runs_back(swept):
     from mlflow import MlflowClient
 

@@ -48,6 +48,7 @@ def test_the_command_line_of_what_is_shipped_is_the_golden_one(name, golden):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 @pytest.mark.parametrize("group_size", GROUP_SIZES)
+@pytest.mark.slow
 def test_a_step_has_256_prompts_in_mini_batches_of_64_whatever_the_group_size(
     experiment, group_size
 ):
