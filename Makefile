@@ -174,7 +174,7 @@ check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m mypy
 	@PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
 
-check-gpu: setup-dev ## Run on the GPUs here what they can run, built-in engine to OpenRLHF: ten minutes (ARGS=--help)
+check-gpu: setup-dev ## Run on the GPUs here what they can run, from the built-in engine to OpenRLHF (ARGS=--help)
 	@$(PY) -m tests.gpu $(ARGS)
 
 # uv reads metadata alone, so gigabytes of CUDA are resolved in seconds and on any machine. It knows nothing of pip's

@@ -1,7 +1,7 @@
 """`make check-gpu`: runs on this machine's GPUs what they can run, and prints what passed.
 
 From torch and the built-in engine to two steps of OpenRLHF, each killed and gone on with, and vLLM
-over what they wrote. Needs `make setup-openrlhf` for OpenRLHF and vLLM. Ten minutes on one GPU.
+over what they wrote. Needs `make setup-openrlhf` for OpenRLHF and vLLM.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHECKS: dict[str, tuple[Callable[[Machine, Path], str], Callable[[Machine], str]
         checks.openrlhf,
         checks.lacks_openrlhf,
     ),
-    "vLLM: draws and likelihoods of what OpenRLHF wrote": (
+    "vLLM: draws from what OpenRLHF wrote": (
         checks.evaluates,
         checks.lacks_openrlhf,
     ),
@@ -73,7 +73,8 @@ def run(machine: Machine, folder: Path) -> int:
             )
         except Exception as error:
             traceback.print_exc()
-            measured, outcome = str(error).strip().splitlines()[-1][:300], "FAILED"
+            said = str(error).strip() or type(error).__name__
+            measured, outcome = said.splitlines()[-1][:300], "FAILED"
         ended.append(outcome)
         seconds = time.monotonic() - begun
         print(f"| {name} | {outcome} | {seconds:.0f} | {measured} |", flush=True)

@@ -21,6 +21,7 @@ from fgrpo_bench.locks import lock_holder
 from fgrpo_bench.paths import StagePaths, find_runs
 from fgrpo_bench.results import load_results
 from fgrpo_bench.tables import METRICS, read_table
+from fgrpo_bench.training.openrlhf.installation import DRIVER_QUERY, ask
 from sweeps.commands import REPOSITORY, openrlhf_home
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
@@ -28,12 +29,12 @@ from tests.support.stages import freeze, start
 
 PATIENCE_S = 900
 """For one stage; the first of OpenRLHF on a GPU captures graphs and may compile kernels."""
+STEPS = 60
+"""Of the built-in engine."""
 BUILT_IN = [
     *("sweep.grid.focal_gamma=[1.0]", "experiment.train.warmup.steps=40"),
-    *("experiment.train.steps=60", "experiment.train.save_every=20"),
+    *(f"experiment.train.steps={STEPS}", "experiment.train.save_every=20"),
 ]
-STEPS = 60
-"""Of the built-in engine, as BUILT_IN has it."""
 TWO_STEPS = [
     *("sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.5]"),
     *(
@@ -71,12 +72,8 @@ def look(device: str) -> Machine:
     for i in range(n_gpus):
         gpu = torch.cuda.get_device_properties(i)
         described.append(f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB, {gpu.major}.{gpu.minor}")
-    try:
-        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        said = subprocess.run(query, capture_output=True, text=True, check=True).stdout
-        described.append(f"driver {said.split()[0]}" if said.split() else "no driver")
-    except (OSError, subprocess.CalledProcessError):
-        described.append("no driver that answers nvidia-smi")
+    drivers = (ask(*DRIVER_QUERY) or "").split()
+    described.append(f"driver {drivers[0]}" if drivers else "no driver that answers nvidia-smi")
     return Machine(
         device=device,
         n_gpus=n_gpus,
@@ -94,7 +91,8 @@ def lacks_gpu(machine: Machine) -> str:
 def lacks_openrlhf(machine: Machine) -> str:
     if machine.has_openrlhf:
         return lacks_gpu(machine)
-    return f"{openrlhf_home(machine.device).name} is missing: `make setup-openrlhf` makes it"
+    home = openrlhf_home(machine.device).name
+    return f"{home} is missing: `make {home.replace('.venv', 'setup')}` makes it"
 
 
 def lacks_two_gpus(machine: Machine) -> str:
@@ -218,7 +216,6 @@ def _rehearsal(root: Path, machine: Machine, *overrides: str) -> Sweep:
     if machine.device == "cuda":
         chosen += ["placement@profile.openrlhf=single-gpu", "profile.device=cuda"]
         chosen += [f"profile.openrlhf.gpu_memory_gb={machine.gpu_memory_gb:.0f}"]
-        chosen += ["profile.openrlhf.state_every=1"]
     chosen += overrides
     declaration = config.load("rehearsal", chosen)
     paths = run_paths(declaration)
@@ -244,7 +241,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _two_steps(stage: StagePaths) -> str:
     """Both steps are there, and vLLM had the policy's weights in each."""
     rows = read_table(stage.metrics, METRICS).sort("step")
-    assert rows["step"].to_list() == [1, 2]
+    steps = rows["step"].to_list()
+    assert steps == [1, 2], f"steps {steps} and not 1 and 2"
     gap = rows["rollout_kl"].abs().max()
     assert gap < GAP, f"rollout_kl {gap:.1e}: the engine has other weights than the policy"
     return f"largest rollout_kl {gap:.1e} nats a token"

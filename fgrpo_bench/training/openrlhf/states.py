@@ -45,9 +45,7 @@ def mark_whole(states: Path, step: int, origin: Origin) -> int:
 def check_origin(states: Path, *, ranks: int, base_sha256: str | None) -> None:
     """ValueError where the newest whole state is that of a run that cannot go on with so many
     ranks, or from such a base model (None is one that is not made yet). Changes nothing."""
-    folder = _folder(states)
-    saved = {step: path for path in folder.glob("*") if (step := _step(path)) is not None}
-    for _, state in sorted(saved.items(), reverse=True):
+    for _, state in sorted(_saved(_folder(states)).items(), reverse=True):
         listed = _whole_list(state)
         if listed is not None:
             known = base_sha256 or listed.get("base_sha256", "")
@@ -65,7 +63,7 @@ def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
     if not folder.exists():
         return 0
     named = _latest(folder)
-    saved = {step: path for path in folder.iterdir() if (step := _step(path)) is not None}
+    saved = _saved(folder)
     lists = {step: _whole_list(path) for step, path in saved.items()}
     whole = {step: found for step, found in lists.items() if found is not None}
     for step in sorted(saved.keys() - whole.keys()):
@@ -85,6 +83,11 @@ def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
 
 def _folder(states: Path) -> Path:
     return states / "_actor"
+
+
+def _saved(folder: Path) -> dict[int, Path]:
+    """The states that are there, whole or not, by step."""
+    return {step: path for path in folder.glob("*") if (step := _step(path)) is not None}
 
 
 def _step(path: Path) -> int | None:
