@@ -194,7 +194,7 @@ def _work(kind: str, stage: StagePaths, device: str) -> str:
 
 
 def _kill_after_a_save(stage: StagePaths, device: str) -> None:
-    process = start("train", stage.folder, "--device", device)
+    process = start("train", stage.folder, "--device", device, "--save-seconds", "0")
     _wait(lambda: stage.state(0).exists() or stage.state(1).exists(), process)
     process.kill()
     process.communicate()
