@@ -53,7 +53,7 @@ setup-openrlhf-cpu: $(OPENRLHF_CPU)/.installed ## OpenRLHF for tests and rehears
 define install_openrlhf
 @$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
   f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. PYTHON=python3.12")'
-@$(PYTHON) -P fgrpo_bench/training/openrlhf/installation.py $(1)
+@$(PYTHON) -P fgrpo_bench/engines/openrlhf/installation.py $(1)
 @$(@D)/bin/python -m pip show torch 2> /dev/null | grep -q "^Version: $$(sed -n 's/^torch==//p' $(1))" || rm -rf $(@D)
 @echo "Installing $(1) into $(@D), once ..."
 @$(PYTHON) -m venv $(@D)

@@ -5,7 +5,7 @@ Each defines `result`; the tests run them and compare.
 
 from __future__ import annotations
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 
 OPEN = """\
 from fgrpo_bench.results import default_root, find_runs, load_results
@@ -41,7 +41,7 @@ result = {{
 DIFFERENCES = (
     SUMMARY
     + """\
-from fgrpo_bench.intervals import DIFFERENCES, estimate
+from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
 
 column = summary.ks.index({k})
 by_label = {{cell.label: summary.scores[{benchmark!r}, cell] for cell in summary.cells}}

@@ -24,9 +24,9 @@ from dashboards.pages.sweep_training import CURVES
 from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.forgetting import fates
 from dashboards.queries.store import Store, cells_of, checked, ks_of, seeds_of
-from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.stages.paths import RunPaths, find_runs
 
 
 @dataclass

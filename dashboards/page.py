@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 
 VIEWS = {
     "sweep": "Sweep",

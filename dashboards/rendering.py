@@ -12,8 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboards.page import VIEWS, Address, Chart, Links, Page
 from dashboards.text import rendered, shortened, visible
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths
 
 HERE = Path(__file__).parent
 POLICY = (

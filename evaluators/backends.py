@@ -35,9 +35,9 @@ def make_sampler(
 ) -> tuple[Sampler, dict[str, Any]]:
     """The sampler that the evaluation names, over a checkpoint, and its engine fingerprint.
 
-    settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
-    weights do not have the digest. placement: how vLLM uses the machine; the embedded engine needs
-    none.
+    settings: fgrpo_bench.specs.fingerprint.evaluation_identity. Raises ValueError where the
+    checkpoint's weights do not have the digest. placement: how vLLM uses the machine; the embedded
+    engine needs none.
     """
     if evaluation.sampler == "vllm":
         from evaluators.engines import start_engines
@@ -68,11 +68,11 @@ def embedded(
     """
     import torch
 
-    from fgrpo_bench.training.advantages import action_mask
-    from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
-    from fgrpo_bench.training.embedded.sampling import sample
-    from fgrpo_bench.training.embedded.session import engine_facts
-    from fgrpo_bench.training.embedded.tokenizer import EOS, PAD
+    from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+    from fgrpo_bench.engines.embedded.sampling import sample
+    from fgrpo_bench.engines.embedded.session import engine_facts
+    from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
+    from fgrpo_bench.objectives.advantages import action_mask
 
     policy, tokenizer = load_checkpoint(checkpoint, device, sha256)
 

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
-from fgrpo_bench.files import now, read_json, write_json
-from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.markers import read_marker, write_marker
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import now, read_json, write_json
+from fgrpo_bench.stages.markers import read_marker, write_marker
+from fgrpo_bench.stages.paths import StagePaths
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 

@@ -10,8 +10,14 @@ from typing import Any
 
 from evaluators.audit import COMPARED
 from evaluators.fetch import add_fetch_arguments, fetch_command
-from fgrpo_bench.paths import default_root
-from fgrpo_bench.stage import EXIT_DONE, StageRun, add_machine_arguments, named_stage, run_stage
+from fgrpo_bench.stages.paths import default_root
+from fgrpo_bench.stages.stage import (
+    EXIT_DONE,
+    StageRun,
+    add_machine_arguments,
+    named_stage,
+    run_stage,
+)
 
 RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
 
@@ -122,7 +128,7 @@ def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> d
     if spec["kind"] not in ("evaluate", "rare", "likelihood"):
         raise ValueError(
             f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs evaluate, rare and "
-            "likelihood; warm-up and training are run by `python -m fgrpo_bench.training`"
+            "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
         )
     torch.set_num_threads(options.threads)
     given = options.placement

@@ -18,15 +18,15 @@ from evaluators.mend import clear_draws, clear_tables
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import graders_of, load_problems
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.shapes import MANIFEST
 from fgrpo_bench.specs import EvalSpec, Placement, from_dict
-from fgrpo_bench.stage import StageRun, Stopped
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
+from fgrpo_bench.stages.shapes import MANIFEST
+from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import PASSK, write_table
 
 

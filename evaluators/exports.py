@@ -12,10 +12,10 @@ from pathlib import Path
 
 from evaluators.standalone import data_folder
 from evaluators.stored import benchmark_spec
-from fgrpo_bench import config
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.files import write_many
 from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import write_many
 
 UTILS = '''"""Judges what lm-eval has drawn by the graders of fgrpo_bench."""
 

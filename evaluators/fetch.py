@@ -9,12 +9,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.fingerprint import dataset_stage
-from fgrpo_bench.locks import is_locked
-from fgrpo_bench.paths import DataPaths, StagePaths, default_root, shared_data
-from fgrpo_bench.shapes import LOCK
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
+from fgrpo_bench.specs.fingerprint import dataset_stage
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.paths import DataPaths, StagePaths, default_root, shared_data
+from fgrpo_bench.stages.shapes import LOCK
 
 EXAMPLES = """examples:
   python -m evaluators fetch                    what there is, and what of it is fetched
@@ -66,7 +66,7 @@ def chosen(name: str, keys: list[str]) -> DatasetSpec:
 
     Raises ValueError where the benchmark has none or the keys do not fit.
     """
-    from fgrpo_bench.config import load_benchmark
+    from fgrpo_bench.specs.config import load_benchmark
 
     overrides = [f"dataset.{key}" for key in keys]
     given = dict(key.split("=", 1) for key in keys)
@@ -87,7 +87,7 @@ def chosen(name: str, keys: list[str]) -> DatasetSpec:
 def run(root: Path, dataset: DatasetSpec) -> int:
     """Fetch and prepare one dataset to the stage's exit code."""
     from fgrpo_bench.data.__main__ import work
-    from fgrpo_bench.stage import run_stage
+    from fgrpo_bench.stages.stage import run_stage
 
     spec = dataset_stage(dataset)
     paths = StagePaths(shared_data(root, dataset.name, spec["fingerprint"]))
@@ -99,7 +99,7 @@ def run(root: Path, dataset: DatasetSpec) -> int:
 
 def overview(root: Path) -> list[str]:
     """A line a benchmark: problems, grader, publisher, and the revision that is fetched here."""
-    from fgrpo_bench.config import load_benchmark, options
+    from fgrpo_bench.specs.config import load_benchmark, options
 
     rows = [("benchmark", "problems", "graders", "fetched", "publisher")]
     for name in options("benchmark"):

@@ -17,10 +17,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
+from fgrpo_bench.engines.openrlhf.processes import deaf
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.records import Grade, Problem
-from fgrpo_bench.training.openrlhf.processes import deaf
 
 BY_JUDGE = frozenset({"math", "math-tolerance"})
 """Graders that put questions to the judge of their process, which knows what was asked before."""

@@ -15,13 +15,13 @@ from evaluators.responses import read_rows, responses
 from evaluators.standalone import data_folder
 from evaluators.stored import Stored, benchmark_spec
 from fgrpo_bench.benchmarks import graders_of, load_problems, versions
-from fgrpo_bench.files import now, sha256_file, write_json
-from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.markers import described, write_marker
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import check_name, to_dict
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.files import now, sha256_file, write_json
+from fgrpo_bench.stages.markers import described, write_marker
+from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, write_table
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from evaluators.prompts import encoder, limits
-from fgrpo_bench.checkpoints import check_weights
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import EvalSpec, Placement
+from fgrpo_bench.stages.checkpoints import check_weights
 
 ROWS = 1024
 """Answers that the embedded engine scores together."""
@@ -70,8 +70,8 @@ def make_scorer(
 def _embedded(checkpoint: Path, sha256: str, *, device: str) -> Scorer:
     import torch
 
-    from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
-    from fgrpo_bench.training.embedded.tokenizer import EOS, PAD
+    from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+    from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 
     policy, tokenizer = load_checkpoint(checkpoint, device, sha256)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.files import read_json, set_aside, sha256_file
-from fgrpo_bench.paths import BenchmarkPaths
-from fgrpo_bench.shapes import MANIFEST
+from fgrpo_bench.stages.files import read_json, set_aside, sha256_file
+from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.stages.shapes import MANIFEST
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
 Recorded = Callable[[Path], str | None]

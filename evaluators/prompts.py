@@ -13,7 +13,7 @@ from fgrpo_bench.tasks import make_task
 def limits(settings: dict[str, Any]) -> tuple[int, int]:
     """Most tokens of a prompt and of a response, the end token included.
 
-    settings: fgrpo_bench.fingerprint.evaluation_identity.
+    settings: fgrpo_bench.specs.fingerprint.evaluation_identity.
     """
     if settings["response_tokens"] is not None:
         return settings["prompt_tokens"], settings["response_tokens"]

@@ -23,14 +23,14 @@ from evaluators.likelihood import Answer, Scorer, make_scorer
 from evaluators.mend import clear_tables
 from evaluators.records import Draw
 from evaluators.sample import complete_draws
-from fgrpo_bench.checkpoints import weights_sha256
 from fgrpo_bench.data import dataset_problems
-from fgrpo_bench.files import read_json, sha256_file
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, TaskSpec, from_dict
-from fgrpo_bench.stage import StageRun, Stopped
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import (
     GRADES,
     LIKELIHOODS,

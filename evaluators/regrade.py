@@ -11,9 +11,9 @@ from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of, versions
-from fgrpo_bench.locks import locked
-from fgrpo_bench.markers import read_marker, rewritten
 from fgrpo_bench.scoring import count, score
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.markers import read_marker, rewritten
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
 

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench import config
-from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec
+from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec, config
 from fgrpo_bench.specs.base import STRICT, FolderName, Positive
 
 ROOT = "evaluate"

@@ -19,10 +19,10 @@ import numpy as np
 import polars as pl
 
 from evaluators.records import Draw, Sampler, Wanted
-from fgrpo_bench.files import append_lines, numbered_lines, set_aside
-from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.stages.files import append_lines, numbered_lines, set_aside
+from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.tables import DRAWS, read_table, write_table
 
 SYNC_SECONDS = 1.0

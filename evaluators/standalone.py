@@ -20,17 +20,17 @@ from evaluators import checkpoint
 from evaluators.request import Request
 from evaluators.sample import stored_draws
 from fgrpo_bench.benchmarks import load_problems, versions
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.fingerprint import (
+from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
+from fgrpo_bench.specs.fingerprint import (
     benchmark_identity,
     dataset_identity,
     fingerprint,
     sampling_identity,
 )
-from fgrpo_bench.paths import DataPaths, StagePaths, shared_data
-from fgrpo_bench.shapes import EVALUATION
-from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
+from fgrpo_bench.stages.shapes import EVALUATION
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

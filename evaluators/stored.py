@@ -9,12 +9,12 @@ from typing import Any
 
 from evaluators.fetch import chosen
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.config import load_benchmark
-from fgrpo_bench.files import fields_of, read_json
-from fgrpo_bench.paths import BenchmarkPaths, DataPaths, StagePaths, default_root
 from fgrpo_bench.records import Problem
-from fgrpo_bench.shapes import EVALUATION
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, from_dict
+from fgrpo_bench.specs.config import load_benchmark
+from fgrpo_bench.stages.files import fields_of, read_json
+from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths, default_root
+from fgrpo_bench.stages.shapes import EVALUATION
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 

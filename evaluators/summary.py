@@ -12,9 +12,9 @@ from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import guessing_floor
-from fgrpo_bench.intervals import FRACTIONS, estimate
 from fgrpo_bench.report.documents import plain_table
 from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
+from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, reading, scan_table
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from evaluators.prompts import encoder, limits
 from evaluators.records import Draw, Sampler, Wanted, drawn
-from fgrpo_bench.checkpoints import check_weights
 from fgrpo_bench.seeds import uniforms
 from fgrpo_bench.specs import EvalSpec
+from fgrpo_bench.stages.checkpoints import check_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,9 +41,9 @@ def transformers(
 ) -> tuple[Sampler, dict[str, Any]]:
     """A sampler over a checkpoint, and its engine fingerprint.
 
-    settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
-    weights do not have the digest or are not those of its config's architecture, or a prompt is
-    longer than it may be.
+    settings: fgrpo_bench.specs.fingerprint.evaluation_identity. Raises ValueError where the
+    checkpoint's weights do not have the digest or are not those of its config's architecture, or a
+    prompt is longer than it may be.
     """
     from transformers import AutoTokenizer
 

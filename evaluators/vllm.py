@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from evaluators.prompts import encoder, limits
 from evaluators.records import Draw, Sampler, Wanted, drawn
-from fgrpo_bench.checkpoints import check_weights
+from fgrpo_bench.engines.openrlhf.installation import check_own_driver
+from fgrpo_bench.engines.openrlhf.processes import deaf
 from fgrpo_bench.specs import EvalSpec, Placement
-from fgrpo_bench.training.openrlhf.installation import check_own_driver
-from fgrpo_bench.training.openrlhf.processes import deaf
+from fgrpo_bench.stages.checkpoints import check_weights
 
 if TYPE_CHECKING:
     from vllm import LLM
@@ -42,8 +42,8 @@ def vllm(
 ) -> tuple[Sampler, dict[str, Any]]:
     """A sampler over a checkpoint, and its engine fingerprint.
 
-    settings: fgrpo_bench.fingerprint.evaluation_identity. Raises ValueError where the checkpoint's
-    weights do not have the digest, or a prompt is longer than it may be.
+    settings: fgrpo_bench.specs.fingerprint.evaluation_identity. Raises ValueError where the
+    checkpoint's weights do not have the digest, or a prompt is longer than it may be.
     """
     check_weights(checkpoint, sha256)
     prompt_tokens, length = limits(settings)

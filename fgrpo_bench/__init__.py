@@ -4,8 +4,8 @@ The top of the package is light (NumPy only): `import fgrpo_bench` in a notebook
 no MLflow and no Hydra.
 """
 
-from fgrpo_bench.focal import focal_weight
-from fgrpo_bench.passk import pass_at_k
+from fgrpo_bench.objectives.focal import focal_weight
+from fgrpo_bench.stats.passk import pass_at_k
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "focal_weight", "pass_at_k"]

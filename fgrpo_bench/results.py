@@ -11,13 +11,14 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.files import read_json, read_lines
-from fgrpo_bench.markers import refuse_foreign, stands
-from fgrpo_bench.paths import BenchmarkPaths, RunPaths, StagePaths
-from fgrpo_bench.paths import default_root as default_root
-from fgrpo_bench.paths import find_runs as find_runs
-from fgrpo_bench.selection import is_for_selection
-from fgrpo_bench.shapes import (
+from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.specs import method_name
+from fgrpo_bench.stages.files import read_json, read_lines
+from fgrpo_bench.stages.markers import refuse_foreign, stands
+from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
+from fgrpo_bench.stages.paths import default_root as default_root
+from fgrpo_bench.stages.paths import find_runs as find_runs
+from fgrpo_bench.stages.shapes import (
     EVALUATED,
     EVALUATION,
     MANIFEST,
@@ -27,8 +28,7 @@ from fgrpo_bench.shapes import (
     SWEEP,
     misfit,
 )
-from fgrpo_bench.simulation.plan import is_simulation
-from fgrpo_bench.specs import method_name
+from fgrpo_bench.stats.selection import is_for_selection
 from fgrpo_bench.tables import METRICS, PASSK, metrics_table, read_table
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.passk import pass_at_k
+from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import GRADES, PASSK, reading, scan_table
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from fgrpo_bench.files import void, write_whole
+from fgrpo_bench.stages.files import void, write_whole
 
 DRAWS = pl.Schema(
     {

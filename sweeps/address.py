@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths, default_root, find_runs
+from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
 
 KEYS = ("experiment", "version", "run_root")
 
@@ -52,6 +52,6 @@ def plain_value(key: str, value: str) -> str:
     """
     if key == "experiment" or not re.search(r"^\s*['\"]|[\\$]", value):
         return value.strip()
-    from fgrpo_bench import config
+    from fgrpo_bench.specs import config
 
     return str(config.compose([f"{key}={value}"])[key])

@@ -6,10 +6,10 @@ import socket
 import time
 from collections.abc import Iterator
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.locks import is_locked, lock_holder
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import PLAN
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.locks import is_locked, lock_holder
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import PLAN
 from sweeps.stopping import holder_here, terminate
 
 PATIENCE_SECONDS = 60.0

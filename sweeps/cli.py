@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _plan(arguments: Namespace) -> int:
-    from fgrpo_bench import config
+    from fgrpo_bench.specs import config
     from sweeps import show
     from sweeps.freeze import check_conflicts, run_paths
     from sweeps.plan import make_plan
@@ -68,7 +68,7 @@ def _plan(arguments: Namespace) -> int:
 
 
 def _run(arguments: Namespace) -> int:
-    from fgrpo_bench import config
+    from fgrpo_bench.specs import config
 
     declaration = config.load(arguments.sweep, arguments.overrides)
     cluster = declaration.profile.dispatcher == "slurm"

@@ -1,7 +1,7 @@
 """The command of a stage and the environment it runs in: all that a dispatcher needs to know.
 
 Whoever runs the command, here or on a cluster, may run it again at any time: it reads its folder,
-does what is missing and says with its exit code how it ended (fgrpo_bench.stage).
+does what is missing and says with its exit code how it ended (fgrpo_bench.stages.stage).
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.engines.openrlhf.arguments import extra_words
+from fgrpo_bench.engines.openrlhf.installation import (
+    DRIVER_QUERY,
+    ask,
+    check_driver,
+    cuda_major,
+)
 from fgrpo_bench.specs import (
     OpenRLHFTrain,
     Placement,
@@ -23,13 +29,7 @@ from fgrpo_bench.specs import (
     TrainSpec,
     to_dict,
 )
-from fgrpo_bench.training.openrlhf.arguments import extra_words
-from fgrpo_bench.training.openrlhf.installation import (
-    DRIVER_QUERY,
-    ask,
-    check_driver,
-    cuda_major,
-)
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.stages import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -39,13 +39,13 @@ GPU_PINS = REPOSITORY / "requirements" / "openrlhf.txt"
 
 PROGRAMS: dict[Kind, tuple[str, ...]] = {
     "fetch": ("fgrpo_bench.data",),
-    "warmup": ("fgrpo_bench.training",),
-    "train": ("fgrpo_bench.training",),
+    "warmup": ("fgrpo_bench.engines.embedded",),
+    "train": ("fgrpo_bench.engines.embedded",),
     "evaluate": ("evaluators", "run"),
     "rare": ("evaluators", "run"),
     "likelihood": ("evaluators", "run"),
 }
-OPENRLHF_TRAINING = ("fgrpo_bench.training.openrlhf",)
+OPENRLHF_TRAINING = ("fgrpo_bench.engines.openrlhf",)
 
 
 class StageCommand(Protocol):
@@ -60,7 +60,7 @@ class StageCommand(Protocol):
 def stage_command(
     kind: Kind, folder: Path, profile: Profile, environment: Environment
 ) -> list[str]:
-    """e.g. [python, -m, fgrpo_bench.training, <folder>, --device, cpu, --threads, 1]."""
+    """e.g. [python, -m, fgrpo_bench.engines.embedded, <folder>, --device, cpu, --threads, 1]."""
     python = interpreter(profile, environment)
     if kind == "fetch":
         return [python, "-m", *PROGRAMS[kind], str(folder)]
@@ -118,7 +118,7 @@ def check_flags(profile: Profile, train: TrainSpec) -> str | None:
             f"note: {python} is not on this machine, so experiment.train.extra was not compared "
             "with the flags that its OpenRLHF knows: one that it does not know fails the jobs"
         )
-    command = [str(python), "-m", "fgrpo_bench.training.openrlhf.flags", *extra_words(train)]
+    command = [str(python), "-m", "fgrpo_bench.engines.openrlhf.flags", *extra_words(train)]
     asked = subprocess.run(
         command,
         cwd=REPOSITORY,

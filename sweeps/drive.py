@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from textwrap import indent
 
-from fgrpo_bench.locks import lock_holder, locked
-from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import Declaration
-from fgrpo_bench.states import damage_of
+from fgrpo_bench.stages.locks import lock_holder, locked
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.states import damage_of
 from sweeps import cost
 from sweeps.commands import (
     StageCommand,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.logs import latest_log
 from sweeps.text import printable
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths, default_root
+from fgrpo_bench.stages.paths import RunPaths, default_root
 
 
 def finish(paths: RunPaths, say: Callable[[str], None]) -> None:

@@ -17,12 +17,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, sealed, write_json, write_many
-from fgrpo_bench.fingerprint import differences
-from fgrpo_bench.markers import read_marker
-from fgrpo_bench.paths import RunPaths, StagePaths, shared_data
+from fgrpo_bench.engines.openrlhf.states import check_origin
 from fgrpo_bench.specs import Declaration, SlurmProfile, to_dict
-from fgrpo_bench.training.openrlhf.states import check_origin
+from fgrpo_bench.specs.fingerprint import differences
+from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
 from sweeps.commands import REPOSITORY
 from sweeps.plan import Plan, plan_record
 from sweeps.stages import Stage

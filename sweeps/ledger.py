@@ -5,8 +5,8 @@ A line of ledger.jsonl:
  "time": "2026-01-02T03:04:05+00:00", "exit_code": 0, "outcome": "done", "wall_seconds": 31.2,
  "crc": "1f9a02c7"}
 
-A damaged line is passed over (fgrpo_bench.journal). The ledger tells what was tried. Whether a
-stage is done is told by its marker alone.
+A damaged line is passed over (fgrpo_bench.stages.journal). The ledger tells what was tried.
+Whether a stage is done is told by its marker alone.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import signal
 from dataclasses import asdict
 from pathlib import Path
 
-from fgrpo_bench import journal
-from fgrpo_bench.stage import EXIT_CONTINUE
-from fgrpo_bench.states import Event, Outcome, driver_id, latest
-from fgrpo_bench.states import read_events as read
+from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.stage import EXIT_CONTINUE
+from fgrpo_bench.stages.states import Event, Outcome, driver_id, latest
+from fgrpo_bench.stages.states import read_events as read
 
 __all__ = ["Event", "Outcome", "append", "driver_id", "explain", "latest", "outcome", "read"]
 

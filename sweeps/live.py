@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import PLAN
-from fgrpo_bench.states import read_stages
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.states import read_stages
 from sweeps.finish import not_synced
 
 SYNC_SECONDS = 30.0

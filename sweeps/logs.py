@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import PLAN
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import PLAN
 from sweeps import ledger
 from sweeps.status import read_stages
 

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stages.paths import StagePaths
 from sweeps import cost
 from sweeps.pool import Pool
 from sweeps.schedule import wall_seconds

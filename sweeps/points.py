@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
+from fgrpo_bench.engines.openrlhf import extra, fit
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.specs import Cell, Declaration, SlurmProfile, SweepPoint
 from fgrpo_bench.tasks import check_task
-from fgrpo_bench.training.openrlhf import extra, fit
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:

@@ -20,9 +20,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
 
-from fgrpo_bench.files import now
-from fgrpo_bench.markers import is_done
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.files import now
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from sweeps.schedule import in_order, ready

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from fgrpo_bench.fingerprint import dataset_identity, evaluation_identity, fingerprint
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.specs import (
     BenchmarkSpec,
@@ -19,6 +18,7 @@ from fgrpo_bench.specs import (
     SweepPoint,
     to_dict,
 )
+from fgrpo_bench.specs.fingerprint import dataset_identity, evaluation_identity, fingerprint
 from sweeps.stages import Checkpoints, Stage, base_stage, checkpoint_steps, dataset_stage_name
 
 NAME = "rare"

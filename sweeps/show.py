@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from fgrpo_bench.markers import read_marker
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.power import advice
+from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.specs import SlurmProfile, method_name
-from fgrpo_bench.training.openrlhf import fit
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stats.power import advice
 from sweeps import cost
 from sweeps.commands import workers
 from sweeps.finish import shown

@@ -9,16 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgrpo_bench.fingerprint import (
-    dataset_stage,
-    evaluation_identity,
-    fingerprint,
-    model_identity,
-    train_identity,
-    warmup_identity,
-)
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.selection import saved_steps
 from fgrpo_bench.specs import (
     DatasetSpec,
     OpenRLHFTrain,
@@ -27,6 +18,15 @@ from fgrpo_bench.specs import (
     TrainSpec,
     to_dict,
 )
+from fgrpo_bench.specs.fingerprint import (
+    dataset_stage,
+    evaluation_identity,
+    fingerprint,
+    model_identity,
+    train_identity,
+    warmup_identity,
+)
+from fgrpo_bench.stats.selection import saved_steps
 
 Kind = Literal["fetch", "warmup", "train", "evaluate", "rare", "likelihood"]
 Environment = Literal["base", "openrlhf"]
@@ -42,7 +42,7 @@ class Stage:
     kind: Kind
     fingerprint: str
     target: dict[str, Any]
-    """Layers on top of the fingerprint; see fgrpo_bench.stage.is_done."""
+    """Layers on top of the fingerprint; see fgrpo_bench.stages.stage.is_done."""
     spec: dict[str, Any]
     """Content of the stage's spec.json."""
     needs: tuple[str, ...]

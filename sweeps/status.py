@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from fgrpo_bench.files import read_json, void
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.shapes import PLAN, SWEEP
-from fgrpo_bench.states import StageStatus as StageStatus
-from fgrpo_bench.states import State as State
-from fgrpo_bench.states import driver_of as driver_of
-from fgrpo_bench.states import read_progress as read_progress
-from fgrpo_bench.states import read_stages as read_stages
-from fgrpo_bench.watch import NUMBERS, shown
+from fgrpo_bench.stages.files import read_json, void
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.shapes import PLAN, SWEEP
+from fgrpo_bench.stages.states import StageStatus as StageStatus
+from fgrpo_bench.stages.states import State as State
+from fgrpo_bench.stages.states import driver_of as driver_of
+from fgrpo_bench.stages.states import read_progress as read_progress
+from fgrpo_bench.stages.states import read_stages as read_stages
+from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps.text import counted, duration, table
 
 DAMAGED: State = "damaged"

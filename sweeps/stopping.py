@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fgrpo_bench.locks import is_locked, lock_holder
+from fgrpo_bench.stages.locks import is_locked, lock_holder
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

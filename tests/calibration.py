@@ -5,7 +5,7 @@
 Problems have success rates from a skewed Beta distribution; a training run shifts all of them by
 one normal amount in log-odds and each by one of its own, so that runs differ as wholes and problem
 by problem. The truth of an interval is the difference over all problems and all runs.
-`tests/test_calibration.py` holds the bounds.
+`tests/stats/test_calibration.py` holds the bounds.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from functools import partial
 
 import numpy as np
 
-from fgrpo_bench.hierarchical import hierarchical_interval
-from fgrpo_bench.intervals import DIFFERENCES, estimate
-from fgrpo_bench.passk import pass_at_k
-from fgrpo_bench.power import smallest_effect
-from fgrpo_bench.significance import TestResult, draws_test, subsampling_test
-from fgrpo_bench.variance import draw_moments
+from fgrpo_bench.stats.hierarchical import hierarchical_interval
+from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
+from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.power import smallest_effect
+from fgrpo_bench.stats.significance import TestResult, draws_test, subsampling_test
+from fgrpo_bench.stats.variance import draw_moments
 
 N, PROBLEMS = 256, 100
 SEED_SPREAD, OWN_SPREAD, EFFECT = 0.25, 0.5, 0.3

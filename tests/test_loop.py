@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import REPOSITORY
 from tests.support.faults import check_ledger, contents, run_with_kills
 from tests.support.stages import TINY

@@ -14,8 +14,7 @@ from typing import get_args, get_type_hints
 import pytest
 from packaging.requirements import Requirement
 
-from fgrpo_bench import config
-from fgrpo_bench.specs import EvalSpec
+from fgrpo_bench.specs import EvalSpec, config
 from sweeps.plan import make_plan
 
 REPOSITORY = Path(__file__).parents[1]
@@ -24,12 +23,12 @@ PINS = {"base": ["base.txt"], "openrlhf": ["openrlhf.txt", "openrlhf-cpu.txt"]}
 """Files of an environment of `sweeps.stages.Environment`."""
 OPENRLHF = {"openrlhf", "ray", "deepspeed", "vllm", "peft"}
 SAMPLERS = {
-    "embedded": "fgrpo_bench/training/embedded",
+    "embedded": "fgrpo_bench/engines/embedded",
     "transformers": "evaluators/transformers.py",
     "vllm": "evaluators/vllm.py",
 }
 NEEDS_OPENRLHF = (
-    "fgrpo_bench/training/openrlhf/",
+    "fgrpo_bench/engines/openrlhf/",
     "evaluators/vllm.py",
     "evaluators/likelihood.py",
 )

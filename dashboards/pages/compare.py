@@ -20,11 +20,11 @@ from dashboards.pages.compare_charts import COSTS, Drawing
 from dashboards.queries import curves
 from dashboards.queries.curves import Difference
 from dashboards.queries.store import cells_of, ks_of
-from fgrpo_bench.intervals import LEVEL, Estimate
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.report.tables import p_value, with_interval
 from fgrpo_bench.report.verdict import points as signed
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stats.intervals import LEVEL, Estimate
 
 
 def build(results: SweepResults, params: Params, links: Links) -> Page:

@@ -11,10 +11,10 @@ from dashboards import calls, charts
 from dashboards.page import Chart
 from dashboards.queries import curves
 from dashboards.queries.curves import Difference
-from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.looks import Look
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stats.intervals import Estimate
 
 COSTS = {
     "rollouts": ("rollouts", "rollouts of training"),

@@ -8,8 +8,8 @@ from dashboards.page import Address, Links, Page, Params, control, parameters
 from dashboards.pages.forgetting_charts import Drawing
 from dashboards.queries.forgetting import fates
 from dashboards.queries.store import ks_of, seeds_of
-from fgrpo_bench.coverage import least_rate
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stats.coverage import least_rate
 
 ROWS = 40
 """Problems on a page of the table; the heat map has all."""

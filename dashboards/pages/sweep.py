@@ -22,8 +22,8 @@ from dashboards.queries.progress import Cost, Progress, by_cell, progress
 from dashboards.queries.store import cells_of, ks_of
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.states import StageStatus
-from fgrpo_bench.watch import NUMBERS
+from fgrpo_bench.stages.states import StageStatus
+from fgrpo_bench.stages.watch import NUMBERS
 
 REFRESH_SECONDS = 5
 NONE = "-"

@@ -14,7 +14,7 @@ from dashboards.queries.progress import Progress
 from dashboards.queries.store import cells_of
 from fgrpo_bench.report.looks import Look
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.watch import NUMBERS, TOKENS_PER_SECOND, shown
+from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, shown
 
 CURVES = tuple(NUMBERS)
 """What can be drawn by step."""

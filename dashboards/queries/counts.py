@@ -15,8 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dashboards.queries.memo import remembered
-from fgrpo_bench.passk import pass_at_k
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import reading
 
 Ints = NDArray[np.int64]

@@ -16,14 +16,20 @@ import polars as pl
 from dashboards.queries.counts import Counts, counts
 from dashboards.queries.memo import remembered
 from dashboards.queries.store import cell_id, cells_of
-from fgrpo_bench.intervals import DIFFERENCES, FRACTIONS, Estimate, conclude, resample_together
-from fgrpo_bench.markers import read_marker
-from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.comparisons import p_of_the_draws
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.watch import TOKENS_PER_SECOND
+from fgrpo_bench.stats.intervals import (
+    DIFFERENCES,
+    FRACTIONS,
+    Estimate,
+    conclude,
+    resample_together,
+)
+from fgrpo_bench.stats.multiplicity import holm
 from fgrpo_bench.tables import METRICS
-from fgrpo_bench.watch import TOKENS_PER_SECOND
 
 LONGEST = 200
 """Points of a line by training step."""

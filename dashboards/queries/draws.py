@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs import BenchmarkSpec, from_dict, withheld
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
 
 JUDGED = ("outcome", "extracted", "reason", "grader_version")

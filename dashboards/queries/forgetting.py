@@ -11,12 +11,12 @@ import numpy as np
 from dashboards.queries.counts import Counts, Floats, counts
 from dashboards.queries.memo import remembered
 from dashboards.queries.store import cell_id
-from fgrpo_bench.coverage import coverage
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stats.coverage import coverage
 
 FATES = ("lost", "gained", "retained", "neither")
-"""What became of a problem: fields of fgrpo_bench.coverage.Coverage."""
+"""What became of a problem: fields of fgrpo_bench.stats.coverage.Coverage."""
 
 
 @dataclass(frozen=True, kw_only=True)

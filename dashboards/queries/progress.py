@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dashboards.queries.store import cell_id
-from fgrpo_bench.files import read_json
-from fgrpo_bench.markers import read_marker
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, metrics_so_far
-from fgrpo_bench.shapes import PLAN
-from fgrpo_bench.states import StageStatus, State, driver_of, read_stages
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 
 SHOWN_STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "damaged")
 LAST_LINES = 12

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.stages.paths import RunPaths, find_runs
 
 
 @dataclass(frozen=True, kw_only=True)

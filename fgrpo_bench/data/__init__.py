@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import read_json, sha256_file
-from fgrpo_bench.paths import DataPaths, StagePaths
 from fgrpo_bench.records import Problem
-from fgrpo_bench.shapes import LOCK
 from fgrpo_bench.specs import DatasetSpec
+from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.paths import DataPaths, StagePaths
+from fgrpo_bench.stages.shapes import LOCK
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stage import StageRun, named_stage, run_stage
+from fgrpo_bench.stages.stage import StageRun, named_stage, run_stage
 
 EXAMPLES = """examples:
   python -m fgrpo_bench.data runs/_data/deepscaler-1a2b3c4d
@@ -41,7 +41,8 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
     if spec["kind"] != "fetch":
         raise ValueError(
             f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs fetch; training is "
-            "run by `python -m fgrpo_bench.training`, evaluations by `python -m evaluators run`"
+            "run by `python -m fgrpo_bench.engines.embedded`, evaluations by "
+            "`python -m evaluators run`"
         )
     return prepare(spec, run) if "dataset" in spec else fetch_model(spec, run)
 

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import PretrainedSpec, from_dict
-from fgrpo_bench.stage import StageRun
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun
 
 PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 """What is fetched of a model: no pickled weights, which could run code."""

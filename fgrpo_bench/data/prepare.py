@@ -14,13 +14,13 @@ import polars as pl
 
 from fgrpo_bench.data.fetch import fetch
 from fgrpo_bench.data.read import read_rows
-from fgrpo_bench.files import read_json, sha256_file, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_golds import stored_gold
-from fgrpo_bench.paths import DataPaths
-from fgrpo_bench.shapes import LOCK
 from fgrpo_bench.specs import DatasetSpec, from_dict
-from fgrpo_bench.stage import StageRun, Stopped
+from fgrpo_bench.stages.files import read_json, sha256_file, write_json
+from fgrpo_bench.stages.paths import DataPaths
+from fgrpo_bench.stages.shapes import LOCK
+from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import PROBLEMS, write_table
 
 GOLDS = {"math": stored_gold, "math-tolerance": stored_gold}

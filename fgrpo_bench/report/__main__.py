@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import default_root, find_runs, load_results
 from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.stages.paths import RunPaths
 
 EXAMPLES = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what
@@ -168,7 +168,7 @@ def choose_run(
 
 def _usual(sweep: str) -> tuple[str | None, str | None]:
     """Experiment and version that the sweep has by default; None where conf/ cannot be read."""
-    from fgrpo_bench.config import compose
+    from fgrpo_bench.specs.config import compose
 
     try:
         config = compose([f"sweep={sweep}"])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fgrpo_bench.files import write_json, write_text
 from fgrpo_bench.report import by_task, documents, page, provenance, tables, verdict
 from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
 from fgrpo_bench.report.comparisons import Comparison, compare
@@ -20,6 +19,7 @@ from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.files import write_json, write_text
 
 if TYPE_CHECKING:  # matplotlib is slow to import
     from fgrpo_bench.report.figures import Picture

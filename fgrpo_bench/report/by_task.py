@@ -8,11 +8,11 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.files import fields_of
-from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, percent
 from fgrpo_bench.results import PointResult
+from fgrpo_bench.stages.files import fields_of
+from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 LAYOUT = "synlogic"

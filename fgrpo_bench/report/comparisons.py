@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.intervals import (
+from fgrpo_bench.report.pairs import Pair, pairs_of
+from fgrpo_bench.report.summary import Summary
+from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     LEVEL,
     Estimate,
@@ -21,10 +23,8 @@ from fgrpo_bench.intervals import (
     conclude,
     resample_together,
 )
-from fgrpo_bench.multiplicity import benjamini_hochberg, holm
-from fgrpo_bench.report.pairs import Pair, pairs_of
-from fgrpo_bench.report.summary import Summary
-from fgrpo_bench.significance import draws_test
+from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
+from fgrpo_bench.stats.significance import draws_test
 
 
 @dataclass(frozen=True, kw_only=True)

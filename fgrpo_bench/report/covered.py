@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fgrpo_bench.coverage import Coverage, coverage, least_rate, reach
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, names
+from fgrpo_bench.stats.coverage import Coverage, coverage, least_rate, reach
 
 FATES = ("retained", "lost", "gained")
 """What can become of a problem that either model reaches."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fgrpo_bench.intervals import DIFFERENCES, Estimate, Resampled, average, conclude, resample
-from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.footnotes import RULE
 from fgrpo_bench.report.selected import candidates
 from fgrpo_bench.report.summarise import summarise
@@ -18,7 +16,16 @@ from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, p_value
 from fgrpo_bench.report.verdict import points
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.selection import Candidate, within_budget
+from fgrpo_bench.stats.intervals import (
+    DIFFERENCES,
+    Estimate,
+    Resampled,
+    average,
+    conclude,
+    resample,
+)
+from fgrpo_bench.stats.multiplicity import holm
+from fgrpo_bench.stats.selection import Candidate, within_budget
 
 NEAR = 0.01
 """Runs whose rollouts differ by no more than this share cost the same; the other tables compare

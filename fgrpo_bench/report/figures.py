@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.bars import bars
 from fgrpo_bench.report.covered import has_fates
 from fgrpo_bench.report.plane import plane
@@ -26,6 +25,7 @@ from fgrpo_bench.report.style import (
 )
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.specs import method_name
+from fgrpo_bench.stats.intervals import Estimate
 
 TRAINING = {
     "success_rate": "success rate: share of rollouts that are correct",

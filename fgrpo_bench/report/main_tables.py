@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fgrpo_bench.intervals import LEVEL
-from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report import rare
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
@@ -28,6 +26,8 @@ from fgrpo_bench.report.shape import (
 )
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NAMES, names
+from fgrpo_bench.stats.intervals import LEVEL
+from fgrpo_bench.stats.multiplicity import holm
 
 
 @dataclass(frozen=True, kw_only=True)

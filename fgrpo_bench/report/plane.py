@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.style import WIDTH, Look, looks
 from fgrpo_bench.report.summary import Cell, Summary
+from fgrpo_bench.stats.intervals import Estimate
 
 
 def plane(summary: Summary, column: str) -> Figure:

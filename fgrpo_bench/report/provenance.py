@@ -9,11 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import read_json, sealed, sha256_file
-from fgrpo_bench.markers import read_marker
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stages.files import read_json, sealed, sha256_file
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.paths import StagePaths
 
 NAME = "provenance.json"
 """Stands beside the report's files."""
@@ -28,7 +28,7 @@ SHAPE = {
     "inputs": {"*": str},
     "content_sha256?": str,
 }
-"""Of its content (fgrpo_bench.shapes); there is no other key."""
+"""Of its content (fgrpo_bench.stages.shapes); there is no other key."""
 
 
 @dataclass(frozen=True, kw_only=True)

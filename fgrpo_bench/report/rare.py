@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.markers import stands
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.report.published import CONTROLS, published
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NONE, Table, names
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.shapes import LIKELIHOOD, PLAN
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import stands
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import LIKELIHOOD, PLAN
 
 OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
 PAPERS_MODEL = "Qwen2.5-7B"

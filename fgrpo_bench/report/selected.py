@@ -14,7 +14,7 @@ import polars as pl
 
 from fgrpo_bench.report.shape import NONE, Table, percent
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.selection import Candidate, best, is_for_selection, saved_steps
+from fgrpo_bench.stats.selection import Candidate, best, is_for_selection, saved_steps
 
 LAST, PAPER, HELD_OUT, STEP = "last", "paper", "held-out", "step="
 RULES = (LAST, PAPER, HELD_OUT, f"{STEP}<step>")
@@ -107,8 +107,8 @@ def _cells(results: SweepResults) -> dict[CellKey, list[PointResult]]:
 def choose(results: SweepResults, *, half: bool) -> list[Chosen]:
     """The paper's choice for every trained cell that has results.
 
-    half: judge by the problems of fgrpo_bench.selection.is_for_selection alone. A focal cell may
-    cost as much as the chosen checkpoint of its base algorithm at the same N, if that was run.
+    half: judge by the problems of fgrpo_bench.stats.selection.is_for_selection alone. A focal cell
+    may cost as much as the chosen checkpoint of its base algorithm at the same N, if that was run.
     """
     cells, found = _cells(results), dict[CellKey, Chosen]()
     for cell in sorted(cells, key=lambda cell: cell[2] or 0.0):  # base algorithms come first

@@ -16,12 +16,12 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.files import write_whole
 from fgrpo_bench.report.looks import ALGORITHMS as ALGORITHMS
 from fgrpo_bench.report.looks import BASE as BASE
 from fgrpo_bench.report.looks import MARKERS as MARKERS
 from fgrpo_bench.report.looks import Look as Look
 from fgrpo_bench.report.looks import looks as looks
+from fgrpo_bench.stages.files import write_whole
 
 RC: Any = {
     "axes.axisbelow": True,

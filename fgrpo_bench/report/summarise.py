@@ -9,7 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.intervals import (
+from fgrpo_bench.report.summary import Cell, Compute, Scores, Summary
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stats.intervals import (
     FRACTIONS,
     Estimate,
     Resampled,
@@ -17,9 +20,6 @@ from fgrpo_bench.intervals import (
     conclude,
     resample_together,
 )
-from fgrpo_bench.markers import read_marker
-from fgrpo_bench.report.summary import Cell, Compute, Scores, Summary
-from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import BOUNDS
 
 NOTHING = Estimate(mean=None, low=None, high=None, by_seed=(), n_seeds=0, n_problems=0)

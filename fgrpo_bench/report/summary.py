@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stats.intervals import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)

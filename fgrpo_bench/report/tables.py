@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
 from fgrpo_bench.report.shape import BOLD, Content, Rows, Value, explained, grid, with_best
@@ -15,6 +14,7 @@ from fgrpo_bench.report.shape import Table as Table
 from fgrpo_bench.report.shape import percent as percent
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.verdict import points, word
+from fgrpo_bench.stats.intervals import Estimate
 
 CSV = pl.Schema(
     {

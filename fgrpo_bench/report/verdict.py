@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fgrpo_bench.intervals import LEVEL, REPLICATES
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.summary import Summary
+from fgrpo_bench.stats.intervals import LEVEL, REPLICATES
 
 LISTED = 8
 """Longest list that is written out."""

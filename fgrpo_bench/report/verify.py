@@ -15,10 +15,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.files import is_altered, sha256_file
-from fgrpo_bench.markers import read_marker
-from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.provenance import (
     NAME,
@@ -32,6 +28,10 @@ from fgrpo_bench.report.provenance import (
 from fgrpo_bench.report.recomputed import wrong_likelihoods, wrong_scores, wrong_verdicts
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import is_altered, sha256_file
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""

@@ -9,12 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths, default_root
 from fgrpo_bench.simulation import plan
 from fgrpo_bench.simulation.settings import RULES, Run, Settings
 from fgrpo_bench.simulation.workers import Progress, make, undone
 from fgrpo_bench.specs import check_name
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import RunPaths, default_root
 
 STEPS = 1000
 """Of the progress bar."""

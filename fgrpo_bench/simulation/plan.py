@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import __version__
-from fgrpo_bench.files import fields_of, now, read_json, write_json, write_many
-from fgrpo_bench.fingerprint import canonical_json, differences, fingerprint
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import PLAN, RUN
 from fgrpo_bench.simulation.settings import RULES, Rule, Run, Settings, identity
+from fgrpo_bench.specs.fingerprint import canonical_json, differences, fingerprint
+from fgrpo_bench.stages.files import fields_of, now, read_json, write_json, write_many
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import PLAN, RUN
 
 SWEEP, EXPERIMENT = "simulation", "categorical"
 """Names in paths, commands and MLflow."""

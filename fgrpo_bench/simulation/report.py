@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fgrpo_bench.files import write_text
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import Report
 from fgrpo_bench.report.documents import latex_table, markdown_table, plain_table
 from fgrpo_bench.report.tables import Table
 from fgrpo_bench.simulation.plan import QUESTION
 from fgrpo_bench.simulation.results import Cell, Simulation, load
 from fgrpo_bench.simulation.settings import Rule
+from fgrpo_bench.stages.files import write_text
+from fgrpo_bench.stages.paths import RunPaths
 
 FIGURE = "simulation"
 CSV = "rule,group_size,focal_gamma,n_seeds,total_mean,total_sd,retained_mean,retained_sd"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.simulation.plan import planned, planned_settings
 from fgrpo_bench.simulation.run import MASSES
 from fgrpo_bench.simulation.settings import Rule, Run, Settings
 from fgrpo_bench.simulation.workers import undone
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tables import read_table
 
 

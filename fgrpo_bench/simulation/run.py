@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.focal import focal_weight
+from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.simulation.policy import Floats, Indices, Policy
 from fgrpo_bench.simulation.settings import Run, Settings
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.simulation.plan import QUESTION, planned, planned_settings
 from fgrpo_bench.simulation.run import MASSES
 from fgrpo_bench.simulation.settings import Run, Settings
 from fgrpo_bench.simulation.workers import undone
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tables import read_table
 from fgrpo_bench.tracking.describe import VIEW
 from fgrpo_bench.tracking.desired import ExperimentState, MetricPoint, RunState

@@ -17,12 +17,12 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from fgrpo_bench.files import now, read_json
-from fgrpo_bench.markers import described, is_done, write_marker
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import RUN
 from fgrpo_bench.simulation.plan import cost
 from fgrpo_bench.simulation.settings import Run, Settings
+from fgrpo_bench.stages.files import now, read_json
+from fgrpo_bench.stages.markers import described, is_done, write_marker
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import RUN
 from fgrpo_bench.tables import write_table
 
 TELL_SECONDS = 0.5

@@ -1,7 +1,7 @@
 """What can be declared: frozen, strictly validated types, from a grid down to one point.
 
-YAML becomes these types in `fgrpo_bench.config`; the plan makes `SweepPoint`s of them; nothing
-downstream sees a raw dictionary.
+YAML becomes these types in `fgrpo_bench.specs.config`; the plan makes `SweepPoint`s of them;
+nothing downstream sees a raw dictionary.
 """
 
 from fgrpo_bench.specs.base import check_name as check_name

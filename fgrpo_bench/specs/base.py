@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from fgrpo_bench.paths import RESERVED
+from fgrpo_bench.stages.paths import RESERVED
 
 T = TypeVar("T")
 STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)

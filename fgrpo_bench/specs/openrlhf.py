@@ -123,7 +123,7 @@ class OpenRLHFTrain(LoopSpec):
     generated task, which has held-out problems of its own. Has a default as lr_warmup_steps has."""
     extra: Annotated[dict[str, FlagValue], BeforeValidator(_flags)] = field(default_factory=dict)
     """Further flags of OpenRLHF by their names without dashes: true is the bare flag, a list is
-    several values. None that a field of ours sets (fgrpo_bench.training.openrlhf.extra). Has a
+    several values. None that a field of ours sets (fgrpo_bench.engines.openrlhf.extra). Has a
     default as lr_warmup_steps has."""
 
     def __post_init__(self) -> None:

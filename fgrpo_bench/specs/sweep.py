@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.focal import low_lr_multiplier
+from fgrpo_bench.objectives.focal import low_lr_multiplier
 from fgrpo_bench.specs.base import STRICT, Axis, FolderName, Gamma, GroupSize, Name, Positive, Seed
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
 from fgrpo_bench.specs.openrlhf import OpenRLHFTrain

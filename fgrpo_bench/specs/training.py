@@ -96,7 +96,7 @@ class AlgorithmSpec:
     """DAPO: draw further prompts until the batch holds active groups only."""
     low_lr_gamma: Gamma | None
     """Control of the scale: the learning rate times the mean focal weight of this gamma
-    (fgrpo_bench.focal.low_lr_multiplier); null leaves it as it is."""
+    (fgrpo_bench.objectives.focal.low_lr_multiplier); null leaves it as it is."""
     entropy_coef: NonNegativeFloat
     """Weight of an entropy bonus; 0 is none."""
     kl_coef: NonNegativeFloat

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.focal import focal_weight
-from fgrpo_bench.focal import low_lr_multiplier as low_lr_multiplier
+from fgrpo_bench.objectives.focal import focal_weight
+from fgrpo_bench.objectives.focal import low_lr_multiplier as low_lr_multiplier
 
 Floats = NDArray[np.float64]
 LARGEST_GROUP = 2**20

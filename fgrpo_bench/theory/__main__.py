@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgrpo_bench.paths import default_root
+from fgrpo_bench.stages.paths import default_root
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths, default_root, find_runs
+from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
 
 SYNC = """examples:
   python -m fgrpo_bench.tracking sync                    every sweep under the root

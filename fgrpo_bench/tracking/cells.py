@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.intervals import LEVEL
 from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.results import PointResult
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stats.intervals import LEVEL
 from fgrpo_bench.tracking.describe import report_note, source_tags
 from fgrpo_bench.tracking.state import MetricPoint, RunState
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths, find_runs
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.simulation.plan import is_simulation
-from fgrpo_bench.states import read_stages
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, find_runs
+from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.tracking.cells import report_run, with_cells
 from fgrpo_bench.tracking.describe import experiment_tags, params, tags, words
 from fgrpo_bench.tracking.models import checkpoint_model

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.fingerprint import fingerprint
 from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.describe import source_tags
 from fgrpo_bench.tracking.state import Dataset, MetricPoint, ModelState, Score
 

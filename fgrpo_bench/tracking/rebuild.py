@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.desired import experiment_name
 from fgrpo_bench.tracking.store import Store, close, find_store, opened
 from fgrpo_bench.tracking.sync import SyncResult, stored_runs, sync_all

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
-from fgrpo_bench.fingerprint import fingerprint
+from fgrpo_bench.specs.fingerprint import fingerprint
 
 IDENTITY = ("sweep", "experiment", "version", "point_id", "fingerprint")
 """Tags that together name one run; the run's MLflow name and id play no part."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from fgrpo_bench.files import write_whole
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.files import write_whole
+from fgrpo_bench.stages.paths import RunPaths
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 ENVIRONMENT = {

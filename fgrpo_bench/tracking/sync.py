@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.describe import SHARED
 from fgrpo_bench.tracking.desired import desired_experiment, desired_points, experiment_name
 from fgrpo_bench.tracking.state import IDENTITY, ExperimentState, RunState

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fgrpo_bench.files import SEAL, is_altered, read_json, sha256_file
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report import provenance
-from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.simulation.plan import is_simulation
-from fgrpo_bench.states import read_events
+from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.shapes import PLAN, SWEEP
+from fgrpo_bench.stages.states import read_events
 from sweeps.check import judge
 from sweeps.check.held import DECLARATION, REPORT, Damage, Held, Known, Seen
 from sweeps.check.hold import hold

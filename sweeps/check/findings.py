@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import StagePaths, default_root
-from fgrpo_bench.shapes import SPEC
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import StagePaths, default_root
+from fgrpo_bench.stages.shapes import SPEC
 from sweeps import cost
 from sweeps.check import judge
 from sweeps.check.examine import Examined

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fgrpo_bench.files import is_altered, is_edited, read_json
-from fgrpo_bench.fingerprint import fingerprint
-from fgrpo_bench.locks import is_locked
-from fgrpo_bench.markers import is_done, is_of_last, read_marker
-from fgrpo_bench.paths import DataPaths, RunPaths, StagePaths
-from fgrpo_bench.shapes import SPEC
-from fgrpo_bench.states import Event, attempts
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.files import is_altered, is_edited, read_json
+from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
+from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import SPEC
+from fgrpo_bench.stages.states import Event, attempts
 from sweeps.check.held import MARKER_FILE, SPEC_FILE, Damage, Held, Known, Standing
 
 STORED = ("*.parquet", "*/*.parquet", "*/draws.json")

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fgrpo_bench.checkpoints import combined_sha256
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stages.checkpoints import combined_sha256
+from fgrpo_bench.stages.paths import StagePaths
 from sweeps.check.held import (
     DECLARATION,
     MARKER_FILE,

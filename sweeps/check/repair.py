@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
-from fgrpo_bench.files import read_json, set_aside
-from fgrpo_bench.locks import locked
-from fgrpo_bench.markers import put_aside, read_marker
-from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import load_results
-from fgrpo_bench.shapes import SWEEP
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import Declaration, from_dict
+from fgrpo_bench.stages.files import read_json, set_aside
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.markers import put_aside, read_marker
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import SWEEP
 from sweeps import drive
 from sweeps.check import judge
 from sweeps.check.examine import PROVENANCE, Examined

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stages.paths import StagePaths
 from sweeps.slurm.manifest import damage, in_words, manifest_path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.locks import locked
-from fgrpo_bench.markers import is_done
-from fgrpo_bench.paths import RunPaths, StagePaths
-from fgrpo_bench.shapes import PLAN
 from fgrpo_bench.specs import Declaration, SlurmProfile
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import PLAN
 from sweeps import finish
 from sweeps.commands import (
     StageCommand,

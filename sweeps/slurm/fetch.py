@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain
-from fgrpo_bench.training.openrlhf.arguments import batches
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY, StageCommand, stage_environment
 from sweeps.plan import Plan
 from sweeps.slurm.arrays import FETCH

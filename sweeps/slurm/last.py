@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import load_results
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.store import URI_VARIABLE
 from sweeps.finish import sync
 

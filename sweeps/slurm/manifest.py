@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fgrpo_bench.files import sha256_file
+from fgrpo_bench.stages.files import sha256_file
 
 NAME_DIGITS = 16
 

@@ -14,9 +14,9 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from fgrpo_bench.files import now, read_json, write_json
-from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.states import attempts as attempts
+from fgrpo_bench.stages.files import now, read_json, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.states import attempts as attempts
 from sweeps.slurm.causes import FULL
 
 IDLE_ATTEMPTS = 3

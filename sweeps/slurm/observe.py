@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fgrpo_bench.locks import is_locked
-from fgrpo_bench.markers import is_done
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import doubts, recover, scheduler
 from sweeps.slurm.answers import Answer, Job
 from sweeps.slurm.arrays import Record

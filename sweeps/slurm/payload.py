@@ -28,10 +28,10 @@ from typing import Any
 
 from submitit.helpers import Checkpointable
 
-from fgrpo_bench.files import now, read_json, write_json
-from fgrpo_bench.markers import is_done
-from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import EXIT_CONTINUE
+from fgrpo_bench.stages.files import now, read_json, write_json
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from sweeps.ledger import explain, outcome
 from sweeps.slurm.causes import of_failure
 from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, claim, end, idle, step

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.specs import SlurmProfile
-from fgrpo_bench.training.openrlhf import fit
 from sweeps.plan import Plan
 from sweeps.slurm.scheduler import Call
 

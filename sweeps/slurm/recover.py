@@ -13,9 +13,9 @@ import re
 import uuid
 from collections.abc import Callable
 
-from fgrpo_bench import journal
-from fgrpo_bench.files import write_json
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.slurm import scheduler, submissions
 from sweeps.slurm.answers import Job
 from sweeps.slurm.scheduler import Call

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.shapes import PLAN
-from fgrpo_bench.watch import NUMBERS, shown
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.answers import LIMITS

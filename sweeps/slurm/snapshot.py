@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from fgrpo_bench.files import now, read_json, void, write_json, write_text, write_whole
+from fgrpo_bench.stages.files import now, read_json, void, write_json, write_text, write_whole
 from sweeps.commands import REPOSITORY
 from sweeps.slurm.manifest import (
     content_of,

@@ -12,8 +12,8 @@
 
 An intent is written before sbatch is called, under a job name that is unique for ever, so that a
 driver that dies at any moment leaves a batch that the next one can find or knows was never sent.
-Damaged lines (fgrpo_bench.journal) are passed over; what they said is made up from the batches'
-folders and the queue (sweeps.slurm.recover).
+Damaged lines (fgrpo_bench.stages.journal) are passed over; what they said is made up from the
+batches' folders and the queue (sweeps.slurm.recover).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import journal
+from fgrpo_bench.stages import journal
 
 REPORT = "report"
 """Kind of the batch that writes the report after all others; it has no stages."""

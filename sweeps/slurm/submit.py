@@ -15,8 +15,8 @@ from pathlib import Path
 from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.specs import SlurmProfile
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Sending

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from submitit.core.utils import JobPaths
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.shapes import PLAN, SWEEP
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.shapes import PLAN, SWEEP
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import doubts, recover, scheduler, submissions
 from sweeps.slurm.anew import asked_anew

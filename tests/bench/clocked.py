@@ -20,11 +20,11 @@ from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.ppo_actor import ActorPPOTrainer
 
-from fgrpo_bench.training.openrlhf import metrics
-from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.training.openrlhf.policy import PolicyActor, UpdateTrainer
-from fgrpo_bench.training.openrlhf.samples import OrderedSamples
-from fgrpo_bench.training.openrlhf.trainer import FocalTrainer
+from fgrpo_bench.engines.openrlhf import metrics
+from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.engines.openrlhf.policy import PolicyActor, UpdateTrainer
+from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
+from fgrpo_bench.engines.openrlhf.trainer import FocalTrainer
 
 FLUSH_SECONDS = 0.2
 _noted: list[tuple[str, float, float]] = []

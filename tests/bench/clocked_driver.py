@@ -3,13 +3,13 @@
 import sys
 from pathlib import Path
 
-from fgrpo_bench.training.openrlhf import driver, rehearsal
+from fgrpo_bench.engines.openrlhf import driver, rehearsal
 
 
 def main() -> int:
     driver.prepare_environment()
     rehearsal.set_up()
-    from fgrpo_bench.training.openrlhf import policy, reward, trainer
+    from fgrpo_bench.engines.openrlhf import policy, reward, trainer
     from tests.bench import clocked
 
     trainer.FocalTrainerActor = clocked.ClockedTrainerActor

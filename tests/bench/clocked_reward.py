@@ -13,7 +13,7 @@ from typing import Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
-from fgrpo_bench.training.openrlhf import reward
+from fgrpo_bench.engines.openrlhf import reward
 from tests.bench.clocked import note
 
 _marks: ContextVar[list[float]] = ContextVar("_marks")

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.files import write_json
-from fgrpo_bench.passk import pass_at_k
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.results import PointResult, load_results
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, write_table
 from tests.support.mlflow_store import free_port, stop, wait_for
 from tests.support.synthetic import metrics

@@ -26,7 +26,7 @@ TEXT = "We expand the product, collect terms, and compare both sides: $x^2 + 2x 
 
 def endless(folder: Path) -> Path:
     """A small checkpoint without an end token and with room for long responses."""
-    from fgrpo_bench.files import read_json, write_json
+    from fgrpo_bench.stages.files import read_json, write_json
     from tests.support.openrlhf import make_untrained
 
     make_untrained(folder)
@@ -110,8 +110,8 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     from evaluators.grading import Grading, grade_workers
     from evaluators.records import Draw, Wanted
     from evaluators.sample import complete_draws
-    from fgrpo_bench.paths import BenchmarkPaths
     from fgrpo_bench.scoring import count_stored, score
+    from fgrpo_bench.stages.paths import BenchmarkPaths
     from fgrpo_bench.tables import PASSK, write_table
     from tests.support.vllm_draws import PLACEMENT
 

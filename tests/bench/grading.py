@@ -18,8 +18,8 @@ import polars as pl
 
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
+from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.tables import DRAWS
 from tests.bench import judging
 from tests.support import benchmarks

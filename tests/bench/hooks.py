@@ -19,7 +19,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from fgrpo_bench.files import read_json, read_lines, write_json
+from fgrpo_bench.stages.files import read_json, read_lines, write_json
 from sweeps.commands import openrlhf_home
 from tests.support.openrlhf import Run, make_model, train_problems, write_prompts
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from fgrpo_bench.files import write_json
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import StagePaths
 from sweeps.stages import base_stage, evaluation_stage, train_stage
 from tests.bench.model import warmed_up
 
@@ -25,7 +25,7 @@ def main() -> None:
     evaluate = evaluation_stage(point, train, {}, step=40)
     for stage in (train, evaluate):
         write_json(StagePaths(paths.folder / stage.name).spec, stage.spec)
-    training = peak_mb(["fgrpo_bench.training", str(paths.folder / train.name)])
+    training = peak_mb(["fgrpo_bench.engines.embedded", str(paths.folder / train.name)])
     both = peak_mb(["evaluators", "run", str(paths.folder / evaluate.name)])
     print(json.dumps({"training worker MB": training, "larger of both workers MB": both}))
 

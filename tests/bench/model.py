@@ -8,12 +8,11 @@ from pathlib import Path
 
 import torch
 
-from fgrpo_bench import config
-from fgrpo_bench.files import write_json
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.specs import SweepPoint, WarmupSpec, to_dict
-from fgrpo_bench.stage import StageRun
-from fgrpo_bench.training.embedded.warmup import warm_up
+from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.specs import SweepPoint, WarmupSpec, config, to_dict
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.stage import StageRun
 from sweeps.plan import make_plan
 
 WARMUP_STEPS = 120

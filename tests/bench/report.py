@@ -17,9 +17,9 @@ DRAWS = (256, 1_024, 4_096)
 def measure(root: Path) -> None:
     """Build the report in this process; prints the facts."""
     begun = time.perf_counter()
-    from fgrpo_bench.paths import find_runs
     from fgrpo_bench.report.build import write_report
     from fgrpo_bench.results import load_results
+    from fgrpo_bench.stages.paths import find_runs
 
     results = load_results(find_runs(root)[0])
     report = write_report(results)

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 import transformers
 
+from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.tasks import make_task
-from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.training.embedded.sampling import sample
 from tests.bench.model import warmed_up
 
 DRAWS_A_PROMPT, REPEATS = 512, 5

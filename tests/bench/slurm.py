@@ -22,7 +22,7 @@ from pathlib import Path
 
 from submitit.core.utils import CommandFunction
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
 from sweeps.slurm import drive, scheduler, show, tick

@@ -12,8 +12,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.results import load_results
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.describe import POINTS, SHARED, VIEW
 from fgrpo_bench.tracking.store import embedded_uri, find_store
 from fgrpo_bench.tracking.sync import sync_run

@@ -17,8 +17,8 @@ import pytest
 from dashboards.__main__ import main
 from dashboards.app import HEADERS
 from dashboards.page import VIEWS
+from fgrpo_bench.stages.watch import NUMBERS, shown, step_numbers
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
-from fgrpo_bench.watch import NUMBERS, shown, step_numbers
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.mlflow_store import free_port, stop, wait_for
@@ -212,7 +212,7 @@ def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):
     assert "waiting" in text
     assert "No results yet: F-GRPO N=8 gamma=1." in Reader(client.get(f"{BASE}/compare").text).text
     assert 'data-refresh="5"' not in client.get(f"{BASE}/sweep").text
-    from fgrpo_bench.locks import locked
+    from fgrpo_bench.stages.locks import locked
 
     with locked(results.paths.driver_lock, wait=False, what="the sweep"):
         assert 'data-refresh="5"' in client.get(f"{BASE}/sweep").text

@@ -14,16 +14,16 @@ from dashboards.queries.draws import answers, draws, is_gated, problem_text
 from dashboards.queries.forgetting import by_cell, fates
 from dashboards.queries.memo import remembered
 from dashboards.queries.store import Store, cell_id, cells_of, ks_of, points_of
-from fgrpo_bench.files import append_line, read_json, write_json, write_text
 from fgrpo_bench.report import covered
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
+from fgrpo_bench.stages.files import append_line, read_json, write_json, write_text
+from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.theory.__main__ import peak
 from fgrpo_bench.theory.measured import measure
-from fgrpo_bench.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
 from tests.support.dashboard import GRADER, sweep_with_draws
 from tests.support.report import forget
 from tests.support.synthetic import metrics

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.data.__main__ import main
-from fgrpo_bench.files import read_json, sha256_file, write_json
-from fgrpo_bench.paths import DataPaths, StagePaths
 from fgrpo_bench.specs import DatasetSpec
+from fgrpo_bench.stages.files import read_json, sha256_file, write_json
+from fgrpo_bench.stages.paths import DataPaths, StagePaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 from sweeps.stages import fetch_stage
 from tests.support.publisher import COMMIT, Publisher, publisher

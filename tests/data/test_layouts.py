@@ -10,14 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fgrpo_bench.config import load_benchmark, options
 from fgrpo_bench.data.__main__ import main
 from fgrpo_bench.data.layouts import GPQA_ID, GPQA_WRONG, LAYOUTS
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.fingerprint import dataset_stage
 from fgrpo_bench.graders.choice import LETTERS, permutation
-from fgrpo_bench.paths import DataPaths, StagePaths
 from fgrpo_bench.specs import DatasetSpec
+from fgrpo_bench.specs.config import load_benchmark, options
+from fgrpo_bench.specs.fingerprint import dataset_stage
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import DataPaths, StagePaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 SECRET = "sphinx of black quartz"

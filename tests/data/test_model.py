@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.data.__main__ import main
-from fgrpo_bench.files import read_json, sha256_file, write_json
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import PretrainedSpec
+from fgrpo_bench.stages.files import read_json, sha256_file, write_json
+from fgrpo_bench.stages.paths import StagePaths
 from sweeps.stages import fetch_stage
 
 FILES = {

@@ -8,8 +8,8 @@ import pytest
 from evaluators import request
 from evaluators.__main__ import main
 from evaluators.stored import find
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.evaluations import fetched, overrides, write_source
 from tests.support.openrlhf import make_untrained

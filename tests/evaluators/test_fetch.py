@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from evaluators.__main__ import main
-from fgrpo_bench import config
-from fgrpo_bench.files import read_json, sealed
-from fgrpo_bench.paths import DataPaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import read_json, sealed
+from fgrpo_bench.stages.paths import DataPaths
 from sweeps import freeze
 from sweeps.plan import make_plan
 from tests.support.publisher import COMMIT, Publisher, publisher

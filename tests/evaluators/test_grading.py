@@ -17,9 +17,9 @@ from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
-from fgrpo_bench.paths import BenchmarkPaths
 from fgrpo_bench.records import Problem
-from fgrpo_bench.stage import Stopped
+from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
 GOLDS = ("\\frac{1}{2}", "3\\sqrt{2}", "12")

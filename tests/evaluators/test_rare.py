@@ -15,15 +15,15 @@ from evaluators.backends import embedded
 from evaluators.likelihood import Answer, answer_encoder, make_scorer
 from evaluators.rare import rarest
 from evaluators.transformers import transformers
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.files import read_json, write_json
+from fgrpo_bench.engines.embedded.__main__ import main as train_main
+from fgrpo_bench.engines.embedded.tokenizer import EOS
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.records import Problem
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.tables import LIKELIHOODS, TRAJECTORIES, read_table
 from fgrpo_bench.tasks import make_task
-from fgrpo_bench.training.__main__ import main as train_main
-from fgrpo_bench.training.embedded.tokenizer import EOS
 from sweeps.plan import Plan
 from tests.evaluators.test_transformers import evaluation, settings, wanted
 from tests.support.openrlhf import heldout_problems, make_untrained

@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 from evaluators.__main__ import main
-from fgrpo_bench.files import read_json, read_lines, write_json
-from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import StageRun
+from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.stages.files import read_json, read_lines, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tables import DRAWS, PASSK, read_table
-from fgrpo_bench.training.embedded.warmup import warm_up
 from tests.support.stages import freeze, start
 
 BIG = [

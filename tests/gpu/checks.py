@@ -15,13 +15,13 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench import config
-from fgrpo_bench.files import sha256_file
-from fgrpo_bench.locks import lock_holder
-from fgrpo_bench.paths import StagePaths, find_runs
+from fgrpo_bench.engines.openrlhf.installation import DRIVER_QUERY, ask
 from fgrpo_bench.results import load_results
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import sha256_file
+from fgrpo_bench.stages.locks import lock_holder
+from fgrpo_bench.stages.paths import StagePaths, find_runs
 from fgrpo_bench.tables import METRICS, read_table
-from fgrpo_bench.training.openrlhf.installation import DRIVER_QUERY, ask
 from sweeps.commands import REPOSITORY, openrlhf_home
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan

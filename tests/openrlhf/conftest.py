@@ -10,7 +10,7 @@ else:
     import os
 
     os.environ.setdefault("FGRPO_OPENRLHF_DEVICE", "cpu")
-    from fgrpo_bench.training.openrlhf import driver, rehearsal
+    from fgrpo_bench.engines.openrlhf import driver, rehearsal
 
     driver.prepare_environment()
     rehearsal.set_up()

@@ -15,7 +15,7 @@ import torch
 from openrlhf.utils import get_strategy
 from openrlhf.utils.config import hierarchize
 
-from fgrpo_bench.training.openrlhf.flags import openrlhf_parser, parse_flags
+from fgrpo_bench.engines.openrlhf.flags import openrlhf_parser, parse_flags
 
 pytestmark = pytest.mark.openrlhf
 
@@ -23,7 +23,7 @@ GOLDEN = {
     path.stem: path.read_text().split()
     for path in sorted((Path(__file__).parents[1] / "golden/openrlhf").glob("*.txt"))
 }
-"""Written from the shipped configuration by tests/training/openrlhf/test_arguments.py."""
+"""Written from the shipped configuration by tests/engines/openrlhf/test_arguments.py."""
 
 CONDITIONAL = {
     "actor.gradient_checkpointing_enable": "profile.openrlhf.gradient_checkpointing",
@@ -38,7 +38,7 @@ CONDITIONAL = {
     "reward.overlong_buffer_len": "overlong_buffer_tokens",
     "reward.overlong_penalty_factor": "overlong_buffer_tokens",
     "rollout.max_tokens_per_gpu": "profile.openrlhf.max_tokens_per_gpu",
-    "train.agent_func_path": "passed by the driver: fgrpo_bench.training.openrlhf.reward",
+    "train.agent_func_path": "passed by the driver: fgrpo_bench.engines.openrlhf.reward",
     "train.colocate_all": "profile.openrlhf.colocate",
     "train.dynamic_batch_enable": "profile.openrlhf.max_tokens_per_gpu",
     "train.max_tokens_per_gpu": "profile.openrlhf.max_tokens_per_gpu",
@@ -270,7 +270,7 @@ def test_the_learning_rate_is_constant_from_the_16th_step_on(name, monkeypatch) 
     """The optimizer and the scheduler are made by OpenRLHF's own strategy; only DeepSpeed, which
     would start processes, is left out."""
     args = hierarchize(SimpleNamespace(**parse_flags(words(name))))
-    updates = (  # fgrpo_bench.training.openrlhf.trainer.prepare_prompts
+    updates = (  # fgrpo_bench.engines.openrlhf.trainer.prepare_prompts
         int(GOLDEN[name][GOLDEN[name].index("--fgrpo.prompts_per_epoch") + 1])
         * args.rollout.n_samples_per_prompt
         // args.train.batch_size

@@ -9,8 +9,8 @@ import pytest
 from openrlhf.utils import get_strategy
 from openrlhf.utils.config import hierarchize
 
-from fgrpo_bench.training.openrlhf.flags import parse_flags
-from fgrpo_bench.training.openrlhf.trainer import prepare_prompts
+from fgrpo_bench.engines.openrlhf.flags import parse_flags
+from fgrpo_bench.engines.openrlhf.trainer import prepare_prompts
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
 
 pytestmark = [

@@ -4,8 +4,8 @@ import pytest
 import torch
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
-from fgrpo_bench.training.advantages import group_advantages
-from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.objectives.advantages import group_advantages
 from tests.support.experiences import advantages, maker_arguments, micro_batches
 
 pytestmark = pytest.mark.openrlhf

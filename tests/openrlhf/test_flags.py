@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench.training.openrlhf.arguments import OPEN
-from fgrpo_bench.training.openrlhf.extra import FIELDS, FIXED
-from fgrpo_bench.training.openrlhf.flags import main, openrlhf_parser, parse_flags
+from fgrpo_bench.engines.openrlhf.arguments import OPEN
+from fgrpo_bench.engines.openrlhf.extra import FIELDS, FIXED
+from fgrpo_bench.engines.openrlhf.flags import main, openrlhf_parser, parse_flags
 
 pytestmark = pytest.mark.openrlhf
 

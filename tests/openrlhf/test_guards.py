@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from evaluators.vllm import engine_settings
-from fgrpo_bench.training.openrlhf import guards, rollout
-from fgrpo_bench.training.openrlhf.options import DriverOptions, parse_options
+from fgrpo_bench.engines.openrlhf import guards, rollout
+from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
 from tests.support.vllm_draws import EVALUATION, PLACEMENT
 
 pytestmark = pytest.mark.openrlhf

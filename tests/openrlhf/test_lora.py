@@ -8,7 +8,7 @@ from peft import LoraConfig, TaskType, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from fgrpo_bench.training.openrlhf import lora
+from fgrpo_bench.engines.openrlhf import lora
 
 pytestmark = pytest.mark.openrlhf
 

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from fgrpo_bench.files import read_lines
-from fgrpo_bench.training.openrlhf import metrics
-from fgrpo_bench.training.openrlhf.metrics import Sampled, Totals
+from fgrpo_bench.engines.openrlhf import metrics
+from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals
+from fgrpo_bench.stages.files import read_lines
 
 pytestmark = pytest.mark.openrlhf
 

@@ -9,19 +9,19 @@ from openrlhf.models import Actor
 from openrlhf.models.loss import PolicyLoss
 from openrlhf.trainer.ppo_utils.experience import Experience
 
-from fgrpo_bench.training.advantages import action_mask, group_advantages
-from fgrpo_bench.training.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.training.embedded.sampling import sample
-from fgrpo_bench.training.embedded.tokenizer import EOS, PAD
-from fgrpo_bench.training.objectives import aggregate, token_losses
-from fgrpo_bench.training.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.training.openrlhf.labels import dispatch, make_label
-from fgrpo_bench.training.openrlhf.policy import (
+from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.engines.embedded.sampling import sample
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
+from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.engines.openrlhf.labels import dispatch, make_label
+from fgrpo_bench.engines.openrlhf.policy import (
     CispoLoss,
     check_update,
     check_weights,
     update_metrics,
 )
+from fgrpo_bench.objectives.advantages import action_mask, group_advantages
+from fgrpo_bench.objectives.losses import aggregate, token_losses
 from tests.support.experiences import advantages, maker_arguments, micro_batches
 from tests.support.openrlhf import algorithm, train_problems
 

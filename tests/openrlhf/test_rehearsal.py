@@ -10,7 +10,7 @@ import torch
 from deepspeed.ops.adam import FusedAdam
 from torch.utils.file_baton import FileBaton
 
-from fgrpo_bench.training.openrlhf import rehearsal
+from fgrpo_bench.engines.openrlhf import rehearsal
 
 pytestmark = pytest.mark.openrlhf
 

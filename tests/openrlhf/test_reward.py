@@ -11,14 +11,14 @@ from transformers import AutoTokenizer
 from vllm import SamplingParams
 
 from fgrpo_bench import graders
-from fgrpo_bench.records import Grade
-from fgrpo_bench.training.openrlhf import reward
-from fgrpo_bench.training.openrlhf.labels import (
+from fgrpo_bench.engines.openrlhf import reward
+from fgrpo_bench.engines.openrlhf.labels import (
     dispatch,
     draw_seed,
     make_label,
     read_dispatched,
 )
+from fgrpo_bench.records import Grade
 from tests.support.openrlhf import train_problems
 
 pytestmark = pytest.mark.openrlhf

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.files import read_json, read_lines, write_json
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import to_dict
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json, read_lines, write_json
+from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, read_table
 from tests.support.vllm_draws import EVALUATION, PLACEMENT, SETTINGS
 

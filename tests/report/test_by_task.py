@@ -7,13 +7,13 @@ import json
 import polars as pl
 import pytest
 
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.by_task import task_rows, task_tables
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, write_table
 from tests.support.report import copy, forget, rewrite_passk, small_sweep
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fgrpo_bench.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.pairs import group_sizes
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Cell
-from fgrpo_bench.significance import draws_test
+from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
+from fgrpo_bench.stats.significance import draws_test
 from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fgrpo_bench.files import read_json, write_json
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.main_tables import main_tables
@@ -17,6 +16,7 @@ from fgrpo_bench.report.shape import Value, grid, text_of, with_best
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.results import load_results
+from fgrpo_bench.stages.files import read_json, write_json
 from tests.support.report import (
     ONE_SEED,
     constant,

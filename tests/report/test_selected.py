@@ -8,9 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import read_json
-from fgrpo_bench.multiplicity import holm
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.equal_budget import differences, equal_budget_tables, matches
@@ -19,7 +16,10 @@ from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import p_value
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.selection import is_for_selection
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stats.multiplicity import holm
+from fgrpo_bench.stats.selection import is_for_selection
 from sweeps.stages import checkpoint_steps
 from tests.support.report import nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fgrpo_bench.files import write_json
-from fgrpo_bench.intervals import Estimate
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stats.intervals import Estimate
 from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
 
 

@@ -7,10 +7,10 @@ import shutil
 import polars as pl
 import pytest
 
-from fgrpo_bench.files import SEAL, read_json, sealed, sha256_file, write_json
-from fgrpo_bench.markers import read_marker, rewritten
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.verify import verify
+from fgrpo_bench.stages.files import SEAL, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.stages.markers import read_marker, rewritten
 from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, read_table, write_table
 from tests.support.report import copy
 

@@ -11,7 +11,6 @@ import pytest
 
 from dashboards.export import chosen_runs
 from dashboards.queries.store import Store
-from fgrpo_bench.files import read_json
 from fgrpo_bench.report.__main__ import main as report_main
 from fgrpo_bench.results import load_results
 from fgrpo_bench.simulation import plan
@@ -20,6 +19,7 @@ from fgrpo_bench.simulation.report import write_report
 from fgrpo_bench.simulation.results import load
 from fgrpo_bench.simulation.settings import Settings
 from fgrpo_bench.simulation.workers import Progress, make, make_one, peak_mb, undone
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.desired import desired_experiment
 from sweeps.__main__ import main as sweeps_main
 

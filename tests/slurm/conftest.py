@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from tests.slurm.cluster import Cluster

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from fgrpo_bench import config
-from fgrpo_bench.files import read_json
-from fgrpo_bench.markers import is_done
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
 from sweeps.slurm.notes import attempts

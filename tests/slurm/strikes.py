@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from fgrpo_bench.files import read_json
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until

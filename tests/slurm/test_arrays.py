@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.plan import make_plan, plan_record
 from sweeps.slurm.arrays import Sending, arrange, throttle
 from sweeps.slurm.submissions import Place

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import snapshot, tick
 from sweeps.slurm.manifest import damage, manifest_path

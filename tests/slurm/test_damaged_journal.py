@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import journal
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import drive, recover, tick
 from tests.slurm.cluster import Cluster

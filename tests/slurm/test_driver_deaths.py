@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import read_lines, write_json
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.specs import to_dict
+from fgrpo_bench.specs import config, to_dict
+from fgrpo_bench.stages.files import read_lines, write_json
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import submissions

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import read_lines
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import read_lines
+from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import judge, submissions, submit, tick
 from sweeps.slurm.arrays import Sending

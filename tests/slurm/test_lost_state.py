@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import write_json
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY
 from sweeps.slurm import drive, judge, recover, submissions, tick
 from sweeps.slurm.notes import attempts

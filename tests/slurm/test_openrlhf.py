@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import read_json, read_lines
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import read_json, read_lines
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, tick
 from sweeps.slurm.notes import attempts

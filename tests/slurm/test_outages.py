@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.specs import to_dict
+from fgrpo_bench.specs import config, to_dict
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.stage import run_stage
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import run_stage
 from sweeps.commands import REPOSITORY
 from sweeps.slurm.notes import attempts, claim, idle
 from sweeps.slurm.payload import Payload

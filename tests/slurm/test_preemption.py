@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.plan import Plan, make_plan
 from sweeps.slurm import preemption, scheduler

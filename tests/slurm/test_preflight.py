@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.specs import SlurmProfile
+from fgrpo_bench.specs import SlurmProfile, config
 from sweeps.freeze import run_paths
 from sweeps.slurm import preflight
 from sweeps.slurm.nodes import list_nodes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.specs import SlurmProfile
+from fgrpo_bench.specs import SlurmProfile, config
 from sweeps.slurm.resources import Resources, resources
 
 ONE = "profile.openrlhf.evaluation_engines=1"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan

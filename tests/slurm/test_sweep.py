@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import tick
 from sweeps.slurm.judge import Decision

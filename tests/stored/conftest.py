@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 from tests.support.dashboard import add_draws
 from tests.support.synthetic import write_sweep
 from tests.support.tiny_run import ONE_POINT, TINY, tiny_run

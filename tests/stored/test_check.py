@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import SEAL, read_json, sealed, sha256_file, write_json
-from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.files import SEAL, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.check.examine import Examined, examine
 from sweeps.check.findings import findings, render
 from sweeps.cli import main

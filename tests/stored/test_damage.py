@@ -15,10 +15,10 @@ from dashboards.app import ServerLinks
 from dashboards.page import Params
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps import failures, ledger, status
 from sweeps.status import report
 

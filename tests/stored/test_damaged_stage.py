@@ -11,7 +11,7 @@ from dashboards.page import Params
 from dashboards.pages.sweep import build
 from fgrpo_bench.report.build import render
 from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.shapes import misfit
+from fgrpo_bench.stages.shapes import misfit
 from sweeps.cli import main as sweeps
 from tests.support.dashboard import Reader
 from tests.support.fake_sweep import fake_sweep

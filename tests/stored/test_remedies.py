@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.results import load_results
-from fgrpo_bench.states import read_stages
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.states import read_stages
 from sweeps.plan import Plan
 from tests.support.tiny_run import run_stages, tiny_plan
 

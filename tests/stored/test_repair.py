@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import drive
 from sweeps.check.examine import Examined, examine
 from sweeps.check.held import REPORT, Damage, Held

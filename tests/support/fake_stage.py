@@ -1,9 +1,9 @@
 """A stage that counts instead of training: `python -m tests.support.fake_stage <folder>`.
 
 It stands at the process boundary in place of the training and evaluation programs and keeps their
-contract (fgrpo_bench.stage): it saves every SAVE_EVERY steps, goes on from its save, stops on
-SIGTERM, and what it computes follows from its spec and from the result of its source stage alone.
-Every step it takes is a line of steps.jsonl, so that a test can see what was computed twice.
+contract (fgrpo_bench.stages.stage): it saves every SAVE_EVERY steps, goes on from its save, stops
+on SIGTERM, and what it computes follows from its spec and from the result of its source stage
+alone. Every step it takes is a line of steps.jsonl, so that a test can see what was computed twice.
 
 FAKE_STEPS, FAKE_STEP_SECONDS: how long it takes. FAKE_FAIL, FAKE_SILENT, FAKE_RESTLESS: parts of a
 stage's name, to fail after a step, to end with 0 without a marker, to stop by itself once.
@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.files import append_line, read_json, write_json
-from fgrpo_bench.paths import StagePaths
 from fgrpo_bench.specs import Profile
-from fgrpo_bench.stage import StageRun, Stopped, run_stage
+from fgrpo_bench.stages.files import append_line, read_json, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun, Stopped, run_stage
 
 SAVE_EVERY = 4
 

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from fgrpo_bench.files import read_json, sha256_file
-from fgrpo_bench.locks import is_locked
-from fgrpo_bench.markers import is_done
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import ledger
 from sweeps.stopping import holder_here
 

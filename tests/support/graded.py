@@ -7,13 +7,13 @@ from pathlib import Path
 import polars as pl
 
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.files import read_json, sha256_file, write_json
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.markers import rewritten
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
+from fgrpo_bench.stages.files import read_json, sha256_file, write_json
+from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
 from tests.support.report import ONE_SEED, small_sweep
 

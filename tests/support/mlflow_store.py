@@ -145,7 +145,7 @@ def background_sync(results: SweepResults, uri: str | None = None) -> subprocess
 import sys
 from pathlib import Path
 import mlflow, mlflow.store.tracking.sqlalchemy_store
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.sync import sync_run
 root, sweep, experiment, version, uri = sys.argv[1:]
 print("ready", flush=True)

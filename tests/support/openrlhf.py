@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fgrpo_bench.files import read_lines
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import AlgorithmSpec, EmbeddedTrain, ModelSpec, TaskSpec, WarmupSpec
+from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.tasks import make_task
 
 TASK = TaskSpec(name="countdown", seed=4, n_digits=2, max_target=99, heldout_fraction=0.2)
@@ -68,11 +68,11 @@ def algorithm(objective: str, bounds: tuple[float, float]) -> AlgorithmSpec:
 
 def make_model(folder: Path) -> Path:
     """A checkpoint of the embedded engine after a short warm-up."""
-    from fgrpo_bench.files import write_json
-    from fgrpo_bench.fingerprint import warmup_identity
-    from fgrpo_bench.paths import StagePaths
-    from fgrpo_bench.stage import StageRun
-    from fgrpo_bench.training.embedded.warmup import warm_up
+    from fgrpo_bench.engines.embedded.warmup import warm_up
+    from fgrpo_bench.specs.fingerprint import warmup_identity
+    from fgrpo_bench.stages.files import write_json
+    from fgrpo_bench.stages.paths import StagePaths
+    from fgrpo_bench.stages.stage import StageRun
 
     paths = StagePaths(folder)
     identity = warmup_identity(TRAIN, task=TASK, model=MODEL, warmup=TRAIN.warmup, seed=11)
@@ -86,9 +86,9 @@ def make_untrained(folder: Path) -> Path:
     """A checkpoint of the same shape with random weights: its draws are of any kind."""
     import torch
 
-    from fgrpo_bench.training.embedded.checkpoint import save_checkpoint
-    from fgrpo_bench.training.embedded.model import Policy
-    from fgrpo_bench.training.embedded.tokenizer import Tokenizer
+    from fgrpo_bench.engines.embedded.checkpoint import save_checkpoint
+    from fgrpo_bench.engines.embedded.model import Policy
+    from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(make_task(TASK).vocabulary)
     torch.manual_seed(0)
@@ -101,7 +101,7 @@ def make_untrained(folder: Path) -> Path:
 
 def write_prompts(path: Path, problems: list[Problem]) -> Path:
     """A prompt file."""
-    from fgrpo_bench.training.openrlhf.labels import LABEL, PROMPT, make_label
+    from fgrpo_bench.engines.openrlhf.labels import LABEL, PROMPT, make_label
 
     lines = [json.dumps({PROMPT: p.prompt, LABEL: make_label(p)}) for p in problems]
     path.write_text("\n".join(lines) + "\n")
@@ -135,7 +135,7 @@ class Run:
 
     @property
     def arguments(self) -> list[str]:
-        """The command line after `python -m fgrpo_bench.training.openrlhf.driver`."""
+        """The command line after `python -m fgrpo_bench.engines.openrlhf.driver`."""
         options = {
             "--fgrpo.focal_gamma": str(self.focal_gamma),
             "--fgrpo.objective": self.objective,
@@ -198,7 +198,7 @@ class Run:
     def start(self) -> subprocess.Popen[bytes]:
         """Start the driver in a session of its own, its output into the log."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "fgrpo_bench.training.openrlhf.driver", *self.arguments]
+        command = [sys.executable, "-m", "fgrpo_bench.engines.openrlhf.driver", *self.arguments]
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 command,

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.files import read_json, write_json
-from fgrpo_bench.paths import DataPaths
 from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PASSK, PROBLEMS, read_table, write_table
 from tests.support.synthetic import SMALL, write_sweep
 

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fgrpo_bench import config
-from fgrpo_bench.files import write_json
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.plan import Plan, make_plan
 
 TINY = [
@@ -45,7 +45,7 @@ def command(kind: str, folder: Path, *options: str) -> list[str]:
     """The command of a stage."""
     if kind == "evaluate":
         return [sys.executable, "-m", "evaluators", "run", str(folder), *options]
-    return [sys.executable, "-m", "fgrpo_bench.training", str(folder), *options]
+    return [sys.executable, "-m", "fgrpo_bench.engines.embedded", str(folder), *options]
 
 
 def start(

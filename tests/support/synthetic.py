@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench import config
-from fgrpo_bench.files import now, write_json
-from fgrpo_bench.passk import pass_at_k
-from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.specs import to_dict
+from fgrpo_bench.specs import config, to_dict
+from fgrpo_bench.stages.files import now, write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import METRICS, PASSK, write_table
 from sweeps.plan import make_plan, plan_record
 

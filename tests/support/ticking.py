@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import tick
 from sweeps.slurm.judge import Decision

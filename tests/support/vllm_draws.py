@@ -15,10 +15,10 @@ import yaml
 import evaluators.vllm as back_end
 from evaluators.backends import make_sampler
 from evaluators.records import Wanted
-from fgrpo_bench.checkpoints import weights_sha256
-from fgrpo_bench.fingerprint import evaluation_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, PromptSpec, from_dict, to_dict
+from fgrpo_bench.specs.fingerprint import evaluation_identity
+from fgrpo_bench.stages.checkpoints import weights_sha256
 from tests.support.openrlhf import TRAIN, heldout_problems
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgrpo_bench.files import append_line, write_json
-from fgrpo_bench.paths import StagePaths
+from fgrpo_bench.engines.openrlhf.metrics import append_row, rewind
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stages.files import append_line, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.watch import step_numbers
 from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table
-from fgrpo_bench.training.openrlhf.metrics import append_row, rewind
-from fgrpo_bench.watch import step_numbers
 
 Rows = list[dict[str, Any]]
 

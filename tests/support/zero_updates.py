@@ -16,7 +16,7 @@ import traceback
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from fgrpo_bench.training.openrlhf import rehearsal
+from fgrpo_bench.engines.openrlhf import rehearsal
 
 rehearsal.set_up()
 import deepspeed  # noqa: E402
@@ -24,8 +24,8 @@ import torch  # noqa: E402
 from openrlhf.utils.deepspeed.deepspeed import DeepspeedStrategy  # noqa: E402
 from openrlhf.utils.deepspeed.deepspeed_utils import get_train_ds_config  # noqa: E402
 
-from fgrpo_bench.training.openrlhf.policy import mark_boundary  # noqa: E402
-from fgrpo_bench.training.openrlhf.states import Origin, mark_whole, settle  # noqa: E402
+from fgrpo_bench.engines.openrlhf.policy import mark_boundary  # noqa: E402
+from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, settle  # noqa: E402
 
 MICRO_BATCHES = (
     ((3, 1, 5, 2), (1, 4, 2), (2, 6)),  # rank 0: samples of each micro-batch, update by update

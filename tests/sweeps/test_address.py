@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.address import find, plain_value
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import make_plan

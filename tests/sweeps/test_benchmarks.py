@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench import config
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.specs import Declaration, EvalSpec
+from fgrpo_bench.specs import Declaration, EvalSpec, config
 from sweeps.plan import Plan, make_plan
 
 MODELS = ("qwen2.5-7b", "qwen3-4b-base", "llama3.2-3b")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import write_json, write_text
-from fgrpo_bench.paths import RunPaths
-from fgrpo_bench.power import smallest_effect
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import write_json, write_text
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stats.power import smallest_effect
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.plan import make_plan

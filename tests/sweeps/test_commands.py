@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from fgrpo_bench import config
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import REPOSITORY, stage_command, stage_environment
 
 
@@ -16,7 +16,7 @@ def test_a_stage_is_a_command_that_anybody_may_run() -> None:
     folder = Path("/runs/s/e/v1/p")
     options = ["/runs/s/e/v1/p", "--device", "cpu", "--threads", "2"]
     python = [sys.executable, "-m"]
-    training = [*python, "fgrpo_bench.training", *options]
+    training = [*python, "fgrpo_bench.engines.embedded", *options]
     assert stage_command("warmup", folder, profile, "base") == training
     assert stage_command("train", folder, profile, "base") == training
     evaluation = [*python, "evaluators", "run", *options]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps import cost
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.engines.embedded.__main__ import main
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.verdict import incomplete
 from fgrpo_bench.results import load_results
-from fgrpo_bench.training.__main__ import main
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps import failures, ledger, status
 from sweeps.ledger import Event
 from tests.support.stages import TINY

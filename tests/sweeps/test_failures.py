@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import failures
 from sweeps.text import printable
 

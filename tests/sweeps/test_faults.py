@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import read_lines
-from fgrpo_bench.locks import is_locked, lock_holder
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.files import read_lines
+from fgrpo_bench.stages.locks import is_locked, lock_holder
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import read_json, sealed, write_json, write_text
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.results import load_results
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import read_json, sealed, write_json, write_text
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.freeze import check_conflicts, check_writable, freeze, next_version, run_paths
 from sweeps.plan import Plan, make_plan
 

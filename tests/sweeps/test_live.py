@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.files import append_line
-from fgrpo_bench.paths import RunPaths, StagePaths
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.files import append_line
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.tracking import sync
 from sweeps import live
 from sweeps.live import SHARE, SYNC_SECONDS, LiveSync

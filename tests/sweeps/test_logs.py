@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import write_text
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.files import write_text
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from tests.support.fake_sweep import fake_sweep

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.plan import Plan, Stage, make_plan, plan_record

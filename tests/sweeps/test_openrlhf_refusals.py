@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import write_json
-from fgrpo_bench.paths import StagePaths
-from fgrpo_bench.training.openrlhf.states import Origin, mark_whole
+from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import StagePaths
 from sweeps import commands
 from sweeps.cli import main
 from sweeps.freeze import check_conflicts, run_paths
@@ -223,7 +223,7 @@ def test_a_flag_that_the_installed_openrlhf_does_not_know_is_refused_before_anyt
     assert run(tmp_path, *local_files(tmp_path), *chosen) == 2
     assert "extra is refused: OpenRLHF 9 has no flag ds.zpgs; mend or leave" in refused(capfd)
     asked = (tmp_path / "flags").read_text().split()
-    assert asked[:2] == ["-m", "fgrpo_bench.training.openrlhf.flags"]
+    assert asked[:2] == ["-m", "fgrpo_bench.engines.openrlhf.flags"]
     assert asked[-2:] == ["--ds.zpgs", "2"]
     assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.focal import low_lr_multiplier
-from fgrpo_bench.selection import saved_steps
-from fgrpo_bench.specs import OpenRLHFTrain, SweepPoint
-from fgrpo_bench.training.openrlhf.arguments import batches
+from fgrpo_bench.engines.openrlhf.arguments import batches
+from fgrpo_bench.objectives.focal import low_lr_multiplier
+from fgrpo_bench.specs import OpenRLHFTrain, SweepPoint, config
+from fgrpo_bench.stats.selection import saved_steps
 from tests.support.points import EXPERIMENTS, by_option, declared, openrlhfs_words, point
 
 NOT_SAID = "not said"

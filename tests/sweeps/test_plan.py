@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench import config
-from fgrpo_bench.fingerprint import differences, fingerprint
-from fgrpo_bench.specs import Declaration, Profile, from_dict, to_dict
+from fgrpo_bench.specs import Declaration, Profile, config, from_dict, to_dict
+from fgrpo_bench.specs.fingerprint import differences, fingerprint
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
 from sweeps.stages import Stage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fgrpo_bench import config
+from fgrpo_bench.specs import config
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm.arrays import arrange
 

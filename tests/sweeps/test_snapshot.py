@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files import read_json
+from fgrpo_bench.stages.files import read_json
 from sweeps.slurm import snapshot
 from sweeps.slurm.manifest import damage, manifest_path
 from sweeps.slurm.snapshot import freeze_code, mend

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import write_json
-from fgrpo_bench.locks import locked
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import ledger, status
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY

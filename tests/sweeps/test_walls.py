@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench import config
-from fgrpo_bench.files import write_json
-from fgrpo_bench.locks import is_locked, locked
-from fgrpo_bench.paths import RunPaths, StagePaths
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.locks import is_locked, locked
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, notes, submissions, submit

@@ -6,8 +6,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from fgrpo_bench import config
 from fgrpo_bench.graders.countdown import grade, value
+from fgrpo_bench.specs import config
 from fgrpo_bench.tasks import check_task, make_task
 from fgrpo_bench.tasks.countdown import Countdown
 

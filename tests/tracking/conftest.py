@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.paths import RunPaths
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.store import find_store, opened
 from tests.support.synthetic import SMALL, write_sweep
 

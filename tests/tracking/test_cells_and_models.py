@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from fgrpo_bench.files import read_json, write_json, write_text
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.tracking.describe import LONGEST, shortened, words
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.state import ExperimentState, RunState

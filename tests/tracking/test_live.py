@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.files import append_line
-from fgrpo_bench.locks import locked
+from fgrpo_bench.engines.openrlhf.metrics import rewind
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stages.files import append_line
+from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.tables import METRICS, write_table
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run, sync_training
-from fgrpo_bench.training.openrlhf.metrics import rewind
 from tests.support.mlflow_store import contents, counts, held, runs
 from tests.support.watched import Training, note
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.__main__ import main
 from fgrpo_bench.tracking.store import embedded_uri, find_store, without_password
 from fgrpo_bench.tracking.sync import sync_run

@@ -1,0 +1,1 @@
+"""Training engines, one package each."""

@@ -1,0 +1,68 @@
+"""The command of the stages warmup and train: `python -m fgrpo_bench.engines.embedded <folder>`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from fgrpo_bench.stages.stage import (
+    SAVE_SECONDS,
+    StageRun,
+    add_stage_arguments,
+    named_stage,
+    run_stage,
+)
+
+EXAMPLES = """examples:
+  python -m fgrpo_bench.engines.embedded runs/groupsize/countdown/v1/_warmup/s11
+  python -m fgrpo_bench.engines.embedded runs/groupsize/countdown/v1/grpo-n8-g0.5-s11 --device cuda
+
+exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the stage in a folder to its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.engines.embedded",
+        description="Run one warm-up or training stage whose folder holds a spec.json.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_stage_arguments(parser)
+    parser.add_argument(
+        "--save-seconds",
+        type=float,
+        default=SAVE_SECONDS,
+        help=f"between saves of the whole state; default: {SAVE_SECONDS:g}",
+    )
+    options = parser.parse_args(argv)
+    paths = named_stage(parser, options)
+    return run_stage(
+        paths,
+        lambda spec, run: _work(spec, run, options.device, options.threads),
+        save_seconds=options.save_seconds,
+    )
+
+
+def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> dict[str, Any]:
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for deterministic CUDA products
+    import torch
+
+    from fgrpo_bench.engines.embedded.reinforce import reinforce
+    from fgrpo_bench.engines.embedded.warmup import warm_up
+
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True, warn_only=device == "cuda")
+    stages = {"warmup": warm_up, "train": reinforce}
+    if spec["kind"] not in stages:
+        raise ValueError(
+            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs warmup and train; "
+            "evaluations are run by `python -m evaluators run`"
+        )
+    return stages[spec["kind"]](spec, run, device)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

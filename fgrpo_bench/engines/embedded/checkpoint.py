@@ -1,0 +1,192 @@
+"""Checkpoints in Hugging Face format, and the whole training state for resuming.
+
+A checkpoint is for everybody: config, safetensors and tokenizer, read by transformers and vLLM. The
+state is for this engine alone: weights, optimizer moments and counters, with a digest, so that a
+killed run goes on exactly where it stood. Neither is ever pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from fgrpo_bench.engines.embedded.model import MAX_LENGTH, NORM_EPSILON, Policy
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
+from fgrpo_bench.specs import ModelSpec
+from fgrpo_bench.stages.files import read_json, sha256_file, void, write_folder, write_whole
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import CONFIG
+
+WEIGHTS = "model.safetensors"
+
+
+def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
+    """Write a checkpoint folder whole or not at all; returns the sha256 of its weights."""
+    weights = {name: value.detach().cpu() for name, value in policy.state_dict().items()}
+    files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
+    texts = {"config.json": _config(policy), "generation_config.json": _generation_config()}
+    for name, content in (texts | tokenizer.files(MAX_LENGTH)).items():
+        files[name] = (json.dumps(content, indent=2) + "\n").encode()
+    write_folder(folder, files)
+    return hashlib.sha256(files[WEIGHTS]).hexdigest()
+
+
+def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Policy, Tokenizer]:
+    """A policy and its tokenizer; ValueError where the weights are not those expected.
+
+    sha256: what the completion marker says of the weights; None accepts any.
+    """
+    if not (folder / WEIGHTS).exists():
+        raise FileNotFoundError(
+            f"{folder} holds no {WEIGHTS}: delete the DONE.json of its stage and run the same "
+            "command again to make it anew"
+        )
+    found = sha256_file(folder / WEIGHTS)
+    if sha256 not in (None, found):
+        raise ValueError(
+            f"{folder / WEIGHTS} has sha256 {found}, but its stage recorded {sha256}: the file was "
+            "changed or damaged; delete the stage's DONE.json and run the same command again to "
+            "make it anew"
+        )
+    config = read_json(folder / "config.json", CONFIG)
+    spec = ModelSpec(
+        name="loaded",
+        hidden_size=config["hidden_size"],
+        n_layers=config["num_hidden_layers"],
+        n_heads=config["num_attention_heads"],
+        n_kv_heads=config["num_key_value_heads"],
+        intermediate_size=config["intermediate_size"],
+        rope_theta=config["rope_theta"],
+    )
+    policy = Policy(spec, config["vocab_size"]).to(device)
+    policy.load_state_dict(load_file(folder / WEIGHTS, device=device))
+    return policy, load_tokenizer(folder)
+
+
+def _config(policy: Policy) -> dict[str, object]:
+    spec = policy.spec
+    return {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "vocab_size": policy.vocabulary_size,
+        "hidden_size": spec.hidden_size,
+        "intermediate_size": spec.intermediate_size,
+        "num_hidden_layers": spec.n_layers,
+        "num_attention_heads": spec.n_heads,
+        "num_key_value_heads": spec.n_kv_heads,
+        "max_position_embeddings": MAX_LENGTH,
+        "rope_theta": spec.rope_theta,
+        "rms_norm_eps": NORM_EPSILON,
+        "hidden_act": "silu",
+        "tie_word_embeddings": True,
+        "use_sliding_window": False,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "bos_token_id": None,
+        "eos_token_id": EOS,
+        "pad_token_id": PAD,
+        "torch_dtype": "float32",
+    }
+
+
+def _generation_config() -> dict[str, object]:
+    return {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counters:
+    """How far a training run is."""
+
+    step: int
+    """Rollout batches (or warm-up steps) done."""
+    optimizer_steps: int
+    """Optimizer steps done."""
+    rollouts: int
+    """Rollouts sampled."""
+    tokens: int
+    """Tokens of those rollouts, end tokens included."""
+    cursor: int
+    """Prompts taken from the stream of epochs."""
+
+
+def save_state(
+    path: Path, policy: Policy, optimizer: torch.optim.Optimizer, counters: Counters, mark: str
+) -> None:
+    """Write the whole state whole or not at all; mark is the stage's fingerprint."""
+    tensors = _state_tensors(policy, optimizer)
+    header = asdict(counters) | {"fingerprint": mark, "sha256": _digest(tensors)}
+    metadata = {"state": json.dumps(header)}
+    write_whole(path, lambda aside: void(aside.write_bytes(save(tensors, metadata=metadata))))
+
+
+def restore_state(
+    paths: StagePaths,
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    *,
+    mark: str,
+    last_step: int | None,
+) -> Counters | None:
+    """Load the newest whole state of this fingerprint; None where there is none.
+
+    last_step: states past it are not used (their metrics are missing); None sets no bound.
+    A damaged state is named and passed over: the run goes on from the older slot or from its start
+    and ends with the same weights, only later.
+    """
+    found: list[tuple[Counters, dict[str, Tensor]]] = []
+    for path in (paths.state(0), paths.state(1)):
+        if not path.exists():
+            continue
+        try:
+            with safe_open(path, "pt") as file:
+                header = json.loads(file.metadata()["state"])
+            tensors = load_file(path)
+            if header.pop("sha256") != _digest(tensors):
+                raise ValueError("its digest does not match")
+            written_by = header.pop("fingerprint")
+            counters = Counters(**header)
+        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+            print(f"{path} is damaged ({error}); it is passed over", flush=True)
+            continue
+        if written_by != mark:
+            continue
+        if last_step is not None and counters.step > last_step:
+            print(f"{path} is past the metrics; it is passed over", flush=True)
+            continue
+        found.append((counters, tensors))
+    if not found:
+        return None
+    counters, tensors = max(found, key=lambda state: state[0].step)
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            parameter.copy_(tensors[f"weight.{name}"])
+            if f"exp_avg.{name}" in tensors:
+                optimizer.state[parameter] = {
+                    key: tensors[f"{key}.{name}"].to(parameter.device)
+                    for key in ("step", "exp_avg", "exp_avg_sq")
+                }
+    return counters
+
+
+def _state_tensors(policy: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    tensors = {}
+    for name, parameter in policy.named_parameters():
+        tensors[f"weight.{name}"] = parameter.detach().cpu().clone()
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"{key}.{name}"] = value.detach().cpu().clone()
+    return tensors
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()

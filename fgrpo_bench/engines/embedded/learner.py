@@ -1,0 +1,209 @@
+"""What one training run does: draws problems and rollouts, learns from them, evaluates itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fgrpo_bench.engines.diverged import named_groups
+from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.rollouts import Rollouts
+from fgrpo_bench.engines.embedded.sampling import sample
+from fgrpo_bench.engines.embedded.session import Session
+from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
+from fgrpo_bench.graders import get_grader
+from fgrpo_bench.objectives.advantages import group_advantages, is_active
+from fgrpo_bench.objectives.losses import aggregate, token_losses
+from fgrpo_bench.records import Problem
+from fgrpo_bench.seeds import draw_seeds, stream
+from fgrpo_bench.specs import EmbeddedTrain, SweepPoint
+from fgrpo_bench.tasks import Task, make_task
+
+MAX_ROUNDS = 8
+"""Rollout rounds a step under dynamic sampling before it trains on what it has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniBatchLoss:
+    """What one forward pass over a mini-batch gives."""
+
+    loss: Tensor
+    """float32 []."""
+    active_tokens: int
+    """Actions of groups with a gradient; the two below are sums over them."""
+    clipped: float
+    """How many have a clipped ratio."""
+    rollout_gap: float
+    """log pi_rollout - log pi, nats."""
+
+
+class Learner:
+    """The pieces of one training run."""
+
+    def __init__(self, point: SweepPoint, session: Session, tokenizer: Tokenizer) -> None:
+        self.point, self.session, self.tokenizer = point, session, tokenizer
+        self.policy: Policy = session.policy
+        self.task: Task = make_task(embedded_train(point).task)
+        self.device = str(next(self.policy.parameters()).device)
+
+    def problems(self, count: int) -> list[Problem]:
+        """The next training problems: epoch after epoch, each in its own random order."""
+        start, n = self.session.counters.cursor, self.task.n_train
+        self.session.counters = replace(self.session.counters, cursor=start + count)
+        orders = {
+            epoch: np.random.default_rng([self.point.seed, 2, epoch]).permutation(n)
+            for epoch in range(start // n, (start + count - 1) // n + 1)
+        }
+        return [
+            self.task.train_problem(int(orders[i // n][i % n])) for i in range(start, start + count)
+        ]
+
+    def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
+        """n graded completions a problem; FloatingPointError where the policy gives no numbers."""
+        names = [problem.problem_id for problem in problems]
+        seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
+        prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
+        drawn = sample(
+            self.policy,
+            prompts.to(self.device),
+            seeds,
+            length=self.task.response_length + 1,
+            temperature=self.point.train.temperature,
+        )
+        told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
+        if not bool(told.all()):
+            lost = [name for name, is_told in zip(names, told.tolist(), strict=True) if not is_told]
+            raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
+        texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
+        outcomes = [
+            get_grader(problem.grader)(problem, texts[i * n + j]).outcome
+            for i, problem in enumerate(problems)
+            for j in range(n)
+        ]
+        correct, unscored = (
+            torch.tensor([outcome == wanted for outcome in outcomes]).view(len(problems), n)
+            for wanted in ("correct", "unscored")
+        )
+        shape = (len(problems), n, drawn.tokens.shape[1])
+        return Rollouts(
+            prompts=prompts.to(self.device),
+            tokens=drawn.tokens.view(shape),
+            log_probs=drawn.log_probs.view(shape),
+            entropies=drawn.entropies.view(shape),
+            rewards=correct.float().to(self.device),
+            unscored=unscored.to(self.device),
+        )
+
+    def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
+        """The batch to train on, and everything sampled for it.
+
+        They differ under dynamic sampling only: there, further prompts are drawn until the batch
+        holds as many active groups as it should have prompts, or MAX_ROUNDS rounds are over.
+        """
+        wanted, n = self.point.prompts_per_step, self.point.group_size
+        sampled = self._count(self.draw(self.problems(wanted), n, "rollout", step))
+        if not self.point.algorithm.dynamic_sampling:
+            return sampled, sampled
+        for extra in range(1, MAX_ROUNDS):
+            missing = wanted - int(is_active(sampled.rewards).sum())
+            if missing <= 0:
+                break
+            more = self._count(self.draw(self.problems(wanted), n, f"rollout-{extra}", step))
+            parts = zip(vars(sampled).items(), vars(more).values(), strict=True)
+            sampled = Rollouts(**{name: torch.cat([a, b]) for (name, a), b in parts})
+        active = is_active(sampled.rewards).nonzero()[:, 0]
+        return sampled.take(active[:wanted]), sampled
+
+    def _count(self, rollouts: Rollouts) -> Rollouts:
+        counters = self.session.counters
+        self.session.counters = replace(
+            counters,
+            rollouts=counters.rollouts + rollouts.rewards.numel(),
+            tokens=counters.tokens + int(rollouts.mask.sum()),
+        )
+        return rollouts
+
+    def learn(self, batch: Rollouts) -> dict[str, float | None]:
+        """The updates of one batch; means over them of loss, gradient norm and clipping.
+
+        rollout_kl is measured on the mini-batch before the first update, None where there is none.
+        """
+        done: list[MiniBatchLoss] = []
+        norms, rate = [], 0.0
+        for groups in np.array_split(
+            np.arange(len(batch.rewards)), self.point.train.updates_per_batch
+        ):
+            part = batch.take(torch.from_numpy(groups).to(self.device))
+            active = is_active(part.rewards)
+            if not bool(active.any()):
+                continue  # no group has a gradient: no update, and no step for the optimizer
+            mini_batch = self.loss(part, active)
+            rate = self._learning_rate()
+            norms.append(self.session.update(mini_batch.loss, rate))
+            done.append(mini_batch)
+        tokens = sum(mini_batch.active_tokens for mini_batch in done)
+        return {
+            "loss": float(np.mean([m.loss.item() for m in done])) if done else 0.0,
+            "grad_norm": float(np.mean(norms)) if norms else 0.0,
+            "clip_fraction": sum(m.clipped for m in done) / tokens if tokens else 0.0,
+            "rollout_kl": done[0].rollout_gap / done[0].active_tokens if done else None,
+            "learning_rate": rate,
+        }
+
+    def loss(self, part: Rollouts, active: Tensor) -> MiniBatchLoss:
+        """Loss of a mini-batch; FloatingPointError, with the groups, where a token's is not finite.
+
+        Groups without a gradient skip the forward pass but count in the mean over tokens.
+        """
+        used = part.take(active)
+        size = self.point.group_size
+        tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
+        logits = self.policy.completion_logits(used.prompts, tokens, size)
+        scaled = logits.float() / self.point.train.temperature
+        log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
+        advantages = group_advantages(used.rewards, self.point.focal_gamma).view(-1, 1)
+        old = used.log_probs.flatten(0, 1)
+        losses, clipped = token_losses(log_probs, old, advantages, self.point.algorithm)
+        lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
+        if bool(lost.any()):
+            prompts = self.tokenizer.decode(used.prompts[lost].cpu().numpy())
+            raise self.session.diverged(f"the loss of {named_groups(prompts)}")
+        loss = aggregate(
+            losses,
+            mask,
+            algorithm=self.point.algorithm,
+            batch_tokens=int(part.mask.sum()),
+            batch_sequences=part.rewards.numel(),
+        )
+        return MiniBatchLoss(
+            loss=loss,
+            active_tokens=int(mask.sum()),
+            clipped=float((clipped & mask).sum()),
+            rollout_gap=float(((old - log_probs.detach()) * mask).sum()),
+        )
+
+    def _learning_rate(self) -> float:
+        train, update = self.point.train, self.session.counters.optimizer_steps + 1
+        return self.point.learning_rate * min(1.0, update / max(1, train.warmup_updates))
+
+    def check(self, step: int) -> None:
+        """FloatingPointError where the policy gives no numbers any more: after the last update no
+        further step would show it."""
+        self.draw([self.task.heldout_problem(0)], 1, "check", step)
+
+    def evaluate(self, step: int) -> tuple[float, float]:
+        """(pass@1, share of problems with any correct draw) on the first held-out problems."""
+        train = self.point.train
+        problems = [self.task.heldout_problem(i) for i in range(train.eval_n_problems)]
+        rewards = self.draw(problems, train.eval_n_samples, "evaluate", step).rewards
+        return float(rewards.mean()), float(rewards.amax(1).mean())
+
+
+def embedded_train(point: SweepPoint) -> EmbeddedTrain:
+    """The training spec of a point of this engine; ValueError for one of another."""
+    if not isinstance(point.train, EmbeddedTrain):
+        raise ValueError(f"{point.point_id} has engine={point.train.engine}, not embedded")
+    return point.train

@@ -1,0 +1,58 @@
+"""A batch of groups as it was sampled and graded, and the metrics that follow from it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
+from fgrpo_bench.objectives.advantages import action_mask, is_active, success_rate
+from fgrpo_bench.objectives.focal import focal_weight
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollouts:
+    """A batch of groups; G groups of N completions of length L over prompts of length S."""
+
+    prompts: Tensor
+    """int64 [G, S]."""
+    tokens: Tensor
+    """int64 [G, N, L]."""
+    log_probs: Tensor
+    """float32 [G, N, L]; under the policy that sampled them."""
+    entropies: Tensor
+    """float32 [G, N, L]."""
+    rewards: Tensor
+    """float32 [G, N]; 1 is correct."""
+    unscored: Tensor
+    """bool [G, N]; what the grader could not judge (its reward is 0)."""
+
+    def take(self, groups: Tensor) -> Rollouts:
+        """Some of the groups, by index or bool mask."""
+        return Rollouts(**{name: value[groups] for name, value in vars(self).items()})
+
+    @property
+    def mask(self) -> Tensor:
+        """Which positions are actions; bool [G, N, L]."""
+        return action_mask(self.tokens.flatten(0, 1), eos=EOS, pad=PAD).view(self.tokens.shape)
+
+    @property
+    def truncated(self) -> Tensor:
+        """Which rollouts never ended; bool [G, N]."""
+        return ~((self.tokens == EOS) | (self.tokens == PAD)).any(-1)
+
+
+def measure(rollouts: Rollouts, focal_gamma: float) -> dict[str, float | None]:
+    """Metrics of a batch as sampled (tables.METRICS)."""
+    active, mask = is_active(rollouts.rewards), rollouts.mask
+    weights = focal_weight(success_rate(rollouts.rewards[active]), focal_gamma)
+    return {
+        "success_rate": float(rollouts.rewards.mean()),
+        "active_fraction": float(active.float().mean()),
+        "focal_weight": float(weights.mean()) if len(weights) else None,
+        "entropy": float((rollouts.entropies * mask).sum() / mask.sum()),
+        "response_tokens": float(mask.sum() / rollouts.rewards.numel()),
+        "truncated_fraction": float(rollouts.truncated.float().mean()),
+        "unscored_fraction": float(rollouts.unscored.float().mean()),
+    }

@@ -1,0 +1,147 @@
+"""What warm-up and reinforcement learning share: an optimizer, saves and stops."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from fgrpo_bench.engines.diverged import diverged
+from fgrpo_bench.engines.embedded.checkpoint import Counters, restore_state, save_state
+from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.stages.stage import StageRun, Stopped
+from fgrpo_bench.tables import METRICS, read_table, write_table
+
+
+class Session:
+    """A policy in training, with its optimizer, its place in the run and its metrics."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        run: StageRun,
+        fingerprint: str,
+        learning_rate: float,
+        betas: tuple[float, float],
+        weight_decay: float,
+        grad_clip: float,
+        has_metrics: bool,
+    ) -> None:
+        self.policy, self._run, self._mark = policy, run, fingerprint
+        self._grad_clip = grad_clip
+        self.optimizer = torch.optim.AdamW(
+            policy.parameters(),
+            lr=learning_rate,
+            betas=betas,
+            weight_decay=weight_decay,
+            fused=True,
+        )
+        self.metrics: list[dict[str, Any]] = []
+        self.counters = self._restore(has_metrics)
+        self.resumed_at = self.counters.step
+        self._saved_at, self._saved_step = time.monotonic(), self.counters.step
+
+    def _restore(self, has_metrics: bool) -> Counters:
+        paths = self._run.paths
+        rows = METRICS.to_frame()
+        if has_metrics and paths.metrics.exists():
+            rows = read_table(paths.metrics, METRICS)
+        counters = restore_state(
+            paths,
+            self.policy,
+            self.optimizer,
+            mark=self._mark,
+            last_step=len(rows) if has_metrics else None,
+        )
+        if counters is None:
+            return Counters(step=0, optimizer_steps=0, rollouts=0, tokens=0, cursor=0)
+        self.metrics = rows.filter(pl.col("step") <= counters.step).to_dicts()
+        print(f"going on after step {counters.step}", flush=True)
+        return counters
+
+    def steps(self, last: int) -> Iterator[int]:
+        """The steps still to do, saving on the way; raises Stopped after a save when asked to."""
+        while self.counters.step < last:
+            yield self.counters.step + 1
+            self.counters = replace(self.counters, step=self.counters.step + 1)
+            due = time.monotonic() - self._saved_at >= self._run.save_seconds
+            if self._run.stopping or due:
+                self.save()
+            if self._run.stopping and self.counters.step < last:
+                raise Stopped(f"state of step {self.counters.step} is saved")
+
+    def save(self) -> None:
+        """Write metrics, then the state that refers to them, into the older slot."""
+        if self._saved_step == self.counters.step:
+            return
+        if self.metrics:
+            self.write_metrics()
+        slot = self._run.paths.state(self._next_slot())
+        save_state(slot, self.policy, self.optimizer, self.counters, self._mark)
+        self._saved_at, self._saved_step = time.monotonic(), self.counters.step
+
+    def _next_slot(self) -> int:
+        ages = [
+            path.stat().st_mtime_ns if path.exists() else 0
+            for path in (self._run.paths.state(0), self._run.paths.state(1))
+        ]
+        return ages.index(min(ages))
+
+    def write_metrics(self) -> None:
+        """Write metrics.parquet whole."""
+        frame = pl.DataFrame(self.metrics, schema=METRICS)
+        write_table(self._run.paths.metrics, frame, METRICS)
+
+    def discard_state(self) -> None:
+        """Remove the states of a finished run; its checkpoints stay."""
+        for slot in (0, 1):
+            self._run.paths.state(slot).unlink(missing_ok=True)
+
+    def update(self, loss: Tensor, learning_rate: float) -> float:
+        """One optimizer step; returns the gradient norm before clipping.
+
+        FloatingPointError where the loss, that norm (the weights are then as they were) or the
+        weights after the step are not finite.
+        """
+        self._check("the loss", loss.detach())
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._grad_clip)
+        self._check("the gradient norm", norm)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.step()
+        weights = [parameter.detach() for parameter in self.policy.parameters()]
+        self._check("the norm of the weights", torch.nn.utils.get_total_norm(weights))
+        self.counters = replace(self.counters, optimizer_steps=self.counters.optimizer_steps + 1)
+        return float(norm)
+
+    def _check(self, what: str, value: Tensor) -> None:
+        if not bool(value.isfinite()):
+            raise self.diverged(f"{what} ({value.item()})")
+
+    def diverged(self, what: str) -> FloatingPointError:
+        """The error that ends a run with numbers that are not finite; nothing of the running step
+        is saved."""
+        saved = f"the state after step {self._saved_step}" if self._saved_step else "nothing"
+        return diverged(self.counters.step + 1, what, saved=f"{saved} is saved")
+
+
+def engine_facts(device: str) -> dict[str, Any]:
+    """The engine fingerprint: recorded with every result, compared when results are compared."""
+    return {
+        "engine": "embedded",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,98 @@
+"""One token a character, with a padding and an end token; the same in Hugging Face's format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.shapes import TOKENIZER
+
+PAD, EOS = 0, 1
+SPECIAL = ("<pad>", "<eos>")
+
+
+class Tokenizer:
+    """Characters to numbers and back; 0 is padding, 1 the end, then the vocabulary in order."""
+
+    def __init__(self, vocabulary: str) -> None:
+        self.vocabulary = vocabulary
+        self._table = np.zeros(128, np.int64)
+        for i, character in enumerate(vocabulary):
+            self._table[ord(character)] = i + len(SPECIAL)
+
+    @property
+    def size(self) -> int:
+        """Number of tokens."""
+        return len(self.vocabulary) + len(SPECIAL)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Texts of one length over the vocabulary -> [texts, length]."""
+        raw = np.frombuffer("".join(texts).encode("ascii"), np.uint8)
+        return self._table[raw.reshape(len(texts), -1)]
+
+    def decode(self, tokens: NDArray[np.int64]) -> list[str]:
+        """Sampled rows [rows, length] -> texts, the end token left out.
+
+        A sampled padding token ends a response too, but shows as `<pad>`: it is no answer's end.
+        """
+        out = []
+        symbols = (*SPECIAL, *self.vocabulary)
+        for row in tokens.tolist():
+            text = ""
+            for token in row:
+                if token == EOS:
+                    break
+                text += symbols[token]
+                if token == PAD:
+                    break
+            out.append(text)
+        return out
+
+    def files(self, max_length: int) -> dict[str, dict[str, Any]]:
+        """tokenizer.json and tokenizer_config.json for a checkpoint folder."""
+        tokens = [*SPECIAL, *self.vocabulary]
+        special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+        return {
+            "tokenizer.json": {
+                "version": "1.0",
+                "truncation": None,
+                "padding": None,
+                "added_tokens": [
+                    {"id": i, "content": token, "special": True, **special}
+                    for i, token in enumerate(SPECIAL)
+                ],
+                "normalizer": None,
+                "pre_tokenizer": {
+                    "type": "Split",
+                    "pattern": {"Regex": "."},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+                "post_processor": None,
+                "decoder": {"type": "Fuse"},
+                "model": {
+                    "type": "WordLevel",
+                    "vocab": {token: i for i, token in enumerate(tokens)},
+                    "unk_token": SPECIAL[PAD],
+                },
+            },
+            "tokenizer_config.json": {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "pad_token": SPECIAL[PAD],
+                "eos_token": SPECIAL[EOS],
+                "model_max_length": max_length,
+                "clean_up_tokenization_spaces": False,
+            },
+        }
+
+
+def load_tokenizer(checkpoint: Path) -> Tokenizer:
+    """The tokenizer of a checkpoint that this engine saved."""
+    vocabulary = read_json(checkpoint / "tokenizer.json", TOKENIZER)["model"]["vocab"]
+    ordered = sorted(vocabulary, key=lambda token: int(vocabulary[token]))
+    return Tokenizer("".join(ordered[len(SPECIAL) :]))

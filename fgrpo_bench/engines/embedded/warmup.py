@@ -1,0 +1,73 @@
+"""The supervised warm-up: a base model that can already do some of the task.
+
+Every step's demonstrations follow from (seed, step) alone, so a resumed warm-up sees what an
+undisturbed one would have seen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from fgrpo_bench.engines.embedded.checkpoint import save_checkpoint
+from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.session import Session, engine_facts
+from fgrpo_bench.engines.embedded.tokenizer import EOS, Tokenizer
+from fgrpo_bench.seeds import stream
+from fgrpo_bench.specs import ModelSpec, TaskSpec, WarmupSpec, from_dict
+from fgrpo_bench.stages.stage import StageRun
+from fgrpo_bench.tasks import make_task
+
+RISE_UNTIL = 0.2
+"""Share of the steps over which the learning rate rises linearly."""
+FALL_FROM, FLOOR = 0.7, 0.05
+"""From the share FALL_FROM of the steps on, the learning rate falls linearly, to FLOOR at least."""
+
+
+def warm_up(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
+    """Run a warm-up stage; returns facts for its completion marker."""
+    identity = spec["identity"]
+    seed, task = int(identity["seed"]), make_task(from_dict(TaskSpec, identity["task"]))
+    warmup = from_dict(WarmupSpec, identity["warmup"])
+    tokenizer = Tokenizer(task.vocabulary)
+    policy = Policy(from_dict(ModelSpec, identity["model"]), tokenizer.size)
+    policy.initialise(torch.Generator().manual_seed(stream(seed, "weights") % 2**63))
+    session = Session(
+        policy.to(device),
+        run=run,
+        fingerprint=spec["fingerprint"],
+        learning_rate=warmup.learning_rate,
+        betas=(identity["beta1"], identity["beta2"]),
+        weight_decay=warmup.weight_decay,
+        grad_clip=identity["grad_clip"],
+        has_metrics=False,
+    )
+    for step in session.steps(warmup.steps):
+        rng = np.random.default_rng([seed, 1, step])
+        chosen = rng.integers(task.n_train, size=warmup.batch_size)
+        prompts = tokenizer.encode([task.train_problem(int(i)).prompt for i in chosen])
+        answers = tokenizer.encode([task.demonstration(int(i), rng) for i in chosen])
+        answers = np.concatenate([answers, np.full((len(answers), 1), EOS)], 1)
+        targets = torch.from_numpy(answers).to(device)
+        logits = policy.completion_logits(torch.from_numpy(prompts).to(device), targets, 1)
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        session.update(loss, learning_rate(step, warmup))
+        run.progress(step=step, of=warmup.steps, loss=loss.item())
+    digest = save_checkpoint(run.paths.checkpoint(0), policy, tokenizer)
+    session.discard_state()
+    run.leave(run.paths.checkpoint(0))
+    return {
+        "step": 0,
+        "weights_sha256": digest,
+        "resumed_at": session.resumed_at,
+        "engine": engine_facts(device),
+    }
+
+
+def learning_rate(step: int, warmup: WarmupSpec) -> float:
+    """Learning rate of a warm-up step, counted from 1."""
+    left = (warmup.steps - step) / ((1 - FALL_FROM) * warmup.steps)
+    return warmup.learning_rate * min(1.0, step / (RISE_UNTIL * warmup.steps), max(FLOOR, left))

@@ -1,0 +1,72 @@
+"""The command of a training stage by OpenRLHF: `python -m fgrpo_bench.engines.openrlhf <folder>`.
+
+Runs in the OpenRLHF environment (`make setup-openrlhf`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from fgrpo_bench.engines.openrlhf.step import Meeting, Step, node_names, step_of
+from fgrpo_bench.specs import Placement, from_dict
+from fgrpo_bench.stages.stage import (
+    EXIT_FAILED,
+    StageRun,
+    add_stage_arguments,
+    named_stage,
+    run_stage,
+)
+
+EXAMPLES = """examples:
+  python -m sweeps run rehearsal        writes the folder and starts this command with its placement
+
+exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the stage in a folder to its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.engines.openrlhf",
+        description="Run one training stage by OpenRLHF whose folder holds a spec.json.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_stage_arguments(parser)
+    parser.add_argument("--placement", required=True, help="profile.openrlhf as JSON")
+    options = parser.parse_args(argv)
+    paths = named_stage(parser, options)
+    if options.device == "cpu":
+        os.environ["FGRPO_OPENRLHF_DEVICE"] = "cpu"
+    step = step_of(os.environ, node_names)
+    if step is None:
+        return run_stage(paths, lambda spec, run: _work(spec, run, options, None))
+    from fgrpo_bench.engines.openrlhf import cluster, driver
+
+    driver.prepare_environment()  # Ray's processes have that of the one that starts them
+    meeting = Meeting.of(paths.folder, step)
+    if step.rank:
+        return cluster.join(step, meeting)
+    exit_code = EXIT_FAILED
+    try:
+        exit_code = run_stage(paths, lambda spec, run: _work(spec, run, options, step))
+    finally:
+        meeting.tell("over", exit_code=exit_code)
+    return exit_code
+
+
+def _work(
+    spec: dict[str, Any], run: StageRun, options: argparse.Namespace, step: Step | None
+) -> dict[str, Any]:
+    import json
+
+    from fgrpo_bench.engines.openrlhf.stage import train
+
+    placement = from_dict(Placement, json.loads(options.placement))
+    return train(spec, run, placement, device=options.device, step=step)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

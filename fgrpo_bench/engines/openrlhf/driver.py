@@ -1,0 +1,176 @@
+"""The training process: `python -m fgrpo_bench.engines.openrlhf.driver --fgrpo.* <OpenRLHF's>`.
+
+Puts our classes in the place of OpenRLHF's, then runs `openrlhf.cli.train_ppo_ray` as it is. Starts
+Ray on this machine, or joins the cluster at RAY_ADDRESS. SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 let
+it save after the running step and end with 75; a failure ends with 1 and its reason as the last
+line of stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import fgrpo_bench
+from fgrpo_bench.engines.openrlhf import guards, rehearsal, states
+from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
+from fgrpo_bench.engines.openrlhf.processes import STOP_SIGNALS, deaf, stay_deaf
+from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
+
+CLI = "openrlhf.cli.train_ppo_ray"
+PASSED_ON = ("FGRPO_", "DS_", "VLLM_", "OMP_", "HF_", "NCCL_", "TORCH_", "PYTHONPATH")
+"""Beginnings of the environment variables that Ray's processes get on every node."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train to the end or to a stop; returns the exit code."""
+    options, rest = parse_options(sys.argv[1:] if argv is None else argv)
+    options.stop_flag.unlink(missing_ok=True)
+    handle_signals(options)
+    prepare_environment()
+    try:
+        train(options, rest)
+    except SystemExit as end:  # OpenRLHF's parser
+        return end.code if isinstance(end.code, int) else EXIT_FAILED
+    except BaseException as error:
+        cause = root_cause(error)
+        if type(cause).__name__ == "StoppedRun":
+            print(f"{cause}; run the same command again to continue", flush=True)
+            return EXIT_CONTINUE
+        traceback.print_exc()
+        shut_down()  # Ray's forwarded logs end before the reason is said
+        print(f"training failed: {reason(cause)}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    return EXIT_DONE
+
+
+def train(options: DriverOptions, rest: list[str]) -> None:
+    """Run OpenRLHF's command line with our classes; raises what it raises."""
+    guards.check_versions()
+    rehearsal.set_up()
+    if rehearsal.is_on():
+        print(
+            f"{rehearsal.SWITCH}=cpu: stand-ins for CUDA are on; this is a rehearsal without a GPU",
+            flush=True,
+        )
+    import ray
+
+    with deaf():
+        ray.init(**ray_arguments())
+    handle_signals(options)  # again: ray.init has put a handler of its own in place
+    install(options)
+    from fgrpo_bench.engines.openrlhf import reward
+
+    assert reward.__file__ is not None
+    sys.argv = [CLI, *rest, "--train.agent_func_path", reward.__file__]
+    runpy.run_module(CLI, run_name="__main__", alter_sys=True)
+
+
+def install(options: DriverOptions) -> None:
+    """Replace OpenRLHF's classes in this process, which is the one that starts their actors."""
+    from openrlhf.trainer import ppo_trainer
+    from openrlhf.trainer.ray import ppo_actor, vllm_engine
+    from openrlhf.utils import config
+
+    from fgrpo_bench.engines.openrlhf import policy, rollout, trainer
+
+    hierarchize = config.hierarchize
+
+    def with_options(args: Any) -> Any:
+        nested = hierarchize(args)
+        guards.check_arguments(nested, options)
+        nested.fgrpo = options
+        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=_say)
+        vllm_engine.RolloutRayActor = rollout.rollout_actor(
+            options, engines=nested.vllm.num_engines, nodes=nested.actor.num_nodes
+        )
+        return nested
+
+    config.hierarchize = with_options
+    ppo_trainer.PPOTrainer = trainer.FocalTrainerActor
+    ppo_actor.PolicyModelActor = policy.PolicyActorRemote
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def prepare_environment() -> None:
+    """Set the variables that must stand before Ray starts, for this process and all others."""
+    root = str(Path(fgrpo_bench.__file__).parents[1])
+    paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    if rehearsal.is_on():
+        paths.insert(0, str(rehearsal.STARTUP))
+        rehearsal.set_environment()
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
+    for name, value in {
+        "TOKENIZERS_PARALLELISM": "false",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+def ray_arguments() -> dict[str, Any]:
+    """Keyword arguments of ray.init."""
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith((*PASSED_ON, "TOKENIZERS_"))
+    }
+    variables["RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"] = "1"  # as OpenRLHF itself starts Ray
+    hook = f"{stay_deaf.__module__}.{stay_deaf.__name__}"
+    environment = {"env_vars": variables, "worker_process_setup_hook": hook}
+    arguments: dict[str, Any] = {"runtime_env": environment}
+    if not os.environ.get("RAY_ADDRESS"):
+        arguments["include_dashboard"] = False
+        if rehearsal.is_on():
+            arguments |= {"num_gpus": rehearsal.FAKE_GPUS, "num_cpus": 2 * rehearsal.FAKE_GPUS}
+            arguments["object_store_memory"] = 200 * 2**20
+    return arguments
+
+
+def handle_signals(options: DriverOptions) -> None:
+    """Let signals raise the stop flag, which the trainer looks for after each step.
+
+    A handler that raised would run only when Ray returns to Python, and take its processes down.
+    """
+
+    def stop(signum: int, _frame: object) -> None:
+        print(f"signal {signal.Signals(signum).name}: stopping after the running step", flush=True)
+        options.stop_flag.parent.mkdir(parents=True, exist_ok=True)
+        options.stop_flag.touch()
+
+    for signum in STOP_SIGNALS:
+        signal.signal(signum, stop)
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The exception that a Ray task raised, under Ray's wrapping; any other as it is."""
+    while isinstance(getattr(error, "cause", None), BaseException):
+        error = error.cause  # type: ignore[attr-defined]
+    return error
+
+
+def reason(error: BaseException) -> str:
+    """One line: the type and what it says."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[-1] if "Traceback" in str(error) else " ".join(lines)
+    return f"{type(error).__name__}: {said[:2000]}"
+
+
+def shut_down() -> None:
+    """Leave Ray, and end it where this process started it."""
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

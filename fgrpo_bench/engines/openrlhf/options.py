@@ -1,0 +1,86 @@
+"""The driver's own options, `--fgrpo.*`; all other options are OpenRLHF's.
+
+They ride on OpenRLHF's arguments into every Ray actor. Pure: imports neither Ray nor OpenRLHF.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverOptions:
+    """What a run of the driver needs beside OpenRLHF's arguments."""
+
+    focal_gamma: float
+    """Exponent of the focal weight; 0 is the base algorithm to the bit."""
+    objective: str
+    """clip (OpenRLHF's own PPO loss) or cispo (fgrpo_bench.objectives.losses)."""
+    metrics: Path
+    """JSONL, one row a step (metrics.step_row)."""
+    stop_flag: Path
+    """While this file exists, the run saves after the running step and ends with 75."""
+    checkpoints: Path
+    """Folder of the Hugging Face checkpoints, step-00025 and so on."""
+    save_every: int
+    """Steps between Hugging Face checkpoints; the last step always has one."""
+    steps: int
+    """Steps of the run; OpenRLHF itself ends only with its prompts."""
+    prompts_per_epoch: int | None
+    """Different prompts of an epoch; None is all of the prompt file."""
+    base_sha256: str
+    """Of the base model's weights; a state of another model is refused."""
+    vllm_max_num_seqs: int
+    """Sequences that an engine draws at once."""
+    vllm_max_num_batched_tokens: int
+    """Tokens of a forward pass of an engine."""
+
+
+def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
+    """The driver's options, and what is left for OpenRLHF; SystemExit(2) on a wrong one."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.engines.openrlhf.driver",
+        description="Train with OpenRLHF; every option that is not listed here is OpenRLHF's.",
+        epilog="exit code 0: done; 75: stopped at a checkpoint, run it again; other: failed",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--fgrpo.focal_gamma", dest="focal_gamma", type=_gamma, required=True)
+    parser.add_argument(
+        "--fgrpo.objective", dest="objective", choices=("clip", "cispo"), required=True
+    )
+    parser.add_argument("--fgrpo.metrics", dest="metrics", type=_absolute, required=True)
+    parser.add_argument("--fgrpo.stop_flag", dest="stop_flag", type=_absolute, required=True)
+    parser.add_argument("--fgrpo.checkpoints", dest="checkpoints", type=_absolute, required=True)
+    parser.add_argument("--fgrpo.save_every", dest="save_every", type=_positive, required=True)
+    parser.add_argument("--fgrpo.steps", dest="steps", type=_positive, required=True)
+    parser.add_argument("--fgrpo.base_sha256", dest="base_sha256", required=True)
+    for name in ("vllm_max_num_seqs", "vllm_max_num_batched_tokens"):
+        parser.add_argument(f"--fgrpo.{name}", dest=name, type=_positive, required=True)
+    parser.add_argument(
+        "--fgrpo.prompts_per_epoch", dest="prompts_per_epoch", type=_positive, default=None
+    )
+    ours, rest = parser.parse_known_args(argv)
+    unknown = [option for option in rest if option.startswith("--fgrpo.")]
+    if unknown:
+        parser.error(f"unknown option {unknown[0]}")
+    return DriverOptions(**vars(ours)), rest
+
+
+def _gamma(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more and finite")
+    return value
+
+
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
+    return int(text)
+
+
+def _absolute(text: str) -> Path:
+    return Path(text).absolute()  # Ray's processes have working directories of their own

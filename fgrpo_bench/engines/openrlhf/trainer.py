@@ -1,0 +1,203 @@
+"""OpenRLHF's controller with our sampler, experience maker, metrics, checkpoints and stop.
+
+The class below takes the place of OpenRLHF's PPOTrainer actor and runs in that actor's process.
+A step ends in this order, so that a kill at any moment loses no row and repeats none: evaluation,
+metrics row, Hugging Face checkpoint, training state, stop. A stop that comes while rollouts are
+drawn does not wait for their updates: the state before them is saved, and they are drawn again.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from openrlhf.trainer import ppo_trainer
+
+from fgrpo_bench.engines.openrlhf import metrics, rehearsal
+from fgrpo_bench.engines.openrlhf.epochs import PromptOrder
+from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.engines.openrlhf.guards import class_of_actor, gpu_count, origin
+from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
+from fgrpo_bench.engines.openrlhf.states import mark_whole
+from fgrpo_bench.engines.openrlhf.updates import deal_experiences
+
+NEVER = float("inf")
+"""OpenRLHF's own value for an interval that never comes."""
+openrlhfs_datasets = ppo_trainer.prepare_datasets
+"""As it is before FocalTrainer puts prepare_prompts in its place."""
+
+
+def prepare_prompts(strategy: Any, tokenizer: Any) -> tuple[Any, Any, int]:
+    """In place of OpenRLHF's prepare_datasets: (loader of the training prompts, that of the
+    evaluation's or None, optimizer steps of the schedule), with epochs of PromptOrder."""
+    shuffled, evaluation, _ = openrlhfs_datasets(strategy, tokenizer)
+    args, prompts = strategy.args, shuffled.dataset
+    order = PromptOrder(
+        seed=args.train.seed,
+        problems=len(prompts),
+        size=args.fgrpo.prompts_per_epoch or len(prompts),
+    )
+    loader = strategy.setup_dataloader(
+        prompts, 1, pin_memory=True, collate_fn=prompts.collate_fn, sampler=order
+    )
+    updates = len(order) * args.rollout.n_samples_per_prompt // args.train.batch_size
+    return loader, evaluation, updates * args.train.num_episodes * args.train.max_epochs
+
+
+class StoppedRun(RuntimeError):
+    """The stop flag was seen; everything up to the last step is saved."""
+
+
+class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc]
+    """OpenRLHF's trainer; see the module."""
+
+    def __init__(self, pretrain: str, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        ppo_trainer.prepare_datasets = prepare_prompts
+        ppo_trainer.SamplesGenerator = OrderedSamples
+        ppo_trainer.RemoteExperienceMaker = FocalExperienceMaker
+        ppo_trainer.balance_experiences = deal_experiences
+        super().__init__(pretrain, strategy, *args, **kwargs)
+        self.options = self.args.fgrpo
+        self.group_size = self.args.rollout.n_samples_per_prompt
+        self.eval_every, self.args.eval.steps = self.args.eval.steps, NEVER
+        self.step = self.saved_step = 0
+        self.step_begun = time.monotonic()
+        self.client_states: dict[str, Any] = {}
+        self.totals = metrics.Totals(rollouts=0, tokens=0)
+
+    def init_checkpoint_states(self) -> dict[str, Any]:
+        """Where to go on; rows of steps that will be made again are dropped."""
+        states: dict[str, Any] = super().init_checkpoint_states()
+        self.step = self.saved_step = self.samples_generator.step = states["global_step"]
+        self.totals = metrics.rewind(self.options.metrics, self.step)
+        print(f"step {self.step} is done" if self.step else "starting at step 1", flush=True)
+        return states
+
+    def fit(self, global_step: int = 0) -> None:
+        """All steps; the last one has a Hugging Face checkpoint whatever save_every says."""
+        if self.options.stop_flag.exists():
+            raise StoppedRun("stopped before the first step; nothing was changed")
+        self.step_begun = time.monotonic()
+        super().fit(global_step)
+        if self.step < self.options.steps:
+            raise ValueError(self._used_up())
+        if not checkpoint_folder(self.options.checkpoints, self.step).exists():
+            self.export(self.step)
+
+    def _used_up(self) -> str:
+        filtered = ""
+        if self.args.algo.dynamic_filtering_enable:
+            filtered = (
+                " Dynamic filtering drops groups that are all right or all wrong: train on prompts "
+                "that the model solves sometimes, or leave it out."
+            )
+        return (
+            f"the prompts were used up after step {self.step} of {self.options.steps}: "
+            f"{len(self.prompts_dataloader)} prompts, passed over {self.args.train.num_episodes} "
+            f"times, in batches of {self.args.rollout.batch_size}; give more prompts or passes, or "
+            f"lower the batch.{filtered}"
+        )
+
+    def ppo_train(self, global_steps: int) -> dict[str, Any]:
+        """The updates of a step; the actors' shuffling is seeded by the step, so a resume repeats
+        it. Nobody waits for the seeding: an actor does one caller's calls in their order."""
+        seeded = self.actor_model_group.async_run_method(method_name="seed_step", step=global_steps)
+        status: dict[str, Any] = super().ppo_train(global_steps)
+        ray.get(seeded)  # raises what it raised
+        return status
+
+    def train_step(
+        self, rollout_samples: list[Any], global_step: int
+    ) -> tuple[dict[str, Any], int]:
+        """One step on a batch of rollouts; what was sampled for it is kept for the row.
+
+        Raises StoppedRun where the stop flag was raised while they were drawn.
+        """
+        if self.options.stop_flag.exists():
+            if self.saved_step < self.step:
+                self.save_state({}, due=True)
+            minutes = (time.monotonic() - self.step_begun) / 60
+            raise StoppedRun(
+                f"stopped before the updates of step {self.step + 1}: its rollouts will be drawn "
+                f"again ({minutes:.1f} minutes), everything before it is saved"
+            )
+        self.sampled = self.samples_generator.sampled
+        status, step = super().train_step(rollout_samples, global_step)
+        self.step = self.samples_generator.step = step
+        return status, step
+
+    def save_logs_and_checkpoints(
+        self,
+        global_step: int,
+        logs_dict: dict[str, Any] | None = None,
+        client_states: dict[str, Any] | None = None,
+    ) -> None:
+        """The end of a step; raises StoppedRun where it is the last for now."""
+        row = metrics.step_row(
+            step=global_step,
+            status=logs_dict or {},
+            sampled=self.sampled,
+            group_size=self.group_size,
+            focal_gamma=self.options.focal_gamma,
+            gpus=0 if rehearsal.is_on() else gpu_count(self.args),
+            before=self.totals,
+        )
+        if global_step % self.eval_every == 0 and self.eval_dataloader:
+            row |= self.evaluate(global_step)
+        metrics.append_row(self.options.metrics, row)
+        self.totals = metrics.Totals(rollouts=row["rollouts"], tokens=row["tokens"])
+        if global_step % self.options.save_every == 0:
+            self.export(global_step)
+        self.client_states = client_states or {}
+        stop = self.options.stop_flag.exists()
+        self.save_state(logs_dict or {}, due=stop or global_step % self.args.ckpt.save_steps == 0)
+        self.step_begun = time.monotonic()
+        if stop:
+            raise StoppedRun(f"stopped after step {global_step}, which is saved")
+
+    def save_state(self, logs: dict[str, Any], *, due: bool) -> None:
+        """Log the last finished step, and where it is due save the training state after it."""
+        begun = time.monotonic()
+        every, self.args.ckpt.save_steps = self.args.ckpt.save_steps, 1 if due else NEVER
+        try:
+            super().save_logs_and_checkpoints(self.step, logs, self.client_states)
+        finally:
+            self.args.ckpt.save_steps = every
+        if due:
+            gb = mark_whole(Path(self.args.ckpt.path), self.step, origin(self.args)) / 1e9
+            seconds = max(time.monotonic() - begun, 1e-9)
+            print(
+                f"saved the state of step {self.step}: {gb:.1f} GB in {seconds:.1f} s, "
+                f"{gb / seconds:.2f} GB a second",
+                flush=True,
+            )
+            self.saved_step = self.step
+
+    @torch.no_grad()
+    def evaluate(self, global_step: int, **_: Any) -> dict[str, float]:
+        """Draws on the evaluation prompts; the evaluation fields of a row."""
+        begun, n_samples = time.time(), self.args.eval.n_samples_per_prompt
+        prompts = len(self.eval_dataloader)
+        print(f"evaluating step {global_step}: {prompts} prompts x {n_samples}", flush=True)
+        self.samples_generator.generate_eval_samples(
+            **self.generate_kwargs
+            | {"temperature": self.args.eval.temperature, "n_samples_per_prompt": n_samples}
+        )
+        correct = [rollout.correct for rollout in self.samples_generator.sampled]
+        return metrics.evaluation_metrics(correct, n_samples=n_samples, seconds=time.time() - begun)
+
+    def export(self, step: int) -> None:
+        """A Hugging Face checkpoint of the weights as they are."""
+        folder = checkpoint_folder(self.options.checkpoints, step)
+        ray.get(self.actor_model_group.async_run_method(method_name="export", folder=folder))
+
+
+def checkpoint_folder(checkpoints: Path, step: int) -> Path:
+    """The Hugging Face checkpoint of a step, named as StagePaths.checkpoint names it."""
+    return checkpoints / f"step-{step:05d}"
+
+
+FocalTrainerActor = ray.remote(FocalTrainer)

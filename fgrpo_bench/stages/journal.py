@@ -1,0 +1,89 @@
+"""Journals: files of JSON lines that only grow, and each line of which is believed by itself.
+
+{"event": "hold", "crc": "1f9a02c7"}
+
+A line carries a checksum of all else that it says. A disk that fails, a copy that broke off or a
+hand that slipped damages lines, not the file: what is left of it is read, and where the damage is
+can be said. A line without a checksum is an earlier version's; whoever reads the journal knows what
+its lines may say.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.stages.files import append_line
+
+CRC = "crc"
+WRITING_SECONDS = 0.05
+"""How long the last line may be seen in part while it is written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a journal."""
+
+    number: int
+    """Counted from 1."""
+    row: dict[str, Any] | None
+    """What it says, without its checksum; None where it is damaged."""
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """Append one line with its checksum and sync it to disk; OSError names the file."""
+    append_line(path, sealed(row))
+
+
+def read(path: Path) -> list[Line]:
+    """All lines that are not empty, in order; none where there is no file."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    if not content.endswith(b"\n"):  # torn, or somebody is writing it
+        time.sleep(WRITING_SECONDS)
+        content = path.read_bytes()
+    texts = enumerate(content.split(b"\n"), start=1)
+    return [Line(number=number, row=opened(text)) for number, text in texts if text]
+
+
+def sealed(row: dict[str, Any]) -> dict[str, Any]:
+    """With its checksum."""
+    return row | {CRC: _checksum(row)}
+
+
+def opened(text: bytes) -> dict[str, Any] | None:
+    """What a sealed row says, without its checksum; None where it is damaged."""
+    try:
+        row = json.loads(text.decode())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict):
+        return None
+    return row if CRC not in row or row.pop(CRC) == _checksum(row) else None
+
+
+def _checksum(row: dict[str, Any]) -> str:
+    """CRC-32 of the canonical JSON, in hexadecimal."""
+    return f"{zlib.crc32(json.dumps(row, sort_keys=True).encode()):08x}"
+
+
+def passed_over(path: Path, numbers: Iterable[int]) -> str:
+    """e.g. `ledger.jsonl: lines 3 and 7 to 9 are damaged and were passed over`."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    *first, last = [" to ".join(map(str, span)) for span in spans]
+    one = not first and " " not in last
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return f"{path}: line{'' if one else 's'} {listed} {'is' if one else 'are'} damaged and " + (
+        f"{'was' if one else 'were'} passed over"
+    )

@@ -1,0 +1,98 @@
+"""Locks on files, which name their holder and die with its process."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from fgrpo_bench.stages.files import now
+
+LOOK_SECONDS = 0.2
+"""Between two tries of a process that waits."""
+
+
+@contextmanager
+def locked(
+    path: Path, *, wait: bool, what: str, waiting: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Hold an exclusive lock on `path`, which then names the holder; freed when the process dies.
+
+    wait: False refuses at once where somebody holds it, with BlockingIOError that names the holder.
+    waiting: called again and again while somebody does; it may raise to give up.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            _take(file)
+        except BlockingIOError:
+            holder = lock_holder(path)
+            if not wait:
+                raise BlockingIOError(
+                    f"{what} is already being run by process {holder.get('pid')} on "
+                    f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
+                    "with `cancel`"
+                ) from None
+            print(f"waiting for process {holder.get('pid')}, which has {what} in hand", flush=True)
+            while not _taken(file):
+                waiting()
+                time.sleep(LOOK_SECONDS)
+        _name_holder(file.fileno())
+        yield
+
+
+def _name_holder(handle: int) -> None:
+    """On a full disk the lock holds without a name, so that jobs can be cancelled even then."""
+    holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now()}
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(holder).encode(), 0)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
+def _take(file: TextIO) -> None:
+    """Lock at once or raise BlockingIOError; outlast `is_locked`, which holds it an instant."""
+    for pause in (0.01, 0.05, 0.2):
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _taken(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock_holder(path: Path) -> dict[str, Any]:
+    """What the lock file says of its holder; empty where it says nothing."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock."""
+    if not path.exists():
+        return False
+    with path.open("r", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

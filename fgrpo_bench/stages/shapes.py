@@ -1,0 +1,176 @@
+"""The shapes of the stored JSON files: which fields a reader may rely on, and of which type.
+
+A shape is a type; a list of one shape, for a list of such values; a tuple of shapes, for any of
+them; or a dict of shapes by key, of which `name?` may be missing and `*` stands for every key. Keys
+that no shape names are nobody's business: other versions write them.
+"""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Any
+
+from fgrpo_bench.stages.watch import NUMBERS
+
+Shape = type | UnionType | list[Any] | dict[str, Any] | tuple[Any, ...]
+NUMBER = int | float
+
+OUTPUT = {"bytes": int, "sha256": str}
+MARKER = {
+    "fingerprint": str,
+    "target": dict,
+    "owner?": str | None,
+    "outputs?": {"*": OUTPUT},
+    "step?": int,
+    "weights_sha256?": str | None,
+    "wall_seconds?": NUMBER,
+    "cpu_seconds?": NUMBER,
+    "finished_ms?": int,
+}
+EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}}}
+"""The marker of an evaluation."""
+LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
+OWNER = {"token": str, "over": str | None}
+SPEC = {"kind": str, "fingerprint": str, "target": dict}
+EVALUATION = SPEC | {
+    "identity": {"sampling?": {"task?": (dict, type(None))}},
+    "evaluation": {"benchmarks": {"*": dict}, "n_samples": int, "ks": [int]},
+    "data": {"*": str},
+}
+"""The spec of an evaluation."""
+RUN = SPEC | {"identity": {"run": dict, "settings": dict}}
+"""The spec of a run of the simulation."""
+LOCK = {
+    "fingerprint": str,
+    "source?": {"sha256?": str, "revision?": str | None, "path?": str},
+    "tokenizer?": dict,
+    "result?": {"rows": int, "sha256": str},
+}
+"""data.lock.json."""
+CONFIG = dict.fromkeys(
+    (
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "intermediate_size",
+        "vocab_size",
+    ),
+    int,
+) | {"rope_theta": NUMBER}
+"""config.json of a checkpoint of the embedded engine."""
+TOKENIZER = {"model": {"vocab": {"*": int}}}
+PROGRESS = {"step?": int, "of?": int, "eta_seconds?": NUMBER | None}
+PROGRESS |= {f"{name}?": NUMBER for name in NUMBERS}
+STEP_ROW = {"step": int, "time_ms": int, "seconds": NUMBER, "tokens": int}
+"""Of a line of a training run's step_rows, what there must be."""
+MANIFEST = {"fingerprint": str, "weights_sha256?": str | None, "engine?": dict}
+"""draws.json."""
+EVENT = {
+    "event": str,
+    "stage": str,
+    "attempt": int,
+    "pid": int,
+    "driver": str,
+    "time": str,
+    "exit_code?": int | None,
+    "outcome?": str | None,
+    "wall_seconds?": NUMBER | None,
+}
+"""A line of ledger.jsonl."""
+PLAN = {
+    "points": [
+        {
+            "point_id": str,
+            "algorithm": str | None,
+            "group_size": int | None,
+            "focal_gamma": NUMBER | None,
+            "seed": int,
+            "train": str,
+            "step?": int,
+            "evaluate?": str,
+            "checkpoints?": [{"step": int, "evaluate": str, "likelihood?": str}],
+        }
+    ],
+    "stages": [
+        {
+            "name": str,
+            "kind": str,
+            "point_id": str,
+            "environment": str,
+            "fingerprint": str,
+            "target": dict,
+            "needs": [str],
+        }
+    ],
+}
+SWEEP = {
+    "declaration": {
+        "sweep": {"name": str, "question": str},
+        "experiment": {
+            "name": str,
+            "train": {
+                "model?": ({"name": str}, type(None)),
+                "pretrained?": ({"name": str}, type(None)),
+            },
+            "evaluation": {"benchmarks": {"*": ({"domain?": str}, type(None))}, "ks": [int]},
+        },
+        "algorithms?": {"*": dict},
+        "profile": {"dispatcher": str},
+    },
+    "created": str,
+    "versions": {"*": str | None},
+}
+
+
+NAMES: dict[Any, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    NUMBER: "a number",
+}
+"""Types as JSON's users know them."""
+
+
+def misfit(value: Any, shape: Shape, where: str = "") -> str | None:
+    """In which way a parsed value is not of a shape, for a person; None where it is."""
+    if isinstance(shape, tuple):
+        faults = [misfit(value, each, where) for each in shape]
+        return None if None in faults else faults[0]
+    if isinstance(shape, dict):
+        return _misfit_of_dict(value, shape, where)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return _other(value, "a list", where)
+        parts = ((each, shape[0], f"{where}[{number}]") for number, each in enumerate(value))
+        return next(filter(None, (misfit(*part) for part in parts)), None)
+    if isinstance(value, shape) and (shape is bool or not isinstance(value, bool)):
+        return None
+    return _other(value, NAMES.get(shape, str(shape)), where)
+
+
+def _misfit_of_dict(value: Any, shape: dict[str, Any], where: str) -> str | None:
+    if not isinstance(value, dict):
+        return _other(value, "an object", where)
+    for name, wanted in shape.items():
+        key = name.removesuffix("?")
+        if key == "*":
+            parts = [(value[each], wanted, f"{where}.{each}") for each in value]
+        elif key in value:
+            parts = [(value[key], wanted, f"{where}.{key}")]
+        elif name == key:
+            return f"{f'{where}.{key}'.lstrip('.')} is missing"
+        else:
+            continue
+        for part in parts:
+            if (fault := misfit(*part)) is not None:
+                return fault
+    return None
+
+
+def _other(value: Any, wanted: str, where: str) -> str:
+    text = repr(value)
+    shown = text if len(text) <= 60 else f"{text[:60]}..."
+    return f"{where.lstrip('.') or 'it'} is {shown}, not {wanted}"

@@ -1,0 +1,232 @@
+"""One stage, one shape: a command that does its work once, survives a kill, and says so.
+
+A stage reads `spec.json`, does nothing where its completion marker already covers that spec, and
+otherwise works and writes `DONE.json` last. Exit code 0 is done, 75 is stopped at a checkpoint and
+to be continued, anything else is failed. Only one process at a time works on a stage; a second one
+waits and then finds the marker. Where a lock cannot be trusted (some network file systems, nodes
+that were given up and come back), the process that began last owns the stage: an older one that
+wakes up finds another's token, stops and marks nothing. Were it to mark between its last look and
+its write, the marker would hold its token and not the owner's, and nobody would believe it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.stages.files import is_edited, is_unfinished, now, read_json, write_json
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.markers import (
+    clear_damage,
+    described,
+    former_marker,
+    is_done,
+    read_marker,
+    write_marker,
+)
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import OWNER, SPEC
+
+EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75
+PROGRESS_SECONDS = 2.0
+LOG_SECONDS = 10.0
+SAVE_SECONDS = 5.0
+"""Between saves of a stage's whole state: what a kill can cost. No result depends on it."""
+
+
+class Stopped(Exception):
+    """Raised by the work at a point where everything done so far is saved."""
+
+
+class StageRun:
+    """What the work of a stage may ask and tell while it runs."""
+
+    def __init__(self, paths: StagePaths, *, save_seconds: float = SAVE_SECONDS) -> None:
+        self.paths = paths
+        self._token: str | None = None
+        self.save_seconds = save_seconds
+        self.stopping = False
+        self.quiet = False
+        """Whether somebody else shows the progress."""
+        self._begun = time.monotonic()
+        self._first_step: int | None = None
+        self._told = self._logged = 0.0
+        self.former: dict[str, Any] = {}
+        """The marker that stood for the same fingerprint when the work began; empty without."""
+        self.outputs: dict[str, dict[str, Any]] = {}
+        """What the stage promises, as its marker will list it (fgrpo_bench.stages.markers)."""
+
+    def leave(self, *promised: Path) -> None:
+        """Promise files, and all files of folders, in the stage's folder: they are written, and
+        the stage is done only while they are there. Their digests are taken now, once."""
+        for path in promised:
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+            own = [file for file in files if file.is_file() and not is_unfinished(file)]
+            self.outputs |= described(self.paths, own)
+
+    def digest(self, path: Path) -> str:
+        """sha256 of a promised file."""
+        return str(self.outputs[path.relative_to(self.paths.folder).as_posix()]["sha256"])
+
+    def recorded(self, path: Path) -> str | None:
+        """sha256 of a file by the marker that stood when the work began; None where it is not
+        listed there."""
+        name = path.relative_to(self.paths.folder).as_posix()
+        listed: dict[str, Any] = self.former.get("outputs", {}).get(name, {})
+        return listed.get("sha256")
+
+    def request_stop(self, signum: int, _frame: object) -> None:
+        """Signal handler: let the work reach its next save."""
+        print(f"signal {signal.Signals(signum).name}: stopping at the next save", flush=True)
+        self.stopping = True
+
+    def check_stopping(self) -> None:
+        """Stopped where that is asked for while another process has the stage in hand: that one may
+        itself be held up, and never let go."""
+        if self.stopping:
+            raise Stopped("another process has the stage, and nothing was begun here")
+
+    def own(self) -> None:
+        """Take the stage over from whoever began it before; a marker that stands is kept."""
+        self._token = uuid.uuid4().hex
+        marked = read_marker(self.paths).get("owner") if self.paths.done.exists() else None
+        facts = {"token": self._token, "over": marked, "pid": os.getpid()}
+        write_json(self.paths.owner, facts | {"host": socket.gethostname(), "since": now()})
+
+    @property
+    def token(self) -> str | None:
+        """What names this process as the stage's owner; None before it is."""
+        return self._token
+
+    def check_owned(self) -> None:
+        """RuntimeError where a newer process has begun this stage."""
+        if self._token is None:
+            return
+        owner = read_json(self.paths.owner, OWNER)
+        if owner["token"] != self._token:
+            raise RuntimeError(
+                f"process {owner.get('pid')} on {owner.get('host')} began this stage at "
+                f"{owner.get('since')}, "
+                "after this one, and owns it: this one marks nothing"
+            )
+
+    def progress(self, *, step: int, of: int, **numbers: float) -> None:
+        """Say how far the work is; cheap enough to be called at every step."""
+        clock = time.monotonic()
+        if self._first_step is None or step < self._first_step:  # steps that are made again
+            self._first_step, self._begun = step, clock
+        if clock - self._told < PROGRESS_SECONDS and step < of:
+            return
+        self._told = clock
+        self.check_owned()
+        made = step - self._first_step
+        eta = (clock - self._begun) / made * (of - step) if made else None
+        state = {"step": step, "of": of, "eta_seconds": eta, "time": now(), "pid": os.getpid()}
+        write_json(self.paths.progress, state | {"host": socket.gethostname()} | numbers)
+        if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
+            self._logged = clock
+            shown = "  ".join(f"{name} {_short(value)}" for name, value in numbers.items())
+            left = "" if eta is None else f"  {eta:.0f} s left"
+            print(f"step {step}/{of}  {shown}{left}", flush=True)
+
+
+def _short(value: float) -> str:
+    """e.g. 0.250, 9562, 1.3e-04."""
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.3f}" if value == 0 or abs(value) >= 0.001 else f"{value:.1e}"
+
+
+def run_stage(
+    paths: StagePaths,
+    work: Callable[[dict[str, Any], StageRun], dict[str, Any]],
+    *,
+    save_seconds: float = SAVE_SECONDS,
+) -> int:
+    """Run a stage to its exit code.
+
+    work: takes the spec and the StageRun, promises what it leaves (StageRun.leave) and returns
+    facts for the marker, or raises Stopped at a save. Any other exception is printed with its
+    traceback and fails the stage.
+    """
+    begun, cpu = time.time(), time.process_time()
+    run = StageRun(paths, save_seconds=save_seconds)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, run.request_stop)
+    try:
+        what = f"stage {paths.folder.name}"
+        with locked(paths.lock, wait=True, what=what, waiting=run.check_stopping):
+            spec = read_json(paths.spec, SPEC)
+            if is_edited(spec):
+                raise ValueError(
+                    f"{paths.spec} was changed after it was written: give the sweep's `run` again, "
+                    "which writes it anew"
+                )
+            if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
+                print("already done", flush=True)
+                return EXIT_DONE
+            clear_damage(paths, fingerprint=spec["fingerprint"])
+            run.former = former_marker(paths, fingerprint=spec["fingerprint"])
+            run.own()
+            facts = work(spec, run)
+            _tell_of_other_weights(run.former, facts)
+            marker = {
+                "fingerprint": spec["fingerprint"],
+                "target": spec["target"],
+                "owner": run.token,
+                "finished": now(),
+                "finished_ms": int(time.time() * 1000),
+                "wall_seconds": round(time.time() - begun, 3),
+                "cpu_seconds": round(time.process_time() - cpu, 3),
+            }
+            run.check_owned()
+            write_marker(paths, marker | {"outputs": run.outputs} | facts)
+            print(f"done in {time.time() - begun:.1f} s", flush=True)
+            return EXIT_DONE
+    except Stopped as stop:
+        print(f"stopped: {stop}; run the same command again to continue", flush=True)
+        return EXIT_CONTINUE
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        return EXIT_FAILED
+
+
+def _tell_of_other_weights(former: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Weights that were made again need not be the same on another machine."""
+    before, after = former.get("weights_sha256"), facts.get("weights_sha256")
+    if before not in (None, after):
+        print(
+            f"the weights have sha256 {after}, and those that stood here before had {before}: "
+            "evaluations of those are refused until their folders are moved away",
+            flush=True,
+        )
+
+
+def add_stage_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every stage command takes: a folder, a device and a number of threads."""
+    parser.add_argument("folder", type=Path, help="the stage's folder")
+    add_machine_arguments(parser)
+
+
+def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
+    """A device and a number of threads."""
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch; default: 1")
+
+
+def named_stage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> StagePaths:
+    """The stage that the arguments name; ends with the parser's error where it has no spec."""
+    paths = StagePaths(options.folder)
+    if not paths.spec.exists():
+        parser.error(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
+    return paths

@@ -1,0 +1,220 @@
+"""Where stages stand, from their files alone: the ledger, the jobs' notes, locks and progress.
+
+The reader's side of what `sweeps` writes; status on a terminal and the dashboard both ask here. A
+stage is done when its marker covers what the plan asks for; else the ledger's last line about it,
+its lock and its progress file tell. A stage is damaged that was done once and is
+not any more, or whose files are another stage's: that is its own affair and no other stage's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.files import read_json, void
+from fgrpo_bench.stages.locks import is_locked, lock_holder
+from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import EVENT, MANIFEST, PROGRESS, misfit
+from fgrpo_bench.stages.watch import NUMBERS, warnings
+
+State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
+Outcome = Literal["done", "stopped", "failed"]
+REMADE_ALONE = "makes it again, and nothing else"
+REMADE = {
+    "warmup": "trains it again from its start, since only training makes it",
+    "train": "trains it again from its start, since only training makes it",
+}
+"""What `run` does about a missing file, by kind of stage."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """A start, or an end with its last three fields."""
+
+    event: Literal["start", "end"]
+    stage: str
+    attempt: int
+    """Counted from 1 over all drivers."""
+    pid: int
+    driver: str
+    """Who started it; see `driver_id`."""
+    time: str
+    exit_code: int | None = None
+    """As the process ended; -9 is killed by signal 9."""
+    outcome: Outcome | None = None
+    wall_seconds: float | None = None
+
+
+def read_events(path: Path, warn: Callable[[str], None] = void) -> list[Event]:
+    """All events so far; lines that are none (damaged, or another version's) are passed over.
+
+    warn: told of the damaged ones, once.
+    """
+    lines = journal.read(path)
+    damaged = [line.number for line in lines if line.row is None]
+    if damaged:
+        warn(f"warning: {journal.passed_over(path, damaged)}")
+    events = []
+    for line in lines:
+        row = line.row
+        if row is not None and misfit(row, EVENT) is None:
+            events.append(Event(**{name: row[name] for name in Event.__slots__ if name in row}))
+    return events
+
+
+def latest(events: Iterable[Event]) -> dict[str, Event]:
+    """The last event of each stage."""
+    return {event.stage: event for event in events}
+
+
+def driver_id(holder: dict[str, Any]) -> str:
+    """One driver among all that ever ran here, from what its lock says of it."""
+    return f"{holder.get('host')}:{holder.get('pid')}:{holder.get('since')}"
+
+
+def attempts(stage: StagePaths) -> list[dict[str, Any]]:
+    """What jobs noted of their attempts, in order; keys as `Payload` and `end` write them."""
+    notes = []
+    for path in sorted(stage.logs.glob("attempt-*.json")):
+        try:
+            note = read_json(path)
+        except (OSError, ValueError):
+            continue
+        if isinstance(note, dict):
+            notes.append(note)
+    return notes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageStatus:
+    """One stage as its files tell it."""
+
+    name: str
+    kind: str
+    point_id: str
+    state: State
+    attempts: int
+    step: int | None = None
+    """Progress as the stage last told it; None where it has told none, likewise below."""
+    of: int | None = None
+    eta_seconds: float | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Of the last step of a training run (fgrpo_bench.stages.watch.NUMBERS)."""
+    warnings: list[str] = field(default_factory=list)
+    """About these, while the run is not done."""
+    why: str | None = None
+    """What is damaged, and the remedy; None for every other state."""
+
+
+def driver_of(paths: RunPaths) -> dict[str, Any] | None:
+    """pid, host and since of the living driver; None where there is none."""
+    return lock_holder(paths.driver_lock) if is_locked(paths.driver_lock) else None
+
+
+def read_stages(
+    paths: RunPaths,
+    records: Iterable[Mapping[str, Any]],
+    warn: Callable[[str], None] = void,
+) -> list[StageStatus]:
+    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target.
+
+    warn: as `read_events` takes it.
+    """
+    events = read_events(paths.ledger, warn)
+    begun = Counter(event.stage for event in events if event.event == "start")
+    last = latest(events)
+    holder = driver_of(paths)
+    driver = driver_id(holder) if holder is not None else None
+    found = []
+    for record in records:
+        stage = StagePaths(paths.folder / record["name"])
+        done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
+        state: State = "done" if done else _state(stage, last.get(record["name"]), driver)
+        why = None if state == "running" else damage_of(stage, record, done=done)
+        state = state if why is None else "damaged"
+        progress = read_progress(stage) if state != "waiting" else {}
+        numbers = {name: progress[name] for name in NUMBERS if name in progress}
+        found.append(
+            StageStatus(
+                name=record["name"],
+                kind=record["kind"],
+                point_id=record["point_id"],
+                state=state,
+                attempts=begun[record["name"]],
+                step=progress.get("step"),
+                of=progress.get("of"),
+                eta_seconds=progress.get("eta_seconds") if state == "running" else None,
+                numbers=numbers,
+                warnings=[] if state == "done" else warnings(numbers, step=progress.get("step")),
+                why=why,
+            )
+        )
+    return found
+
+
+def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+    """What is wrong with a stage's files, in words; None where nothing is."""
+    lacks = {} if done else damage(stage, fingerprint=record["fingerprint"])
+    if stage.done.name in lacks:
+        return lacks[stage.done.name]
+    if lacks:
+        return (
+            "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
+            + f": `run` {REMADE.get(record['kind'], REMADE_ALONE)}"
+        )
+    return _foreign(stage, record, done=done)
+
+
+def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+    """done: its marker is its own, which was looked at."""
+    if not stage.done.exists():
+        return None
+    try:
+        facts = {} if done else {stage.done: read_marker(stage)}
+        if record["kind"] == "evaluate":
+            for name in record["target"].get("graders", {}):
+                manifest = stage.benchmark(name).manifest
+                if manifest.exists():
+                    facts[manifest] = read_json(manifest, MANIFEST)
+    except ValueError as error:
+        return str(error)
+    faults = (foreign(path, of, fingerprint=record["fingerprint"]) for path, of in facts.items())
+    return next(filter(None, faults), None)
+
+
+def _state(stage: StagePaths, last: Event | None, driver: str | None) -> State:
+    if last is None:
+        return _noted(stage)
+    of_this_driver = last.driver == driver
+    if last.event == "start" and (of_this_driver or is_locked(stage.lock)):
+        return "running"
+    if driver is not None and not of_this_driver:
+        return "waiting"  # an earlier driver's attempt; this driver will make the next
+    if last.event == "start" or last.outcome == "stopped":
+        return "stopped"
+    return "failed" if last.outcome == "failed" else "waiting"
+
+
+def _noted(stage: StagePaths) -> State:
+    """By the word of the last job that had the stage, where one had."""
+    notes = attempts(stage)
+    if not notes:
+        return "waiting"
+    outcome: State | None = notes[-1].get("outcome")
+    if outcome is None:
+        return "running"
+    return outcome if outcome in get_args(State) else "waiting"
+
+
+def read_progress(stage: StagePaths) -> dict[str, Any]:
+    """What the stage last told; empty where it told nothing that can be read."""
+    try:
+        progress: dict[str, Any] = read_json(stage.progress, PROGRESS)
+    except (OSError, ValueError):
+        return {}
+    return progress

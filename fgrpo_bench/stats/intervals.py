@@ -1,0 +1,253 @@
+"""Means over training seeds and problems with bootstrap intervals of the right width for few seeds.
+
+The data of a cell are crossed: every seed's model is judged on the same problems. The bootstrap
+resamples both, independently: problems with replacement and seeds with replacement, and a value
+counts (times its seed was drawn) x (times its problem was drawn). This is the pigeonhole bootstrap
+(Owen 2007, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 386-411).
+
+Its percentiles alone would not do. For S seeds it holds (S - 1) / S of the variance that is due to
+seeds, and counts what is due to neither seeds nor problems up to three times; where only seeds
+differ, its 95% interval of three seeds is their range, which holds the true mean of a symmetric
+distribution 3 times in 4. So the bootstrap gives the shape of an interval, how far it reaches below
+and above the mean, and `fgrpo_bench.stats.spread` its width: standard deviation and degrees of
+freedom of Student's t. With one seed that is an interval over problems only and says nothing about
+another training run. `python -m tests.calibration` measures what it holds.
+
+Resamples of two seeds reach no further than the seeds do, so with two of them the shape is to
+either side no less than that of Student's t itself.
+
+An interval without width says that nothing varied in the data, not that the value is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgrpo_bench.stats.spread import of_average, spread, variance
+
+REPLICATES = 10_000
+LEVEL = 0.95
+SEED = 0
+Limits = tuple[float, float]
+FRACTIONS: Limits = (0.0, 1.0)
+"""The least and the largest mean that there can be of fractions, e.g. pass@k."""
+DIFFERENCES: Limits = (-1.0, 1.0)
+"""The same of differences of two fractions."""
+BLOCK = 256
+"""Columns of all seeds that are resampled at once: enough for the product of matrices to be fast,
+and few enough that what it makes (REPLICATES x BLOCK floats) stays small."""
+
+ROWS = 256
+"""Resamples that are counted at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over seeds and problems (a fraction, or a difference of two)."""
+
+    mean: float | None
+    """None where no problem has a value for every seed."""
+    low: float | None
+    """Lower end of the interval; None, like high, with fewer than two problems."""
+    high: float | None
+    by_seed: tuple[float, ...]
+    """The mean over problems of each seed; empty where mean is None."""
+    n_seeds: int
+    n_problems: int
+    """Problems with a value for every seed; only these count."""
+    p_value: float | None = None
+    """Two-sided, of a mean of 0: 1 less the level of the interval that ends at 0, by the shape of
+    that at `level`; None like low. 0 where nothing varied around a mean that is not 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resampled:
+    """Means over problems by seed, and means of resampled data: what an Estimate is made of."""
+
+    by_seed: NDArray[np.float64]
+    """[seeds, columns]; nan where no problem has a value for every seed."""
+    means: NDArray[np.float64]
+    """[replicates, columns]; nan with fewer than two such problems."""
+    n_problems: NDArray[np.int64]
+    """[columns]."""
+    spread: NDArray[np.float64]
+    """[3, columns], of `fgrpo_bench.stats.spread`; nan likewise."""
+    limits: NDArray[np.float64]
+    """[2, columns], the least and the largest mean that there can be."""
+
+
+def estimate(
+    values: NDArray[np.float64], *, limits: Limits, level: float = LEVEL
+) -> list[Estimate]:
+    """Mean, interval and p-value of every column.
+
+    values: float64 [seeds, problems, columns], e.g. pass@k with a column a k; nan where there is
+    no value. A problem counts in a column only where every seed has a value there, so that all
+    seeds are judged on the same problems. For a difference between two cells pass the difference
+    of their values: it is paired over problems and seeds, and both sides are resampled alike.
+    limits: FRACTIONS, DIFFERENCES, or infinite ones where nothing bounds the values; no interval
+    ends beyond them. level: how often the interval is to hold the truth.
+    """
+    return conclude(resample(values, limits=limits), level=level)
+
+
+def resample(values: NDArray[np.float64], *, limits: Limits, stream: int = 0) -> Resampled:
+    """The data of `estimate` resampled; another stream resamples its problems independently, and
+    seeds as every stream does."""
+    n_seeds, _, n_columns = values.shape
+    by_seed = np.full((n_seeds, n_columns), np.nan)
+    means = np.full((REPLICATES, n_columns), np.nan)
+    complete = ~np.isnan(values).any(axis=0)
+    varied = np.full((3, n_columns), np.nan)
+    if n_seeds:
+        for mask in np.unique(complete, axis=1).T:  # columns with the same problems go together
+            columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
+            known = values[:, mask][:, :, columns]
+            if mask.any():
+                by_seed[:, columns] = known.mean(axis=1)
+            if mask.sum() > 1:
+                means[:, columns] = bootstrap_means(known, stream=stream)
+                varied[:, columns] = spread(known)
+    return Resampled(
+        by_seed=by_seed,
+        means=means,
+        n_problems=complete.sum(axis=0),
+        spread=varied,
+        limits=np.repeat([[limits[0]], [limits[1]]], n_columns, axis=1),
+    )
+
+
+def resample_together(
+    cells: Sequence[NDArray[np.float64]], *, limits: Limits, stream: int = 0
+) -> list[Resampled]:
+    """`resample` of each cell's data, many times faster than one after the other: cells of as many
+    seeds and problems are columns of one array. Ends differ from its own in the last digits."""
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for i, values in enumerate(cells):
+        alike.setdefault(values.shape[:2], []).append(i)
+    found: dict[int, Resampled] = {}
+    for places in alike.values():
+        columns = np.concatenate([cells[i] for i in places], axis=2)
+        whole = resample(columns, limits=limits, stream=stream)
+        ends = np.cumsum([cells[i].shape[2] for i in places])
+        for i, end in zip(places, ends, strict=True):
+            own = slice(end - cells[i].shape[2], end)
+            found[i] = Resampled(
+                by_seed=whole.by_seed[:, own],
+                means=whole.means[:, own],
+                n_problems=whole.n_problems[own],
+                spread=whole.spread[:, own],
+                limits=whole.limits[:, own],
+            )
+    return [found[i] for i in range(len(cells))]
+
+
+def average(parts: Sequence[Resampled]) -> Resampled:
+    """The plain mean over several sets of problems (at least one), each of the same seeds and
+    columns and, for independent problems, of a stream of its own."""
+    return Resampled(
+        by_seed=np.mean([part.by_seed for part in parts], axis=0),
+        means=np.mean([part.means for part in parts], axis=0),
+        n_problems=np.sum([part.n_problems for part in parts], axis=0),
+        spread=of_average([part.spread for part in parts]),
+        limits=np.mean([part.limits for part in parts], axis=0),
+    )
+
+
+def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
+    """Mean, interval and p-value of every column."""
+    by_seed = resampled.by_seed
+    n_seeds, n_columns = by_seed.shape
+    drawn = np.flatnonzero(~np.isnan(resampled.means[0]))
+    rows = _ends(resampled, drawn, level).T if drawn.size else ()
+    ends = {int(column): tuple(map(float, row)) for column, row in zip(drawn, rows, strict=True)}
+    out = []
+    for column in range(n_columns):
+        own = by_seed[:, column]
+        if not n_seeds or np.isnan(own).any():
+            out.append(_nothing(n_seeds))
+            continue
+        lowest, highest, p_value = ends.get(column, (None, None, None))
+        out.append(
+            Estimate(
+                mean=float(own.mean()),
+                low=lowest,
+                high=highest,
+                by_seed=tuple(map(float, own)),
+                n_seeds=n_seeds,
+                n_problems=int(resampled.n_problems[column]),
+                p_value=p_value,
+            )
+        )
+    return out
+
+
+def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDArray[np.float64]:
+    """Both ends of the interval and p, [3, len(columns)]."""
+    from scipy.special import ndtri, stdtr, stdtrit
+
+    by_seed, means = resampled.by_seed[:, columns], resampled.means[:, columns]
+    mean, tail = by_seed.mean(axis=0), (1 - level) / 2
+    spans = np.abs(ndtri(tail)) * means.std(axis=0)
+    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    # How far the bootstrap reaches to either side, in standard deviations of a normal one.
+    shape = np.zeros((2, len(columns)))
+    np.divide(np.maximum([mean - low, high - mean], 0), spans, out=shape, where=spans > 0)
+    if len(by_seed) == 2:
+        shape = np.maximum(shape, 1.0)
+    of_mean, degrees = variance(by_seed, resampled.spread[:, columns])
+    reach = shape * np.sqrt(of_mean)
+    ends = mean + np.array([[-1], [1]]) * stdtrit(degrees, 1 - tail) * reach
+    towards_0 = np.where(mean > 0, reach[0], reach[1])
+    away = np.divide(np.abs(mean), towards_0, out=np.full(len(mean), np.inf), where=towards_0 > 0)
+    p = np.where(mean == 0, 1.0, np.minimum(2 * stdtr(degrees, -away), 1))
+    return np.stack([*np.clip(ends, *resampled.limits[:, columns]), p])
+
+
+def bootstrap_means(
+    values: NDArray[np.float64],
+    *,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+    stream: int = 0,
+) -> NDArray[np.float64]:
+    """Means of resampled data, float64 [replicates, columns].
+
+    values: float64 [seeds, problems, columns] without nan. The same shape, seed and stream give the
+    same resamples, whatever the values; streams differ in the problems that they draw.
+    """
+    n_seeds, n_problems, n_columns = values.shape
+    of_problems = _counts(n_problems, replicates, seed, 1 + stream)
+    of_seeds = _counts(n_seeds, replicates, seed, 0)
+    means = np.empty((replicates, n_columns))
+    width = max(1, BLOCK // n_seeds)
+    for start in range(0, n_columns, width):
+        block = slice(start, start + width)
+        by_seed = np.tensordot(of_problems, values[:, :, block], axes=(1, 1))
+        means[:, block] = np.einsum("bs,bsc->bc", of_seeds, by_seed)
+    return np.asarray(means / (n_seeds * n_problems))
+
+
+@lru_cache(maxsize=12)
+def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.float64]:
+    """How often a resample draws each of `size` things, float64 [replicates, size].
+
+    Whole numbers, divided only at the end, so that a column of ones has the mean 1 exactly.
+    """
+    rng, counts = np.random.default_rng([seed, axis]), np.empty((replicates, size))
+    for start in range(0, replicates, ROWS):  # what fits into the processor's cache
+        rows = counts[start : start + ROWS]
+        drawn = rng.integers(0, size, rows.shape)
+        drawn += size * np.arange(len(rows))[:, None]
+        rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
+    counts.setflags(write=False)
+    return counts
+
+
+def _nothing(n_seeds: int) -> Estimate:
+    return Estimate(mean=None, low=None, high=None, by_seed=(), n_seeds=n_seeds, n_problems=0)

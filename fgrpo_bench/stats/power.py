@@ -1,0 +1,137 @@
+"""How many draws are enough: what a planned evaluation can show, before anything runs.
+
+    python -m fgrpo_bench.stats.power --k 256 --problems 500 --n-samples 256 512 1024
+    python -m fgrpo_bench.stats.power --k 256 --problems 500 --half-width 0.01
+
+Only the noise of the draws is counted, for given problems and models, and at its largest: as if
+every problem had the success rate at which pass@k is least certain. Training seeds differ beside
+it, and no number of draws makes up for seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from fgrpo_bench.stats.variance import draw_moments
+
+LEVEL = 0.95
+POWER = 0.8
+MOST_DRAWS = 16_384
+"""Where `draws_needed` gives up."""
+MOST = 100_000
+"""Of draws, k and problems that the command takes: a table has a row a draw."""
+RATES = np.exp(np.linspace(math.log(1e-6), math.log(0.999), 240))
+"""Success rates that are tried; the variance is flat around its largest value."""
+
+
+@lru_cache(maxsize=256)
+def worst_variance(n_samples: int, k: int) -> float:
+    """The largest variance of a problem's pass@k over its n draws, at whatever success rate.
+
+    0.25 for n = k: a problem's value is 0 or 1 then, a coin flip.
+    """
+    return float(draw_moments(n_samples=n_samples, k=k, success_rate=RATES)[1].max())
+
+
+def smallest_effect(
+    *,
+    n_samples: int,
+    k: int,
+    n_problems: int | Sequence[int],
+    level: float = LEVEL,
+    power: float = POWER,
+) -> float:
+    """The difference in pass@k between two models that a two-sided test shows with this power, at
+    most; a fraction.
+
+    (z_(1 - alpha/2) + z_power) sqrt(2 v / problems), v the worst variance of a problem.
+    n_problems: several are those of the benchmarks of a plain average.
+    """
+    sizes = [n_problems] if isinstance(n_problems, int) else n_problems
+    z = _quantile((1 + level) / 2) + _quantile(power)
+    variance = worst_variance(n_samples, k) * sum(1 / size for size in sizes) / len(sizes) ** 2
+    return z * math.sqrt(2 * variance)
+
+
+def half_width(*, n_samples: int, k: int, n_problems: int, level: float = LEVEL) -> float:
+    """Half the width of an interval for one model's pass@k, at most; a fraction."""
+    return _quantile((1 + level) / 2) * math.sqrt(worst_variance(n_samples, k) / n_problems)
+
+
+def draws_needed(
+    *, k: int, n_problems: int, half_width_wanted: float, level: float = LEVEL
+) -> int | None:
+    """Fewest draws a problem whose interval is surely no wider; None above MOST_DRAWS."""
+    low, high = k, k
+    while half_width(n_samples=high, k=k, n_problems=n_problems, level=level) > half_width_wanted:
+        low, high = high + 1, high * 2
+        if high > MOST_DRAWS:
+            return None
+    while low < high:
+        middle = (low + high) // 2
+        width = half_width(n_samples=middle, k=k, n_problems=n_problems, level=level)
+        low, high = (low, middle) if width <= half_width_wanted else (middle + 1, high)
+    return low
+
+
+def advice(*, n_samples: int, k: int, n_problems: int | Sequence[int]) -> str:
+    """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`."""
+    effect = smallest_effect(n_samples=n_samples, k=k, n_problems=n_problems)
+    flip = "; n = k makes each problem a coin flip, draw 2k" if n_samples == k else ""
+    of = n_problems if isinstance(n_problems, int) else " + ".join(map(str, n_problems))
+    return (
+        f"pass@{k} of {of} problems from {n_samples} draws each: differences of "
+        f"{100 * effect:.1f} points and more are shown (95% level, 80% power, the draws' noise at "
+        f"its largest; seeds add theirs){flip}"
+    )
+
+
+def _quantile(p: float) -> float:
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(p)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print what the draws can show; exit code 0."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fgrpo_bench.stats.power",
+        description=(__doc__ or "").split("\n", 1)[0],
+        epilog=(__doc__ or "").split("\n", 1)[1],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--k", type=_positive, required=True, help="the k of pass@k")
+    parser.add_argument("--problems", type=_positive, required=True, help="problems")
+    parser.add_argument("--n-samples", type=_positive, nargs="*", default=[], help="draws each")
+    parser.add_argument("--half-width", type=float, help="wanted half width, as a fraction")
+    options = parser.parse_args(argv)
+    if any(n < options.k for n in options.n_samples):
+        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {options.k}")
+    if options.half_width is not None and not 0 < options.half_width < 1:
+        parser.error(f"--half-width {options.half_width}: a fraction between 0 and 1, e.g. 0.01")
+    for n in options.n_samples:
+        print(advice(n_samples=n, k=options.k, n_problems=options.problems))
+    if options.half_width is not None:
+        needed = draws_needed(
+            k=options.k, n_problems=options.problems, half_width_wanted=options.half_width
+        )
+        enough = f"{needed} draws" if needed else f"not even {MOST_DRAWS} draws"
+        print(f"+-{100 * options.half_width:g} points at 95%: {enough} a problem are surely enough")
+    return 0
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"{text}: must be from 1 to {MOST:,}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Training: group advantages, objectives and engines. The only part that imports torch."""

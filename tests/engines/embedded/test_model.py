@@ -1,0 +1,135 @@
+"""The model and its sampler: equal to transformers, equal to themselves, true to their seeds."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
+from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.sampling import sample
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
+from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.specs import ModelSpec, config
+
+SPEC = config.load("groupsize").experiment.train.model
+TOKENIZER = Tokenizer("0123456789+-*=:")
+
+
+def make_policy(spec: ModelSpec = SPEC, seed: int = 0) -> Policy:
+    policy = Policy(spec, TOKENIZER.size)
+    policy.initialise(torch.Generator().manual_seed(seed))
+    with torch.no_grad():  # logits of a size at which a wrong formula would show
+        for parameter in policy.parameters():
+            parameter.mul_(1.7).add_(0.01)
+    return policy
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return make_policy()
+
+
+def tokens(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(2, TOKENIZER.size, (rows, length), generator=generator)
+
+
+GROUPED = ModelSpec(
+    name="grouped",
+    hidden_size=64,
+    n_layers=2,
+    n_heads=4,
+    n_kv_heads=2,
+    intermediate_size=96,
+    rope_theta=500.0,
+)
+
+
+@pytest.mark.parametrize("spec", [SPEC, GROUPED], ids=["shipped", "grouped key/value heads"])
+def test_a_checkpoint_opens_in_transformers_with_the_same_logits(tmp_path, spec):
+    own = make_policy(spec)
+    save_checkpoint(tmp_path / "step-00001", own, TOKENIZER)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "step-00001")
+    assert type(theirs).__name__ == "Qwen2ForCausalLM"
+    ids = tokens(5, 15)
+    with torch.no_grad():
+        torch.testing.assert_close(own(ids), theirs(ids).logits, atol=2e-5, rtol=2e-5)
+
+
+def test_the_saved_tokenizer_reads_and_writes_like_the_own_one(tmp_path, policy):
+    save_checkpoint(tmp_path / "step-00001", policy, TOKENIZER)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "step-00001")
+    for text in ("3256=24:", "5*2*3-6", "9"):
+        assert theirs(text)["input_ids"] == TOKENIZER.encode([text])[0].tolist()
+        assert theirs.decode(theirs(text)["input_ids"]) == text
+    assert (theirs.pad_token_id, theirs.eos_token_id) == (PAD, EOS)
+    assert (
+        theirs.decode([7, 3, EOS], skip_special_tokens=True)
+        == TOKENIZER.decode(np.array([[7, 3, EOS]]))[0]
+    )
+
+
+def test_a_checkpoint_comes_back_bitwise_and_a_changed_one_is_refused(tmp_path, policy):
+    folder = tmp_path / "step-00001"
+    digest = save_checkpoint(folder, policy, TOKENIZER)
+    loaded, tokenizer = load_checkpoint(folder, "cpu", digest)
+    assert tokenizer.vocabulary == TOKENIZER.vocabulary
+    for (name, a), (_, b) in zip(policy.named_parameters(), loaded.named_parameters(), strict=True):
+        assert torch.equal(a, b), name
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(
+        ValueError, match=rf"has sha256 .*, but its stage recorded {digest}.*delete"
+    ):
+        load_checkpoint(folder, "cpu", digest)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"holds no model\.safetensors"):
+        load_checkpoint(folder, "cpu", digest)
+
+
+def test_sharing_the_prompt_gives_the_logits_of_the_plain_pass(policy):
+    prompts, completions = tokens(3, 8), tokens(12, 7, seed=1)
+    shared = policy.completion_logits(prompts, completions, 4)
+    joined = torch.cat([prompts.repeat_interleave(4, 0), completions], 1)
+    plain = policy(joined)[:, 7:-1]
+    torch.testing.assert_close(shared, plain, atol=2e-5, rtol=2e-5)
+
+
+def test_log_probabilities_of_samples_are_those_of_the_plain_pass(policy):
+    prompts = tokens(4, 8)
+    seeds = draw_seeds(0, list("abcd"), np.arange(6))
+    drawn = sample(policy, prompts, seeds, length=5, temperature=0.7)
+    logits = policy.completion_logits(prompts, drawn.tokens, 6) / 0.7
+    logp = torch.log_softmax(logits, -1)
+    want = logp.gather(2, drawn.tokens[..., None]).squeeze(-1)
+    entropy = -(logp.exp() * logp).sum(-1)
+    ended = ((drawn.tokens == EOS) | (drawn.tokens == PAD)).long()
+    before = ended.cumsum(1) - ended == 0
+    torch.testing.assert_close(drawn.log_probs, want * before, atol=3e-5, rtol=3e-5)
+    torch.testing.assert_close(drawn.entropies, entropy * before, atol=3e-5, rtol=3e-5)
+    assert (drawn.tokens[~before] == PAD).all()
+
+
+def test_a_draw_depends_on_its_own_seed_alone(policy):
+    prompts = tokens(3, 8)
+    seeds = draw_seeds(1, list("abc"), np.arange(40))
+    together = sample(policy, prompts, seeds, length=6, temperature=1.0).tokens.view(3, 40, 6)
+    alone = sample(policy, prompts[1:2], seeds[1:2, 10:20], length=6, temperature=1.0).tokens
+    assert torch.equal(together[1, 10:20], alone)
+
+
+def test_draws_follow_the_models_distribution(policy):
+    prompts = tokens(1, 8)
+    drawn = sample(
+        policy, prompts, draw_seeds(2, ["a"], np.arange(20_000)), length=1, temperature=1.0
+    )
+    expected = torch.softmax(policy(prompts)[0, -1], -1).detach()
+    seen = torch.bincount(drawn.tokens[:, 0], minlength=TOKENIZER.size) / 20_000
+    assert (seen - expected).abs().max() < 0.015
+
+
+def test_a_sampled_padding_token_shows_in_the_text():
+    rows = np.array([[7, 3, EOS, PAD], [7, PAD, PAD, PAD], [7, 3, 4, 5]])
+    assert TOKENIZER.decode(rows) == ["51", "5<pad>", "5123"]

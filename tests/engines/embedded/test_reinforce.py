@@ -1,0 +1,362 @@
+"""Reinforcement learning: what an update does, and that a killed run ends bit for bit the same."""
+
+import time
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.engines.embedded.learner import Learner
+from fgrpo_bench.engines.embedded.reinforce import reinforce
+from fgrpo_bench.engines.embedded.session import Session
+from fgrpo_bench.engines.embedded.tokenizer import PAD
+from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.objectives.advantages import is_active
+from fgrpo_bench.specs import SweepPoint, config, from_dict
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun, Stopped
+from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.tables import METRICS, read_table
+from tests.support.stages import freeze, start
+
+ALGORITHMS = {name: config.load("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}
+
+
+def learner(warmed, folder, **changes) -> Learner:
+    """A learner on the warmed-up base with some fields of its point or training spec changed."""
+    plan, paths = warmed
+    point: SweepPoint = plan.points[0]
+    train = {key: changes.pop(key) for key in list(changes) if hasattr(point.train, key)}
+    point = replace(point, train=replace(point.train, **train), **changes)
+    policy, tokenizer = load_checkpoint(paths.warmup(11).checkpoint(0), "cpu", None)
+    session = Session(
+        policy,
+        run=StageRun(StagePaths(folder)),
+        fingerprint="test",
+        learning_rate=point.train.learning_rate,
+        betas=(point.train.beta1, point.train.beta2),
+        weight_decay=0.0,
+        grad_clip=point.train.grad_clip,
+        has_metrics=True,
+    )
+    return Learner(point, session, tokenizer)
+
+
+def weights(policy) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in policy.parameters()]).clone()
+
+
+def run_steps(learner: Learner, steps: int) -> list[dict[str, float]]:
+    return [learner.learn(learner.rollouts(step)[0]) for step in range(1, steps + 1)]
+
+
+def test_groups_without_a_gradient_change_nothing_but_the_mean(warmed, tmp_path):
+    """Leaving them out of the forward pass gives the loss and gradient of taking them in."""
+    one = learner(warmed, tmp_path)
+    batch, _ = one.rollouts(1)
+    some = torch.ones(len(batch.rewards), dtype=torch.bool)
+    active = is_active(batch.rewards)
+    assert 0 < int(active.sum()) < len(active)
+    gradients = []
+    for used in (active, some):
+        one.policy.zero_grad()
+        one.loss(batch, used).loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in one.policy.parameters()]))
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
+    assert gradients[0].abs().max() > 1e-4
+
+
+def test_a_batch_without_active_groups_leaves_the_weights_alone(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    batch, _ = one.rollouts(1)
+    before = weights(one.policy)
+    learned = one.learn(replace(batch, rewards=torch.ones_like(batch.rewards)))
+    assert torch.equal(weights(one.policy), before)
+    zeros = dict.fromkeys(("loss", "grad_norm", "clip_fraction", "learning_rate"), 0.0)
+    assert learned == zeros | {"rollout_kl": None}
+    assert one.session.counters.optimizer_steps == 0
+
+
+def test_gamma_zero_is_bitwise_the_base_algorithm(warmed, tmp_path, monkeypatch):
+    ends = []
+    for weighted in (True, False):
+        one = learner(warmed, tmp_path)
+        if not weighted:
+            monkeypatch.setattr(
+                "fgrpo_bench.objectives.advantages.focal_weight", lambda rate, gamma: 1
+            )
+        run_steps(one, 3)
+        ends.append(weights(one.policy))
+    assert torch.equal(*ends)
+
+
+@pytest.mark.slow
+def test_with_several_updates_the_algorithms_part_and_clip(warmed, tmp_path):
+    ends, fractions = {}, {}
+    for name, algorithm in ALGORITHMS.items():
+        one = learner(
+            warmed, tmp_path, algorithm=algorithm, updates_per_batch=8, learning_rate=1e-3
+        )
+        learned = run_steps(one, 12)
+        ends[name] = weights(one.policy)
+        fractions[name] = max(row["clip_fraction"] for row in learned)
+    assert min(fractions.values()) > 0, fractions
+    for a, b in (("grpo", "dapo"), ("grpo", "cispo"), ("dapo", "cispo")):
+        assert not torch.equal(ends[a], ends[b]), (a, b)
+
+
+def test_with_one_update_a_batch_the_algorithms_take_the_same_step(warmed, tmp_path):
+    ends = []
+    for algorithm in ALGORITHMS.values():
+        one = learner(warmed, tmp_path, algorithm=algorithm, updates_per_batch=1)
+        run_steps(one, 1)
+        ends.append(weights(one.policy))
+    for end in ends[1:]:
+        torch.testing.assert_close(end, ends[0], atol=1e-6, rtol=1e-5)
+
+
+def test_dynamic_sampling_trains_on_active_groups_only_and_counts_every_rollout(warmed, tmp_path):
+    algorithm = replace(ALGORITHMS["dapo"], dynamic_sampling=True)
+    one = learner(warmed, tmp_path, algorithm=algorithm)
+    batch, sampled = one.rollouts(1)
+    assert is_active(batch.rewards).all()
+    assert len(sampled.rewards) > one.point.prompts_per_step
+    assert one.session.counters.rollouts == sampled.rewards.numel()
+
+
+def test_prompts_come_epoch_after_epoch_each_problem_once(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    n = one.task.n_train
+    seen = [problem.problem_id for problem in one.problems(n - 3) + one.problems(n + 3)]
+    assert sorted(seen[:n]) == sorted(seen[n:]) and len(set(seen)) == n
+    assert seen[:n] != seen[n:]
+
+
+def test_points_of_one_seed_begin_with_the_same_prompts_and_draws(warmed, tmp_path):
+    a, b = (learner(warmed, tmp_path, focal_gamma=gamma).rollouts(1)[0] for gamma in (0.0, 2.0))
+    assert torch.equal(a.tokens, b.tokens)
+
+
+def test_a_policy_cannot_hide_in_padding(warmed, tmp_path):
+    """A sampled padding token that leads to a wrong answer becomes less likely."""
+    one = learner(warmed, tmp_path, updates_per_batch=1, learning_rate=1e-3)
+    batch, _ = one.rollouts(1)
+    tokens, rewards = batch.tokens.clone(), torch.ones_like(batch.rewards)
+    tokens[:, 0, 1:], rewards[:, 0] = PAD, 0.0  # one rollout of each group ends in padding
+
+    def log_probs() -> torch.Tensor:
+        logits = one.policy.completion_logits(batch.prompts, tokens.flatten(0, 1), tokens.shape[1])
+        taken = torch.log_softmax(logits, -1).gather(2, tokens.flatten(0, 1)[..., None])
+        return taken.view(tokens.shape).detach()
+
+    before = log_probs()
+    one.learn(replace(batch, tokens=tokens, rewards=rewards, log_probs=before))
+    change = (log_probs() - before)[:, 0, 1]
+    assert (change < 0).all(), change
+
+
+def finish(folder, spec) -> dict:
+    return reinforce(spec, StageRun(StagePaths(folder)), "cpu")
+
+
+def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
+    plan, paths = warmed
+    stage = paths.point(plan.points[1].point_id)
+    spec = read_json(stage.spec)
+    whole = finish(stage.folder, spec)
+    undisturbed = read_table(stage.metrics, METRICS)
+
+    other = StagePaths(paths.folder / "again")
+    for stop_at in (2, 3):
+        run = StageRun(other, save_seconds=0.0)
+        run.progress = lambda step, of, r=run, s=stop_at, **_: setattr(r, "stopping", step == s)
+        with pytest.raises(Stopped, match=f"state of step {stop_at} is saved"):
+            reinforce(spec, run, "cpu")
+    again = finish(other.folder, spec)
+    assert again["resumed_at"] == 3
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    assert (again["rollouts"], again["optimizer_steps"]) == (
+        whole["rollouts"],
+        whole["optimizer_steps"],
+    )
+    clock = ["time_ms", *(name for name in METRICS if name.startswith("seconds"))]
+    assert read_table(other.metrics, METRICS).drop(clock).equals(undisturbed.drop(clock))
+    assert undisturbed["step"].to_list() == [1, 2, 3, 4]
+    assert undisturbed["eval_pass_at_1"].is_not_null().to_list() == [False, True, False, True]
+    assert undisturbed["optimizer_steps"].max() <= 8
+
+
+def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    want = finish(paths.folder / plan.points[0].point_id, spec)["weights_sha256"]
+    other = StagePaths(paths.folder / "damaged")
+    run = StageRun(other, save_seconds=0.0)
+    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
+    with pytest.raises(Stopped):
+        reinforce(spec, run, "cpu")
+    newest = max((other.state(0), other.state(1)), key=lambda path: path.stat().st_mtime_ns)
+    content = bytearray(newest.read_bytes())
+    content[-5] ^= 0xFF
+    newest.write_bytes(content)
+    facts = finish(other.folder, spec)
+    assert f"{newest} is damaged" in capsys.readouterr().out
+    assert facts["resumed_at"] == 2 and facts["weights_sha256"] == want
+    assert not newest.exists()
+
+
+def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    other = StagePaths(paths.folder / "no-metrics")
+    run = StageRun(other, save_seconds=0.0)
+    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
+    with pytest.raises(Stopped):
+        reinforce(spec, run, "cpu")
+    other.metrics.unlink()
+    assert finish(other.folder, spec)["resumed_at"] == 0
+    assert "is past the metrics" in capsys.readouterr().out
+    assert read_table(other.metrics, METRICS)["step"].to_list() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\x00" * 64, b"not a safetensors file at all"])
+def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, capsys):
+    stage = StagePaths(tmp_path)
+    stage.state(0).parent.mkdir()
+    stage.state(0).write_bytes(garbage)
+    one = learner(warmed, tmp_path)
+    assert one.session.counters.step == 0
+    assert "is damaged" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
+    """The real command, killed with -9 when its first state is on disk."""
+    overrides = ["experiment.train.steps=80", "experiment.train.warmup.steps=150"]
+    plan, paths = freeze(tmp_path, *overrides)
+    base, stage = paths.warmup(11), paths.point(plan.points[1].point_id)
+    for kind, target, work in (("warmup", base, warm_up), ("train", stage, reinforce)):
+        process = start(kind, target.folder, "--save-seconds", "0.3")
+        deadline = time.monotonic() + 120
+        while not target.state(0).exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        assert not target.done.exists()
+        process = start(kind, target.folder)
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, out
+        assert "going on after step" in out
+        undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
+        facts = work(read_json(target.spec), StageRun(undisturbed), "cpu")
+        assert read_json(target.done)["weights_sha256"] == facts["weights_sha256"]
+
+
+@pytest.mark.slow
+def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed):
+    """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    want = finish(paths.folder / plan.points[0].point_id, spec)["weights_sha256"]
+    stage = StagePaths(paths.folder / "full")
+    write_json(stage.spec, spec)
+    process = start("train", stage.folder, file_limit=300_000)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cannot write" in out and "nothing was lost, free some space" in out, out
+    assert not stage.done.exists() and not list(stage.folder.rglob("*.tmp"))
+    process = start("train", stage.folder)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    assert read_json(stage.done)["weights_sha256"] == want
+
+
+def test_the_marker_tells_the_compute_and_the_engine(warmed):
+    plan, paths = warmed
+    stage = paths.point(plan.points[0].point_id)
+    facts = finish(stage.folder, read_json(stage.spec))
+    point = from_dict(SweepPoint, read_json(stage.spec)["point"])
+    assert facts["rollouts"] == point.train.steps * (point.train.rollouts_per_step or 0)
+    assert facts["engine"]["threads"] == 1 and facts["engine"]["torch"] == torch.__version__
+    assert sorted(path.name for path in (stage.folder / "checkpoints").iterdir()) == [
+        "step-00002",
+        "step-00004",
+    ]
+    metrics = read_table(stage.metrics, METRICS)
+    assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
+    progress, told = read_json(stage.progress), step_numbers(metrics.to_dicts())
+    assert {name: progress.get(name) for name in told} == told
+    assert told["tokens_per_second"] > 0
+
+
+def exploding(monkeypatch, *, after: int) -> None:
+    """The learning rate is 1e10 from the step after this one on."""
+    usual = Learner._learning_rate
+    monkeypatch.setattr(
+        Learner,
+        "_learning_rate",
+        lambda one: 1e10 if one.session.counters.step >= after else usual(one),
+    )
+
+
+def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
+    warmed, tmp_path, monkeypatch
+):
+    plan, paths = warmed
+    spec = read_json(paths.point(plan.points[1].point_id).spec)
+    stage = StagePaths(paths.folder / "diverged")
+    write_json(stage.spec, spec)
+    exploding(monkeypatch, after=2)
+    for again in (False, True):
+        with pytest.raises(
+            FloatingPointError, match=r"^step 3: .* the state after step 2 is saved"
+        ):
+            reinforce(spec, StageRun(stage, save_seconds=0.0), "cpu")
+        assert not stage.done.exists()
+        assert read_table(stage.metrics, METRICS)["step"].to_list() == [1, 2], again
+        states = [load_file(stage.state(slot)) for slot in (0, 1)]
+        assert all(bool(value.isfinite().all()) for state in states for value in state.values())
+    monkeypatch.undo()
+    assert finish(stage.folder, spec)["resumed_at"] == 2
+
+
+def test_groups_whose_loss_is_not_finite_are_named_and_nothing_is_learned(warmed, tmp_path):
+    one = learner(warmed, tmp_path, updates_per_batch=1)
+    batch, _ = one.rollouts(1)
+    place = int(is_active(batch.rewards).nonzero()[1])
+    log_probs = batch.log_probs.clone()
+    log_probs[place, 0, 0] = torch.nan
+    before = weights(one.policy)
+    (named,) = one.tokenizer.decode(batch.prompts[[place]].numpy())
+    with pytest.raises(FloatingPointError, match=f"^step 1: the loss of the group of {named} is"):
+        one.learn(replace(batch, log_probs=log_probs))
+    assert torch.equal(weights(one.policy), before)
+
+
+def test_a_policy_that_gives_no_numbers_is_named_with_its_groups(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    with torch.no_grad():
+        next(one.policy.parameters())[:] = torch.nan
+    with pytest.raises(
+        FloatingPointError, match=r"log-probability of the groups of .* and 13 more"
+    ):
+        one.rollouts(1)
+    with pytest.raises(FloatingPointError, match=r"log-probability of the group of "):
+        one.check(1)
+
+
+@pytest.mark.parametrize("where", ["gradient norm", "norm of the weights"])
+def test_a_gradient_or_weights_that_are_not_finite_stop_the_step(warmed, tmp_path, where):
+    one = learner(warmed, tmp_path)
+    parameter = next(one.policy.parameters())
+    if where == "gradient norm":
+        parameter.register_hook(lambda grad: grad * torch.inf)
+    batch, _ = one.rollouts(1)
+    monkey = 1e-4 if where == "gradient norm" else torch.inf
+    one._learning_rate = lambda: monkey
+    with pytest.raises(FloatingPointError, match=f"^step 1: the {where} .* is not finite"):
+        one.learn(batch)

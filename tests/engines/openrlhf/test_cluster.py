@@ -1,0 +1,80 @@
+"""What a task does that joins another's Ray, with a stand-in for `ray start`."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.engines.openrlhf import cluster
+from fgrpo_bench.engines.openrlhf.step import Meeting, Step
+
+STEP = Step(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> Meeting:
+    found = Meeting.of(tmp_path, STEP)
+    temporary = tmp_path / "ray"
+    temporary.mkdir()
+    found.tell("head", address="127.0.0.1:1", temporary=str(temporary), gpus=None)
+    return found
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, meeting: Meeting, script: str) -> None:
+    def start(*_: object, **__: object) -> subprocess.Popen[bytes]:
+        with meeting.log("n2").open("wb") as log:
+            return subprocess.Popen(["sh", "-c", script], stdout=log)
+
+    monkeypatch.setattr(cluster, "start", start)
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.01)
+
+
+def test_a_task_whose_first_one_ended_before_ray_began_ends_too(tmp_path: Path) -> None:
+    meeting = Meeting.of(tmp_path, STEP)
+    meeting.tell("over", exit_code=1)
+    assert cluster.join(STEP, meeting) == 0
+
+
+@pytest.mark.parametrize(("exit_code", "kept"), [(0, False), (75, False), (1, True)])
+def test_ray_ends_with_the_first_task_and_its_logs_stay_where_that_failed(
+    monkeypatch: pytest.MonkeyPatch, meeting: Meeting, tmp_path: Path, exit_code: int, kept: bool
+) -> None:
+    stand_in(monkeypatch, meeting, "exec sleep 60")
+    meeting.tell("over", exit_code=exit_code)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert cluster.join(STEP, meeting) == 0
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    assert (tmp_path / "ray").exists() == kept
+
+
+def test_a_node_whose_ray_ends_early_fails_and_says_so_to_the_first_task(
+    monkeypatch: pytest.MonkeyPatch, meeting: Meeting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(monkeypatch, meeting, "echo the disk is full; exit 3")
+    assert cluster.join(STEP, meeting) == 1
+    said = "node n2 failed: Ray ended there with exit code 3; it said: the disk is full"
+    assert said in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match=said):
+        meeting.check(STEP)
+
+
+def test_a_node_fails_where_the_head_is_gone_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, meeting: Meeting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(monkeypatch, meeting, "exec sleep 60")
+    monkeypatch.setattr(cluster, "LOST_SECONDS", 0.05)
+    assert cluster.join(STEP, meeting) == 1
+    assert "Ray's head at 127.0.0.1:1 is gone" in capsys.readouterr().err
+
+
+def test_two_jobs_on_one_host_have_heads_at_different_ports() -> None:
+    first = cluster.free_address("127.0.0.1", 7)
+    port = int(first.rpartition(":")[2])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port + 1))
+        second = cluster.free_address("127.0.0.1", 7)
+    assert abs(int(second.rpartition(":")[2]) - port) >= 2

@@ -1,0 +1,188 @@
+"""The prompt files: which problems, in which form, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from fgrpo_bench.engines.openrlhf.arguments import batches
+from fgrpo_bench.engines.openrlhf.labels import dispatch, draw_seed, make_label, read_dispatched
+from fgrpo_bench.engines.openrlhf.prompts import (
+    evaluation_problems,
+    messages,
+    token_counter,
+    training_problems,
+    write_prompts,
+)
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import PromptSpec, SweepPoint, config
+from fgrpo_bench.stages.files import sha256_file, write_json
+from fgrpo_bench.stages.paths import DataPaths
+from fgrpo_bench.tables import PROBLEMS, write_table
+from sweeps.points import expand
+from tests.support.points import point
+
+PLAIN = PromptSpec(chat_template=False, system=None)
+CHAT = PromptSpec(chat_template=True, system="Think.")
+SMALL = ["experiment.train.prompts_per_step=4", "experiment.train.steps=20"]
+"""Ten epochs of two steps of four prompts: eight prompts an epoch."""
+ONE_EPOCH = ["experiment.train.steps=2", "experiment.train.epochs=1"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The stage of a dataset of twelve problems; problem i has i + 1 words."""
+    paths = DataPaths(tmp_path / "data")
+    rows = {
+        "problem_id": [f"deepscaler-{i}" for i in range(12)],
+        "prompt": [" ".join(["word"] * (i + 1)) for i in range(12)],
+        "answer": [str(i) for i in range(12)],
+        "gold_used": [str(i) for i in range(12)],
+    }
+    paths.problems.parent.mkdir(parents=True)
+    write_table(paths.problems, pl.DataFrame(rows).cast(PROBLEMS), PROBLEMS)
+    result = {"rows": 12, "sha256": sha256_file(paths.problems)}
+    write_json(paths.lock, {"fingerprint": "f", "result": result})
+    return paths.folder
+
+
+def words_of(prompt: object) -> int:
+    """Words of the problem, whatever form the prompt has."""
+    text = prompt if isinstance(prompt, str) else prompt[-1]["content"]  # type: ignore[index]
+    return len(text.split())
+
+
+def small(*overrides: str) -> SweepPoint:
+    return point("grpo", *SMALL, *overrides)
+
+
+def test_all_prompts_of_a_dataset_are_there_to_be_chosen_from_though_an_epoch_has_fewer(
+    data: Path,
+) -> None:
+    chosen = training_problems(small(), data, words_of)
+    assert batches(small()).prompts_per_epoch == 8
+    assert len({p.problem_id for p in chosen}) == len(chosen) == 12
+    assert all(p.grader == "math" and p.benchmark == "deepscaler" for p in chosen)
+
+
+def test_no_more_prompts_are_kept_than_the_epochs_can_hold(data: Path) -> None:
+    chosen = training_problems(small(*ONE_EPOCH), data, words_of)
+    assert len({p.problem_id for p in chosen}) == len(chosen) == 8
+
+
+def test_the_seed_alone_decides_which_prompts_and_in_which_order(data: Path) -> None:
+    other = point("cispo", *SMALL, group_size=32, focal_gamma=0.0)
+    first = [p.problem_id for p in training_problems(small(), data, words_of)]
+    assert [p.problem_id for p in training_problems(other, data, words_of)] == first
+    reseeded = point("grpo", *SMALL, seed=12)
+    assert [p.problem_id for p in training_problems(reseeded, data, words_of)] != first
+
+
+def test_prompts_that_are_too_long_are_left_out(data: Path) -> None:
+    chosen = training_problems(small("experiment.train.prompt_tokens=9"), data, words_of)
+    assert max(words_of(p.prompt) for p in chosen) <= 9
+
+
+def test_too_few_prompts_are_refused_with_the_numbers(data: Path) -> None:
+    rule = (
+        r"an epoch of grpo-n8-g0\.5-s11 has 8 prompts .* of 12 there are only 7 with at most "
+        r"prompt_tokens=7 \(5 are longer\): raise epochs, lower steps"
+    )
+    with pytest.raises(ValueError, match=rule):
+        training_problems(small("experiment.train.prompt_tokens=7"), data, words_of)
+
+
+def test_a_generated_task_gives_training_and_heldout_problems_that_do_not_meet() -> None:
+    (it,) = expand(
+        config.load("rehearsal", ["sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.0]"])
+    )
+    chosen = training_problems(it, None, words_of)
+    heldout = evaluation_problems(it, None, words_of)
+    assert len(chosen) == 2 * 16 * 2 and len(heldout) == 8
+    assert not {p.problem_id for p in chosen} & {p.problem_id for p in heldout}
+
+
+def test_a_dataset_gives_the_first_problems_of_another_one_to_evaluate_on(data: Path) -> None:
+    it = small("experiment.train.eval_n_problems=3")
+    chosen = evaluation_problems(it, data, words_of)
+    assert [p.problem_id for p in chosen] == [f"deepscaler-{i}" for i in range(3)]
+    assert {p.benchmark for p in chosen} == {"aime25"} and {p.grader for p in chosen} == {"math"}
+    assert evaluation_problems(small("experiment.train.eval_every=0"), data, words_of) == []
+
+
+def test_a_problem_to_evaluate_on_that_is_too_long_is_refused_by_its_name(data: Path) -> None:
+    it = small("experiment.train.eval_n_problems=12", "experiment.train.prompt_tokens=9")
+    rule = r"deepscaler-9 of eval_dataset aime25 has 10 tokens, more than prompt_tokens=9: raise"
+    with pytest.raises(ValueError, match=rule):
+        evaluation_problems(it, data, words_of)
+
+
+def test_a_prompt_is_text_or_the_messages_of_a_chat() -> None:
+    assert messages("1+1?", PLAIN) == "1+1?"
+    user = {"role": "user", "content": "1+1?"}
+    assert messages("1+1?", CHAT) == [{"role": "system", "content": "Think."}, user]
+    assert messages("1+1?", PromptSpec(chat_template=True, system=None)) == [user]
+
+
+def test_a_line_of_a_prompt_file_holds_the_prompt_and_the_whole_problem(tmp_path: Path) -> None:
+    problem = Problem(benchmark="b", problem_id="b-1", prompt="1+\n1?", target="2", grader="math")
+    write_prompts(tmp_path / "prompts.jsonl", [problem, problem], CHAT)
+    lines = (tmp_path / "prompts.jsonl").read_text().splitlines()
+    assert len(lines) == 2
+    row = json.loads(lines[0])
+    assert row["prompt"] == messages("1+\n1?", CHAT)
+    label = dispatch(row["label"], stream=7, position=3)
+    read = read_dispatched(label, "1+\n1?")
+    assert (read.problem, read.stream, read.position) == (problem, 7, 3)
+
+
+def test_draws_of_a_problem_have_seeds_of_their_own() -> None:
+    problem = Problem(benchmark="b", problem_id="b-1", prompt="x", target="2", grader="math")
+
+    def seeds(stream: int) -> list[int]:
+        read = read_dispatched(dispatch(make_label(problem), stream=stream, position=0), "x")
+        return [draw_seed(read, draw) for draw in range(256)]
+
+    counted = Counter(seeds(1) + seeds(2))
+    assert set(counted.values()) == {1} and all(0 <= seed < 2**63 for seed in counted)
+
+
+def tokenizer(folder: Path, *, template: str | None) -> Path:
+    inner = Tokenizer(models.WordLevel({"?": 0, "word": 1, "Think.": 2}, unk_token="?"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    outer = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="?")
+    outer.chat_template = template
+    outer.save_pretrained(folder)
+    return folder
+
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def test_tokens_are_counted_as_the_model_reads_the_prompt(tmp_path: Path) -> None:
+    base = tokenizer(tmp_path, template=TEMPLATE)
+    assert token_counter(base, PLAIN)("word word") == 2
+    assert token_counter(base, CHAT)(messages("word word", CHAT)) == 2 + 3 + 1
+
+
+def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no tokenizer .*put the tokenizer's files beside"):
+        token_counter(tmp_path, PLAIN)
+
+
+def test_a_model_without_a_chat_template_is_refused_where_one_is_to_be_applied(
+    tmp_path: Path,
+) -> None:
+    base = tokenizer(tmp_path, template=None)
+    with pytest.raises(ValueError, match=r"no chat template: set experiment\.train\.prompt\.chat"):
+        token_counter(base, CHAT)
+    assert token_counter(base, PLAIN)("word") == 1

@@ -1,0 +1,76 @@
+"""What a person watches of a run, and what is warned of."""
+
+from __future__ import annotations
+
+import pytest
+
+from fgrpo_bench.stages.watch import (
+    NUMBERS,
+    ROLLOUT_GAP_BOUND,
+    TOKENS_PER_SECOND,
+    shown,
+    step_numbers,
+    warnings,
+)
+from fgrpo_bench.tables import METRICS
+
+ROW = {
+    "step": 1,
+    "seconds": 4.0,
+    "tokens": 1000,
+    "reward": 0.3125,
+    "active_fraction": 0.75,
+    "clip_fraction": 0.0012,
+    "entropy": 0.41,
+    "rollout_kl": 0.00097,
+    "truncated_fraction": 0.02,
+}
+WELL = {name: ROW[name] for name in NUMBERS if name in ROW}
+
+
+def test_the_numbers_are_those_of_the_last_step_by_the_names_of_the_metrics():
+    assert set(NUMBERS) - {TOKENS_PER_SECOND} <= set(METRICS)
+    assert step_numbers([ROW]) == WELL | {TOKENS_PER_SECOND: 250.0}
+    later = ROW | {"step": 2, "tokens": 1800, "seconds": 2.0, "reward": 0.5}
+    assert step_numbers([ROW, later]) == WELL | {"reward": 0.5, TOKENS_PER_SECOND: 400.0}
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_what_a_step_does_not_have_is_left_out(value):
+    found = step_numbers([ROW | {"rollout_kl": value, "seconds": 0.0}])
+    assert set(found) == set(WELL) - {"rollout_kl"}
+    assert shown("rollout_kl", found) == ""
+
+
+def test_numbers_are_shown_as_a_person_reads_them():
+    numbers = step_numbers([ROW | {"tokens": 54_321}])
+    assert [shown(name, numbers) for name in NUMBERS] == [
+        *("0.312", "75%", "0.12%", "0.410", "9.7e-04", "2%", "13,580")
+    ]
+
+
+def test_a_run_that_is_well_has_no_warning():
+    assert warnings(WELL, step=1) == []
+    assert warnings({}, step=None) == []
+    edge = {"truncated_fraction": 0.5, "active_fraction": 0.01, "rollout_kl": ROLLOUT_GAP_BOUND}
+    assert warnings(edge, step=1) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("truncated_fraction", 0.51, "truncated_fraction is 0.51 at step 3 (over 0.5)"),
+        ("active_fraction", 0.0, "active_fraction is 0 at step 3: every group is all right or"),
+        ("rollout_kl", 0.011, "rollout_kl is 0.011 nats a token at step 3 (beyond 0.01)"),
+        ("rollout_kl", -0.4, "rollout_kl is -0.4 nats a token at step 3 (beyond 0.01)"),
+    ],
+)
+def test_what_a_person_would_want_to_know_is_said_with_value_bound_and_remedy(name, value, said):
+    (warning,) = warnings(WELL | {name: value}, step=3)
+    assert warning.startswith(said)
+    assert "; " in warning, "what can be done"
+
+
+def test_warnings_come_together():
+    numbers = {"truncated_fraction": 1.0, "active_fraction": 0.0, "rollout_kl": 3.0}
+    assert len(warnings(numbers, step=None)) == 3

@@ -1,0 +1,239 @@
+"""Intervals against exhaustive enumeration, closed forms and simulated coverage."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from fgrpo_bench.stats.intervals import (
+    BLOCK,
+    DIFFERENCES,
+    FRACTIONS,
+    bootstrap_means,
+    estimate,
+    resample,
+    resample_together,
+)
+
+ENDLESS = (-np.inf, np.inf)
+UNIT = st.floats(0, 1)
+DATA = st.tuples(st.integers(1, 3), st.integers(2, 5), st.integers(1, 2)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=UNIT)
+)
+
+
+def test_the_bootstrap_distribution_is_that_of_all_resamples_in_turn():
+    values = np.array([[0.0, 0.5, 1.0], [0.25, 0.25, 0.75]])
+    every = [
+        np.mean([[values[s, p] for p in problems] for s in seeds])
+        for seeds in product(range(2), repeat=2)
+        for problems in product(range(3), repeat=3)
+    ]
+    drawn = bootstrap_means(values[:, :, None])[:, 0]
+    assert set(np.round(drawn, 12)) == set(np.round(every, 12))
+    assert drawn.mean() == pytest.approx(np.mean(every), abs=0.005)
+    assert drawn.var() == pytest.approx(np.var(every), rel=0.05)
+    below = np.array([[np.mean(x <= at + 1e-9) for at in sorted(every)] for x in (every, drawn)])
+    assert np.abs(below[0] - below[1]).max() < 0.02
+
+
+def test_one_seed_gives_the_binomial_variance_over_problems():
+    passed = np.repeat([1.0, 0.0], [30, 70])[None, :, None]
+    drawn = bootstrap_means(passed)[:, 0]
+    assert drawn.var() == pytest.approx(0.3 * 0.7 / 100, rel=0.05)
+
+
+def test_variance_due_to_seeds_is_understated_by_one_part_in_the_number_of_seeds():
+    by_seed = np.array([0.2, 0.3, 0.7])
+    values = np.repeat(by_seed[:, None, None], 40, axis=1)
+    unbiased = by_seed.var(ddof=1) / 3
+    assert bootstrap_means(values).var() == pytest.approx(unbiased * 2 / 3, rel=0.05)
+
+
+def test_seeds_without_other_variance_give_students_interval_of_their_means():
+    seeds = np.random.default_rng(7).normal(5, 2, (4, 1, 3))
+    for column, made in enumerate(
+        estimate(np.repeat(seeds, 40, axis=1), limits=ENDLESS, level=0.9)
+    ):
+        own = seeds[:, 0, column]
+        known = stats.t.interval(0.9, 3, own.mean(), own.std(ddof=1) / 2)
+        # The resamples of four seeds are few, so that their percentiles are coarse.
+        assert made.high - made.low == pytest.approx(known[1] - known[0], rel=0.06)
+
+
+def test_three_seeds_hold_a_symmetric_mean_as_often_as_they_say():
+    seeds = np.random.default_rng(1).normal(5, 1, size=(3, 1, 800))
+    made = estimate(np.repeat(seeds, 2, axis=1), limits=ENDLESS)
+    assert np.mean([one.low <= 5 <= one.high for one in made]) == pytest.approx(0.95, abs=0.025)
+
+
+def test_one_seed_gives_students_interval_over_problems():
+    values = np.random.default_rng(6).normal(3, 1, (1, 60, 1))
+    made = estimate(values, limits=ENDLESS)[0]
+    known = stats.ttest_1samp(values.ravel(), 0).confidence_interval()
+    assert (made.low, made.high) == pytest.approx(tuple(known), abs=0.02)
+    below = estimate(values - known.low, limits=ENDLESS)[0]
+    assert below.p_value == pytest.approx(0.05, abs=0.01)
+
+
+def test_variance_due_to_neither_is_counted_up_to_three_times():
+    size = 30
+    noise = np.random.default_rng(2).normal(size=(size, size, 40))
+    ratio = bootstrap_means(noise, replicates=2000).var(axis=0).mean() * size**2
+    assert ratio == pytest.approx((2 - 1 / size) ** 2 - 1, rel=0.1)
+
+
+def test_intervals_cover_the_truth_with_many_seeds():
+    rng = np.random.default_rng(3)
+    n_seeds, n_problems, trials = 25, 40, 400
+    values = 0.5 + 0.1 * rng.normal(size=(n_seeds, 1, trials))
+    values = values + 0.2 * rng.normal(size=(1, n_problems, trials))
+    values = values + 0.1 * rng.normal(size=(n_seeds, n_problems, trials))
+    covered = [one.low <= 0.5 <= one.high for one in estimate(values, limits=ENDLESS)]
+    assert 0.90 <= np.mean(covered) <= 0.98
+
+
+def test_paired_differences_are_narrower_than_the_cells_where_problems_differ():
+    rng = np.random.default_rng(4)
+    difficulty = rng.random((1, 60, 1))
+    old = difficulty + 0.01 * rng.normal(size=(3, 60, 1))
+    new = old + 0.05 + 0.01 * rng.normal(size=(3, 60, 1))
+    paired, alone = estimate(new - old, limits=DIFFERENCES)[0], estimate(new, limits=ENDLESS)[0]
+    assert 0.04 < paired.low < paired.mean < paired.high < 0.06
+    assert paired.high - paired.low < (alone.high - alone.low) / 5
+
+
+@settings(max_examples=30, deadline=None)
+@given(DATA)
+def test_ends_of_fractions_are_fractions_and_enclose_narrower_levels(values):
+    wide, narrow = (estimate(values, limits=FRACTIONS, level=level) for level in (0.99, 0.8))
+    for column, (outer, inner) in enumerate(zip(wide, narrow, strict=True)):
+        data = values[:, :, column]
+        slack = 1e-12
+        assert 0 <= outer.low <= inner.low + slack
+        assert inner.low <= outer.mean + slack <= inner.high + 2 * slack
+        assert inner.high - slack <= outer.high <= 1
+        assert outer.mean == pytest.approx(data.mean(), abs=1e-12)
+        assert outer.by_seed == pytest.approx(tuple(data.mean(axis=1)), abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_constant_column_has_no_width_and_its_exact_value(value):
+    made = estimate(np.full((3, 49, 1), value), limits=FRACTIONS)[0]
+    assert (made.mean, made.low, made.high) == (value, value, value)
+
+
+def test_a_problem_counts_only_where_every_seed_has_a_value():
+    values = np.arange(12, dtype=float).reshape(2, 3, 2)
+    values[1, 0, 1] = np.nan
+    whole, part = estimate(values, limits=ENDLESS)
+    assert (whole.n_problems, part.n_problems) == (3, 2)
+    assert part.mean == values[:, 1:, 1].mean()
+    assert part == estimate(values[:, 1:, 1:], limits=ENDLESS)[0]
+    assert whole == estimate(values[:, :, :1], limits=ENDLESS)[0]
+
+
+def test_nothing_is_said_without_data():
+    (no_value,) = estimate(np.full((2, 3, 1), np.nan), limits=FRACTIONS)
+    (no_seed,) = estimate(np.empty((0, 3, 1)), limits=FRACTIONS)
+    assert (no_value.mean, no_value.low, no_value.n_problems) == (None, None, 0)
+    assert no_value.n_seeds == 2
+    assert (no_seed.mean, no_seed.high, no_seed.n_seeds) == (None, None, 0)
+    assert estimate(np.empty((0, 0, 2)), limits=FRACTIONS)[1].mean is None
+
+
+def test_one_problem_has_a_mean_but_no_interval():
+    made = estimate(np.array([[[0.25]], [[0.75]]]), limits=FRACTIONS)[0]
+    assert (made.mean, made.low, made.high, made.by_seed) == (0.5, None, None, (0.25, 0.75))
+
+
+def test_the_same_shape_gives_the_same_resamples():
+    values = np.random.default_rng(5).random((3, 8, 1))
+    np.testing.assert_array_equal(bootstrap_means(values), bootstrap_means(values.copy()))
+    np.testing.assert_allclose(
+        bootstrap_means(2 * values + 1), 2 * bootstrap_means(values) + 1, rtol=1e-12
+    )
+    assert (bootstrap_means(values, seed=1) != bootstrap_means(values)).any()
+
+
+def test_cells_resampled_together_have_the_ends_that_they_have_alone():
+    rng = np.random.default_rng(3)
+    cells = [rng.random(shape) for shape in [(3, 20, 2), (2, 20, 2), (3, 20, 2), (0, 20, 2)]]
+    cells[2][0, 4, 1] = np.nan
+    together = resample_together(cells, limits=FRACTIONS, stream=1)
+    for own, values in zip(together, cells, strict=True):
+        alone = resample(values, limits=FRACTIONS, stream=1)
+        np.testing.assert_allclose(own.means, alone.means, rtol=1e-13)
+        np.testing.assert_array_equal(own.by_seed, alone.by_seed)
+        np.testing.assert_array_equal(own.n_problems, alone.n_problems)
+    assert resample_together([], limits=FRACTIONS) == []
+
+
+def test_more_columns_than_are_resampled_at_once_are_all_resampled():
+    values = np.random.default_rng(4).random((2, 6, BLOCK))
+    drawn = bootstrap_means(values, replicates=50)
+    for column in (0, BLOCK // 2 - 1, BLOCK // 2, BLOCK - 1):
+        one = bootstrap_means(values[:, :, [column]], replicates=50)[:, 0]
+        np.testing.assert_allclose(drawn[:, column], one, rtol=1e-13)
+
+
+def test_an_interval_ends_at_zero_where_p_is_one_less_its_level():
+    values = np.random.default_rng(8).normal(0.3, 0.3, (3, 30, 60))
+    values += np.random.default_rng(9).normal(0, 0.2, (3, 1, 60))
+    made = estimate(values, limits=ENDLESS)
+    shown = [one.low > 0 or one.high < 0 for one in made]
+    assert shown == [one.p_value < 0.05 for one in made]
+    assert {True, False} == set(shown)
+
+
+def test_differences_end_within_what_there_can_be():
+    values = np.where(np.arange(40)[None, :, None] < 38, 0.9, -0.9) * np.ones((2, 1, 1))
+    values[1] *= 0.1
+    made = estimate(values, limits=DIFFERENCES)[0]
+    assert (made.low, made.high) == (-1, 1)
+
+
+def test_a_difference_that_is_nowhere_negative_may_still_end_below_zero():
+    values = np.zeros((2, 40, 1))
+    values[0, :8] = 0.4  # one seed gains on some problems, the other nowhere
+    (made,) = estimate(values, limits=DIFFERENCES)
+    nearly = values.copy()
+    nearly[1, -1] = -1e-9
+    (beside,) = estimate(nearly, limits=DIFFERENCES)
+    assert made.p_value > 0.05 and made.low < 0 < made.high
+    assert (made.low, made.high) == pytest.approx((beside.low, beside.high), abs=1e-6)
+    (fraction,) = estimate(values, limits=FRACTIONS)
+    assert (fraction.low, fraction.high) == (0, made.high)
+
+
+def test_two_seeds_without_other_variance_give_students_interval_of_their_means():
+    seeds = np.array([0.2, 0.3])
+    (made,) = estimate(np.repeat(seeds[:, None, None], 40, axis=1), limits=ENDLESS)
+    known = stats.ttest_1samp(seeds, 0)
+    ends = known.confidence_interval()
+    assert (made.low, made.high) == pytest.approx((ends.low, ends.high))
+    assert made.p_value == pytest.approx(known.pvalue)
+
+
+def test_two_seeds_hold_a_symmetric_mean_as_often_as_they_say():
+    rng = np.random.default_rng(1)
+    of_seeds, of_problems = rng.normal(5, 1, (2, 1, 800)), rng.normal(0, 1, (1, 20, 800))
+    for values in (np.repeat(of_seeds, 2, axis=1), of_seeds + of_problems):
+        made = estimate(values, limits=ENDLESS)
+        assert np.mean([one.low <= 5 <= one.high for one in made]) >= 0.935
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3, 0.1])
+def test_p_is_students_however_small_it_is(scale):
+    values = np.random.default_rng(12).normal(3, scale, (1, 60, 1))
+    (made,) = estimate(values, limits=ENDLESS)
+    exact = float(stats.ttest_1samp(values.ravel(), 0).pvalue)
+    assert exact < 1e-20
+    # The bootstrap's shape is not quite symmetric, which a far tail shows most.
+    assert np.log(made.p_value) == pytest.approx(np.log(exact), rel=0.1)

@@ -1,0 +1,84 @@
+"""Variance of a mean over crossed seeds and problems, against what was planted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fgrpo_bench.stats.spread import ENDLESS, of_average, spread, variance
+
+
+def crossed(*, seeds, problems, left, shape=(4, 12), times=4_000, seed=0):
+    """Values with effects of these standard deviations, [seeds, problems, times]."""
+    rng = np.random.default_rng(seed)
+    s, p = shape
+    return (
+        seeds * rng.normal(size=(s, 1, times))
+        + problems * rng.normal(size=(1, p, times))
+        + left * rng.normal(size=(s, p, times))
+    )
+
+
+def known(values):
+    return variance(values.mean(axis=1), spread(values))
+
+
+@pytest.mark.parametrize("parts", [(1.0, 2.0, 0.5), (0.3, 2.0, 1.0), (1.0, 0.0, 0.0)])
+def test_the_variance_is_that_which_was_planted_on_average(parts):
+    values = crossed(seeds=parts[0], problems=parts[1], left=parts[2])
+    planted = parts[0] ** 2 / 4 + parts[1] ** 2 / 12 + parts[2] ** 2 / 48
+    assert known(values)[0].mean() == pytest.approx(planted, rel=0.06)
+    assert values.mean(axis=(0, 1)).var() == pytest.approx(planted, rel=0.06)
+
+
+def test_degrees_of_freedom_are_those_of_what_varies():
+    assert known(crossed(seeds=1, problems=0, left=0))[1] == pytest.approx(3)
+    of_problems = known(crossed(seeds=0, problems=1, left=0, times=5))
+    assert of_problems[1] == pytest.approx(11)
+    both = known(crossed(seeds=1, problems=2, left=0.1))[1]
+    assert 3 < np.median(both) < 14
+
+
+def test_with_one_seed_it_is_the_variance_over_problems():
+    values = np.random.default_rng(1).random((1, 9, 2))
+    made, degrees = known(values)
+    np.testing.assert_allclose(made, values[0].var(axis=0, ddof=1) / 9)
+    np.testing.assert_allclose(degrees, 8)
+
+
+def test_seeds_that_agree_by_chance_leave_what_is_due_to_neither():
+    values = np.array([[0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0]])[:, :, None]
+    made, _ = known(values)
+    assert made == pytest.approx(2.0 / 3 / 8)  # squares of 1 / 2 over 3 degrees, of 8 values
+
+
+def test_nothing_varied_has_no_variance_and_no_bound():
+    made, degrees = known(np.full((3, 5, 1), 0.5))
+    assert (made[0], degrees[0]) == (0, ENDLESS)
+
+
+def test_an_average_over_independent_problems_varies_less():
+    parts = [crossed(seeds=0, problems=1, left=0, shape=(3, n), seed=n) for n in (6, 10)]
+    by_seed = np.mean([one.mean(axis=1) for one in parts], axis=0)
+    made, degrees = variance(by_seed, of_average([spread(one) for one in parts]))
+    assert made.mean() == pytest.approx((1 / 6 + 1 / 10) / 4, rel=0.05)
+    means = np.mean([one.mean(axis=(0, 1)) for one in parts], axis=0)
+    assert made.mean() == pytest.approx(means.var(), rel=0.06)
+    assert (degrees > 5).all() and np.median(degrees) < 14
+
+
+def test_two_seeds_have_one_degree_where_they_alone_differ_and_more_where_problems_do_too():
+    shape = {"shape": (2, 12)}
+    assert known(crossed(seeds=1, problems=0, left=0, **shape))[1] == pytest.approx(1, rel=1e-6)
+    assert known(crossed(seeds=0, problems=1, left=0, **shape))[1] == pytest.approx(11, rel=1e-6)
+    both = known(crossed(seeds=1, problems=1, left=0.1, **shape))[1]
+    assert ((both >= 1) & (both < 11.1)).all() and 1 < np.median(both) < 2
+
+
+def test_the_width_of_two_seeds_is_the_root_of_the_squares_of_its_parts():
+    values = crossed(seeds=1, problems=1, left=0, shape=(2, 12), times=20)
+    made, degrees = known(values)
+    seeds = values.mean(axis=1).var(axis=0, ddof=1) / 2
+    parts = stats.t.ppf(0.975, 1) ** 2 * seeds + stats.t.ppf(0.975, 11) ** 2 * (made - seeds)
+    np.testing.assert_allclose(stats.t.ppf(0.975, degrees) ** 2 * made, parts, rtol=1e-6)
