@@ -1,9 +1,14 @@
-"""The arguments of `python -m sweeps`: every command, its options and its help."""
+"""The arguments of `python -m sweeps`: every command, its options and its help, and which run a
+command means, found by its files."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
+from pathlib import Path
+
+from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
 
 OVERRIDES = """\
 Overrides are key=value, as many as wanted, after the sweep's name:
@@ -169,3 +174,52 @@ examples:
     logs.add_argument("-n", dest="lines", type=int, default=40, help="last lines (default 40)")
     logs.add_argument("--follow", action="store_true", help="go on while the stage is at work")
     return parser
+
+
+KEYS = ("experiment", "version", "run_root")
+
+
+def find_run(sweep: str, overrides: Sequence[str]) -> RunPaths:
+    """The one run of a sweep that fits.
+
+    overrides: any of experiment=, version= and run_root=.
+    Raises ValueError where a key means nothing here, where none fits, or where several do.
+    """
+    given: dict[str, str] = {}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if key not in KEYS or not equals:
+            raise ValueError(
+                f"{override!r} says nothing here: this command reads files and takes only "
+                f"{', '.join(f'{key}=<value>' for key in KEYS)}"
+            )
+        given[key] = plain_value(key, value)
+    root = Path(given.pop("run_root", default_root())).absolute()
+    found = find_runs(root, sweep, **given)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        lines = [f"  experiment={paths.experiment} version={paths.version}" for paths in found]
+        raise ValueError(
+            f"{sweep} has {len(found)} runs under {root}; name one of them:\n" + "\n".join(lines)
+        )
+    there = sorted({plan.parts[-4] for plan in root.glob("*/*/*/plan.json")})
+    asked = " ".join([sweep, *(f"{key}={value}" for key, value in given.items())])
+    raise ValueError(
+        f"no run of {asked} under {root}: "
+        + (f"there are runs of {', '.join(there)}; " if there else "there are no runs at all; ")
+        + "start one with `python -m sweeps run <sweep>`, or name another folder with "
+        "run_root=<folder>"
+    )
+
+
+def plain_value(key: str, value: str) -> str:
+    """The value that `run` reads in key=value: quotes around it are none of it.
+
+    Hydra is loaded only where it could tell a difference. Raises ValueError where it refuses one.
+    """
+    if key == "experiment" or not re.search(r"^\s*['\"]|[\\$]", value):
+        return value.strip()
+    from fgrpo_bench.specs import config
+
+    return str(config.compose([f"{key}={value}"])[key])

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sweeps.arguments import parse
+from fgrpo_bench.stages.paths import RunPaths
+from sweeps.arguments import find_run, parse
 
 if TYPE_CHECKING:
-    from fgrpo_bench.specs import Declaration
+    from sweeps.plan import Plan
 
 EXIT_DAMAGED = 1
 EXIT_REFUSED = 2
@@ -27,7 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; refusals are one message on standard error and exit code 2."""
     arguments = parse(argv)
     try:
-        return int(COMMANDS[arguments.command](arguments))
+        if arguments.command in PLANNING:
+            return PLANNING[arguments.command](arguments)
+        paths = find_run(arguments.sweep, arguments.overrides)
+        return OF_RUNS[arguments.command](paths, arguments)
     except BrokenPipeError:  # whoever read the output, e.g. `head`, has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (flushed at exit)
         return 128 + signal.SIGPIPE
@@ -43,150 +47,136 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _plan(arguments: Namespace) -> int:
     from fgrpo_bench.specs import config
-    from sweeps import show
-    from sweeps.freeze import check_conflicts, run_paths
+    from sweeps import preview
     from sweeps.plan import make_plan
 
-    if arguments.command == "plan" and arguments.config:
+    if arguments.config:
         composed = config.compose([f"sweep={arguments.sweep}", *arguments.overrides])
-        print("\n".join(show.flat(composed)))
+        print("\n".join(preview.flat(composed)))
         return 0
-    plan = make_plan(config.load(arguments.sweep, arguments.overrides))
+    _show_plan(make_plan(config.load(arguments.sweep, arguments.overrides)), as_json=arguments.json)
+    return 0
+
+
+def _show_plan(plan: Plan, *, as_json: bool = False) -> RunPaths:
+    """Where its files stand. Raises ValueError, once it is shown, where other settings do."""
+    from sweeps import preview
+    from sweeps.freeze import check_conflicts, run_paths
+
     paths = run_paths(plan.declaration)
-    found = show.preview(plan, paths)
+    shown = preview.preview(plan, paths)
     if plan.declaration.profile.dispatcher == "slurm":
-        from sweeps.slurm import preemption, scheduler
+        from sweeps.slurm import preflight, scheduler
 
         if scheduler.missing("scontrol") is None:
-            found["warnings"] += preemption.short_graces(plan, scheduler.call)
-    if arguments.command == "plan" and arguments.json:
-        print(json.dumps(found, indent=1))
-    else:
-        print(show.render(found, paths))
+            shown["warnings"] += preflight.short_graces(plan, scheduler.call)
+    print(json.dumps(shown, indent=1) if as_json else preview.render(shown, paths))
     check_conflicts(paths, plan)
-    return 0
+    return paths
 
 
 def _run(arguments: Namespace) -> int:
     from fgrpo_bench.specs import config
+    from sweeps.plan import make_plan
 
     declaration = config.load(arguments.sweep, arguments.overrides)
-    cluster = declaration.profile.dispatcher == "slurm"
-    if arguments.dry_run:
-        exit_code = _plan(arguments)
-        return _sbatch_files(declaration) if cluster else exit_code
-    if cluster:
-        from sweeps.slurm import drive as slurm
-
-        return slurm.run(declaration)
-    from sweeps import drive
-
-    return drive.run(declaration)
-
-
-def _sbatch_files(declaration: Declaration) -> int:
-    from sweeps.freeze import run_paths
-    from sweeps.plan import make_plan
-    from sweeps.slurm import drive
-
-    for text in drive.dry_run(make_plan(declaration), run_paths(declaration)):
-        print(f"\n{text}", end="")
+    on_slurm = declaration.profile.dispatcher == "slurm"
+    if on_slurm:
+        from sweeps.slurm import drive
+    else:
+        from sweeps.local import drive
+    if not arguments.dry_run:
+        return drive.run(declaration)
+    plan = make_plan(declaration)
+    paths = _show_plan(plan)
+    if on_slurm:
+        for text in drive.dry_run(plan, paths):
+            print(f"\n{text}", end="")
     return 0
 
 
-def _status(arguments: Namespace) -> int:
-    from sweeps import address, failures, status
+def _status(paths: RunPaths, arguments: Namespace) -> int:
+    from sweeps import logs, status
 
-    paths = address.find(arguments.sweep, arguments.overrides)
-    render = status.render
     warn = partial(print, file=sys.stderr)
     if status.on_slurm(paths):
-        from sweeps.slurm import show
+        from sweeps.slurm import status as slurm
 
-        found = show.report(paths, warn=warn)
-        render = show.render
+        report, render = slurm.report(paths, warn=warn), slurm.render
     else:
-        found = status.report(paths, warn)
-    found = failures.with_last_lines(paths, found)
+        report, render = status.report(paths, warn), status.render
+    report = logs.with_last_lines(paths, report)
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(report, indent=1))
     else:
-        print(render(found))
-        print(failures.render(found), end="")
+        print(render(report))
+        print(logs.render_failures(report), end="")
     return 0
 
 
-def _check(arguments: Namespace) -> int:
-    from sweeps import address
+def _check(paths: RunPaths, arguments: Namespace) -> int:
     from sweeps.check import examine, findings
-    from sweeps.view import reading
+    from sweeps.local.view import reading
 
-    paths = address.find(arguments.sweep, arguments.overrides)
     try:
         with reading(sys.stderr) as bar:
             examined = examine.examine(paths, bar)
     except ValueError as error:  # without a plan there is nothing to compare
         print(f"damaged: {error}", file=sys.stderr)
         return EXIT_DAMAGED
-    found = findings.findings(examined)
-    print(json.dumps(found, indent=1) if arguments.json else findings.render(found))
-    if not found["damaged"] or not arguments.repair:
-        return EXIT_DAMAGED if found["damaged"] else 0
+    told = findings.findings(examined)
+    print(json.dumps(told, indent=1) if arguments.json else findings.render(told))
+    if not told["damaged"] or not arguments.repair:
+        return EXIT_DAMAGED if told["damaged"] else 0
     from sweeps.check.repair import repair
 
     return repair(examined, say=lambda text: print(text, flush=True))
 
 
-def _cancel(arguments: Namespace) -> int:
-    from sweeps import address, cancel, status
+def _cancel(paths: RunPaths, arguments: Namespace) -> int:
+    from sweeps import status
+    from sweeps.local import stopping
 
-    paths = address.find(arguments.sweep, arguments.overrides)
     if status.on_slurm(paths):
         from sweeps.slurm import drive as slurm
 
         return slurm.cancel(paths)
-    for line in cancel.cancel(paths):
+    for line in stopping.cancel(paths):
         print(line, flush=True)
     return 0
 
 
-def _tick(arguments: Namespace) -> int:
-    from sweeps import address
+def _tick(paths: RunPaths, arguments: Namespace) -> int:
     from sweeps.slurm import drive
 
-    drive.update(address.find(arguments.sweep, arguments.overrides))
+    drive.update(paths)
     return 0
 
 
-def _follow(arguments: Namespace) -> int:
-    from sweeps import address
+def _follow(paths: RunPaths, arguments: Namespace) -> int:
     from sweeps.slurm import drive
 
-    paths = address.find(arguments.sweep, arguments.overrides)
     return drive.follow(paths, seconds=arguments.every)
 
 
-def _retry(arguments: Namespace) -> int:
-    from sweeps import address
+def _retry(paths: RunPaths, arguments: Namespace) -> int:
     from sweeps.slurm import drive
 
-    paths = address.find(arguments.sweep, arguments.overrides)
     return drive.retry(paths, arguments.point)
 
 
-def _logs(arguments: Namespace) -> int:
-    from sweeps import address, logs
+def _logs(paths: RunPaths, arguments: Namespace) -> int:
+    from sweeps import logs
 
-    paths = address.find(arguments.sweep, arguments.overrides)
     stage = logs.find_stage(paths, arguments.point_id, arguments.stage)
     for text in logs.read(paths, stage, lines=arguments.lines, follow=arguments.follow):
         print(text, end="", flush=True)
     return 0
 
 
-COMMANDS = {
-    "plan": _plan,
-    "run": _run,
+PLANNING = {"plan": _plan, "run": _run}
+"""Commands that take a declaration; all others take a run that is there."""
+OF_RUNS = {
     "status": _status,
     "check": _check,
     "cancel": _cancel,

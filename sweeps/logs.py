@@ -1,9 +1,10 @@
-"""`logs`: the output of the latest attempt at a stage of a point."""
+"""`logs`: the output of the latest attempt at a stage of a point; and what `status` shows of it
+where that attempt failed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from sweeps.status import read_stages
+from sweeps.text import printable
 
 FOLLOW_SECONDS = 0.3
 
@@ -80,3 +82,50 @@ def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) ->
                 yield from read(paths, stage, lines=lines, follow=follow)
                 return
             time.sleep(FOLLOW_SECONDS)
+
+
+LAST_LINES = 3
+"""Lines of a failed stage's log that are shown."""
+SHOWN_BYTES = 8192
+"""How much of a log's end is read for them."""
+
+
+def with_last_lines(paths: RunPaths, found: Mapping[str, Any]) -> dict[str, Any]:
+    """A status (as of sweeps.status.report) with `log` and `last_lines` at every failed stage."""
+    points = [
+        point | {"stages": [_with_lines(paths, stage) for stage in point["stages"]]}
+        for point in found["points"]
+    ]
+    return {**found, "points": points}
+
+
+def _with_lines(paths: RunPaths, stage: dict[str, Any]) -> dict[str, Any]:
+    if stage["state"] != "failed":
+        return stage
+    try:
+        log = latest_log(StagePaths(paths.folder / stage["name"]))
+    except FileNotFoundError:
+        return stage | {"log": None, "last_lines": []}
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - SHOWN_BYTES))
+        lines = file.read().decode(errors="replace").splitlines()
+    said = [printable(line) for line in lines if line.strip()]
+    return stage | {"log": str(log), "last_lines": said[-LAST_LINES:]}
+
+
+def render_failures(found: Mapping[str, Any]) -> str:
+    """The last lines of every failed stage; empty where none failed."""
+    blocks = [
+        "\n".join(
+            [
+                "",
+                f"failed: {stage['kind']} of {point['point_id']}",
+                *(f"  | {line}" for line in stage["last_lines"]),
+                f"  {stage['log'] or 'it was never started'}",
+            ]
+        )
+        for point in found["points"]
+        for stage in point["stages"]
+        if "last_lines" in stage
+    ]
+    return "".join(f"{block}\n" for block in blocks)

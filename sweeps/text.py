@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -34,3 +35,8 @@ def printable(text: str, width: int = 200) -> str:
     """One line for a terminal: what is no printable character becomes a space, the rest is cut."""
     shown = "".join(char if char.isprintable() else " " for char in text)
     return shown if len(shown) <= width else f"{shown[: width - 4]} ..."
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be said from here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

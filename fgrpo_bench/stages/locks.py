@@ -8,11 +8,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 from fgrpo_bench.stages.files import FULL, now
+from fgrpo_bench.stages.paths import RunPaths
 
 LOOK_SECONDS = 0.2
 """Between two tries of a process that waits."""
@@ -45,6 +46,12 @@ def locked(
                 time.sleep(LOOK_SECONDS)
         _name_holder(file.fileno())
         yield
+
+
+def driving(paths: RunPaths) -> AbstractContextManager[None]:
+    """Be the one driver of a sweep; BlockingIOError where another is at work."""
+    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
+    return locked(paths.driver_lock, wait=False, what=what)
 
 
 def _name_holder(handle: int) -> None:

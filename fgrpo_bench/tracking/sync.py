@@ -27,7 +27,7 @@ from fgrpo_bench.tracking.state import IDENTITY, ExperimentState, RunState
 from fgrpo_bench.tracking.store import Store, find_store, opened
 from fgrpo_bench.tracking.write import DIGEST, PARENT, contradicts, create, discard, history, write
 
-Outcome = Literal["created", "updated", "replaced", "unchanged"]
+Change = Literal["created", "updated", "replaced", "unchanged"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def sync_run(paths: RunPaths, *, tracking_uri: str | None = None) -> SyncResult:
         with opened(store) as client:
             experiment_id, views = _experiment(client, wanted, store)
             found = stored_runs(client, experiment_id, paths)
-            outcomes: Counter[Outcome] = Counter()
+            outcomes: Counter[Change] = Counter()
             ids: dict[tuple[str, ...], str] = {}
             for run in wanted.runs:
                 parent = ids[run.parent] if run.parent else None
@@ -187,7 +187,7 @@ def stored_runs(
 
 def _reconcile(
     client: Any, experiment_id: str, wanted: RunState, found: Sequence[Any], parent: str | None
-) -> tuple[Outcome, str]:
+) -> tuple[Change, str]:
     """Make one run equal to the wanted state, and say its id; of several with its identity only
     one is kept.
 

@@ -11,7 +11,7 @@ from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN, SWEEP
-from sweeps.check import judge
+from sweeps.check import compare
 from sweeps.check.held import DECLARATION, REPORT, Damage, Held, Known, Seen
 from sweeps.check.hold import hold
 
@@ -43,15 +43,15 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     plan = read_json(paths.plan, PLAN)
     held = [hold(paths, record, tried.of(record["name"])) for record in plan["stages"]]
     files, inputs, faults = _report(paths, complete=all(one.standing == "done" for one in held))
-    held = judge.with_lost_markers(held, inputs)
-    recorded = [*judge.in_provenance(inputs, held), *files]
-    recorded += [known for one in held for known in (*one.of_before, *judge.promised(one))]
+    held = compare.with_lost_markers(held, inputs)
+    recorded = [*compare.in_provenance(inputs, held), *files]
+    recorded += [known for one in held for known in (*one.of_before, *compare.promised(one))]
     known = {each.name: each for each in recorded}
     seen = _see(paths, known.values(), bar)
-    damage = [*_declaration(paths), *judge.mislabelled(plan["points"], held)]
+    damage = [*_declaration(paths), *compare.mislabelled(plan["points"], held)]
     damage += [*(fault for one in held for fault in one.faults), *faults]
-    damage += [*judge.compare(known.values(), seen), *judge.of_other_weights(held)]
-    damage += judge.outdated(inputs, known.values(), {each.name for each in damage})
+    damage += [*compare.differing(known.values(), seen), *compare.of_other_weights(held)]
+    damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
     return Examined(
         paths=paths,
         held=tuple(held),

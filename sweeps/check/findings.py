@@ -11,7 +11,7 @@ from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths, default_root
 from fgrpo_bench.stages.shapes import SPEC
 from sweeps import cost
-from sweeps.check import judge
+from sweeps.check import compare
 from sweeps.check.examine import Examined
 from sweeps.check.held import DECLARATION, Held
 from sweeps.stages import Stage
@@ -27,7 +27,7 @@ def findings(found: Examined) -> dict[str, Any]:
     again = [
         {"stage": held.name, "kind": held.record["kind"], "seconds": _seconds(found, held)}
         for held in found.held
-        if judge.to_remove(held, found.damage)
+        if compare.to_remove(held, found.damage)
     ]
     return {
         "sweep": found.paths.sweep,
@@ -38,7 +38,7 @@ def findings(found: Examined) -> dict[str, Any]:
         "files": found.n_files,
         "bytes": found.n_bytes,
         "damaged": [{"of": d.of, "file": d.name, "fault": d.fault} for d in found.damage],
-        "rests_on_it": judge.resting(found.damage, records),
+        "rests_on_it": compare.resting(found.damage, records),
         "to_make_again": again,
         "report_to_make_again": bool(found.damage),
         "unrecorded": list(found.unrecorded),

@@ -12,19 +12,19 @@ from fgrpo_bench.results import load_results
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import Declaration, from_dict
 from fgrpo_bench.stages.files import read_json, set_aside
-from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.locks import driving, locked
 from fgrpo_bench.stages.markers import put_aside, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import SWEEP
-from sweeps import drive
-from sweeps.check import judge
+from sweeps.check import compare
 from sweeps.check.examine import PROVENANCE, Examined
 from sweeps.check.held import DECLARATION, REPORT, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
-from sweeps.drive import Finish
-from sweeps.finish import shown, sync
 from sweeps.freeze import freeze_specs
+from sweeps.local import drive
+from sweeps.local.drive import Finish
 from sweeps.plan import Plan, make_plan
+from sweeps.reporting import shown, sync
 from sweeps.stages import Stage
 from sweeps.status import on_slurm
 from sweeps.text import counted
@@ -39,15 +39,15 @@ def repair(
     command: StageCommand = stage_command,
     finish: Finish | None = None,
 ) -> int:
-    """Make again what is damaged, and nothing else; exit code as of `sweeps.drive.run`, and 0 where
-    SLURM has it in hand.
+    """Make again what is damaged, and nothing else; exit code as of `sweeps.local.drive.run`, and 0
+    where SLURM has it in hand.
 
     finish: in place of writing the report as it was and syncing MLflow. Raises ValueError, before
     anything is moved, where that would make something else; BlockingIOError where the sweep is
     being run.
     """
     paths = found.paths
-    removed = {held.name: judge.to_remove(held, found.damage) for held in found.held}
+    removed = {held.name: compare.to_remove(held, found.damage) for held in found.held}
     names = [name for name, files in removed.items() if files]
     _check_places(found, removed)
     if is_simulation(paths):
@@ -115,8 +115,7 @@ def _put_aside(found: Examined, removed: Mapping[str, Iterable[str]], say: Say) 
     """Under the locks of driver and stages; BlockingIOError where one is held."""
     paths = found.paths
     specs = {each.name for each in found.damage if each.name.endswith(f"/{SPEC_FILE}")}
-    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    with locked(paths.driver_lock, wait=False, what=what):
+    with driving(paths):
         for held in found.held:
             stage = StagePaths(paths.folder / held.name)
             names = sorted({*removed[held.name], *specs & {f"{held.name}/{SPEC_FILE}"}})
@@ -152,10 +151,13 @@ def _reporting(paths: RunPaths) -> Finish:
 
 
 def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand) -> int:
+    from sweeps.local.fetch import fetch_files
     from sweeps.slurm import drive as slurm
-    from sweeps.slurm.fetch import fetch_files
 
-    fetch_files(plan, paths, command)
+    with driving(paths):
+        exit_code = fetch_files(plan, paths, command)
+    if exit_code:
+        return exit_code
     slurm.again(paths, names)
     print(
         f"`python -m sweeps follow {paths.sweep}` watches it; the last job writes the report",
@@ -169,7 +171,7 @@ def _tell_other_bytes(found: Examined, names: Iterable[str], say: Say) -> None:
     other, same = [], 0
     for held in (held for held in found.held if held.name in names):
         now = read_marker(StagePaths(found.paths.folder / held.name)).get("outputs", {})
-        for known in judge.promised(held):
+        for known in compare.promised(held):
             output = now.get(known.name.removeprefix(f"{held.name}/"), {})
             is_same = output.get("sha256") == known.sha256
             same += is_same

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
+from fgrpo_bench.specs import SlurmProfile
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
 KINDS = ("warmup", "rare", "train", "evaluate", "likelihood")
@@ -135,3 +137,35 @@ def _groups(
 def _chunks(names: list[str], limit: int) -> Iterator[list[str]]:
     for start in range(0, len(names), limit):
         yield names[start : start + limit]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """Of one job."""
+
+    nodes: int
+    gpus_per_node: int | None
+    """None asks for none."""
+    cpus_per_task: int
+    mem_mb: int | None
+    """On each node; None leaves it to the site."""
+
+
+def resources(profile: SlurmProfile, kind: str, *, openrlhf: bool) -> Resources:
+    """Those of a job of a kind of stage, or of the report.
+
+    openrlhf: whether it runs in that environment, with several GPUs where the placement says so.
+    """
+    gpus = profile.gpus_per_node
+    used = gpus
+    if gpus is not None and kind != "train":
+        placement = profile.openrlhf
+        engines = 1 if kind == "likelihood" else placement.evaluation_engines
+        used = engines * placement.evaluation_tensor_parallel if openrlhf else 1
+    share = 1.0 if gpus is None or used is None else used / gpus
+    return Resources(
+        nodes=profile.nodes if kind == "train" else 1,
+        gpus_per_node=None if kind == REPORT else used,
+        cpus_per_task=ceil(profile.cpus_per_task * share),
+        mem_mb=None if profile.mem_gb is None else ceil(profile.mem_gb * 1024 * share),
+    )

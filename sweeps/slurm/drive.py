@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from fgrpo_bench.specs import Declaration, SlurmProfile
 from fgrpo_bench.stages.files import FULL, read_json
-from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.locks import driving
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
-from sweeps import finish
+from sweeps import reporting
 from sweeps.commands import (
     StageCommand,
     check_flags,
@@ -22,18 +21,18 @@ from sweeps.commands import (
     stage_command,
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
-from sweeps.live import LiveSync
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import doubts, preemption, preflight, recover, scheduler, show, submissions
+from sweeps.reporting import LiveSync
+from sweeps.slurm import answers, preflight, recover, scheduler, status, submissions
 from sweeps.slurm.arrays import FETCH, arrange
+from sweeps.slurm.code.snapshot import code_folder, freeze_code
+from sweeps.slurm.decide import Decision, decide
 from sweeps.slurm.fetch import fetch_files
-from sweeps.slurm.judge import Decision, decide
 from sweeps.slurm.observe import in_queue, observe
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.snapshot import code_folder, freeze_code
 from sweeps.slurm.submit import Sender
 from sweeps.slurm.tick import failed, in_hand, tick
-from sweeps.text import counted
+from sweeps.text import counted, shown
 
 SLURM_DEFAULT_ARRAY = 1001
 """MaxArraySize where a site sets none; for a dry run where there is no SLURM to ask."""
@@ -57,10 +56,11 @@ def run(
     call: Call = scheduler.call,
     command: StageCommand = stage_command,
 ) -> int:
-    """Freeze a sweep and its code, submit what is not done, and return; exit code 0.
+    """Freeze a sweep and its code, fetch its files, submit what is not done, and return; exit code
+    0, or 128 + signal where it was stopped while it fetched.
 
-    What had been given up or cancelled is tried again. Raises as `sweeps.drive.run`, `tick` and
-    `preflight.check` do.
+    What had been given up or cancelled is tried again. Raises as `sweeps.local.drive.run`, `tick`
+    and `preflight.check` do.
     """
     absent = scheduler.missing("sbatch")
     if absent is not None:
@@ -71,21 +71,23 @@ def run(
     if note is not None:
         say(note)
     _check_before(plan, paths, command, call, say)
-    warnings = [*plan.warnings, *preemption.short_graces(plan, call)]
+    warnings = [*plan.warnings, *preflight.short_graces(plan, call)]
     check_writable(paths)
-    with _driving(paths):
+    with driving(paths):
         check_conflicts(paths, plan)
         freeze(paths, plan, nothing_to_run=False)
-        fetch_files(plan, paths, command)
+        exit_code = fetch_files(plan, paths, command)
+        if exit_code:
+            return exit_code
         code = freeze_code(paths.code)
         submissions.append(paths.submissions, "allow", stages=None, code=str(code))
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
-    say(f"folder {finish.shown(paths.folder)}")
-    say(f"code frozen in {finish.shown(code)}")
+    say(f"folder {shown(paths.folder)}")
+    say(f"code frozen in {shown(code)}")
     for warning in warnings:
         say(f"warning: {warning}")
     decision = tick(paths, say=say, call=call, command=command, renew=True)
-    for line in show.stuck(decision):
+    for line in status.stuck(decision):
         say(line)
     done = sum(each.state == "done" for each in decision.standings.values())
     say(
@@ -126,9 +128,9 @@ def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> 
     done = sum(each.state == "done" for each in decision.standings.values())
     if done > submissions.read(paths.submissions).synced:
         if done == len(decision.standings):
-            finish.finish(paths, say)
+            reporting.finish(paths, say)
         else:
-            finish.sync(paths, say)
+            reporting.sync(paths, say)
         submissions.append(paths.submissions, "synced", done=done)
     return decision
 
@@ -140,12 +142,12 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
     seconds: between ticks. Ending it stops no job.
     """
     before: list[str] = []
-    once = show.said_once(say)
+    once = status.said_once(say)
     live = LiveSync(paths, once)
     while True:
         try:
             decision = update(paths, say=once, call=call)
-            now = [show.standing_now(decision), *show.stuck(decision)]
+            now = [status.standing_now(decision), *status.stuck(decision)]
         except OSError as error:
             if not (isinstance(error, BlockingIOError | ConnectionError) or error.errno in FULL):
                 raise
@@ -181,7 +183,7 @@ def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
 def again(paths: RunPaths, stages: Sequence[str], *, say: Say = said) -> None:
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
-    with _driving(paths):
+    with driving(paths):
         code = submissions.read(paths.submissions).code
         submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
     tick(paths, say=say)
@@ -190,13 +192,13 @@ def again(paths: RunPaths, stages: Sequence[str], *, say: Say = said) -> None:
 def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> int:
     """Cancel every job of the sweep; running stages save first. Nothing more is submitted until
     `run` or `retry`."""
-    with _driving(paths):
+    with driving(paths):
         try:
             submissions.append(paths.submissions, "hold")
         finally:  # even where nothing can be written, jobs can be cancelled
             history = recover.history(paths, say)
             queue = scheduler.squeue(history.batches, call)
-            for warning in doubts.nonsense("squeue", queue):
+            for warning in answers.nonsense("squeue", queue):
                 say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
             active = [job for job in queue.values() if job.active]
             active += recover.strays(paths, history, call)
@@ -248,8 +250,3 @@ def _limit(call: Call) -> int:
     if missing is not None:
         return SLURM_DEFAULT_ARRAY
     return scheduler.max_array_size(scheduler.show_config(call))
-
-
-def _driving(paths: RunPaths) -> AbstractContextManager[None]:
-    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    return locked(paths.driver_lock, wait=False, what=what)

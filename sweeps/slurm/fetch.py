@@ -1,38 +1,44 @@
 """What `run` does before it sends a sweep: fetch its files here, where there is a network, and see
-that they hold enough."""
+that they hold enough. They are fetched by the pool, as all of a sweep is on one machine."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from pathlib import Path
 
 from fgrpo_bench.engines.openrlhf.arguments import batches
-from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain
+from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain, Profile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.commands import REPOSITORY, StageCommand, stage_environment
+from sweeps.commands import StageCommand
+from sweeps.local.drive import pooled
 from sweeps.plan import Plan
 from sweeps.slurm.arrays import FETCH
-from sweeps.stages import dataset_stage_name
+from sweeps.stages import Environment, Kind, dataset_stage_name
+
+AT_ONCE = 4
+"""Most files that are fetched at once: they share one line, and one machine that many use."""
 
 
-def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
-    """Run the stages that fetch; OSError where one fails, ValueError where a dataset is too
-    small for the epochs of a point."""
-    profile = plan.declaration.profile
-    for stage in plan.stages:
-        if stage.kind != FETCH:
-            continue
-        folder = paths.folder / stage.name
-        asked = command(stage.kind, folder, profile, stage.environment)
-        environment = stage_environment(profile, paths, os.environ)
-        done = subprocess.run([sys.executable, *asked[1:]], cwd=REPOSITORY, env=environment)
-        if done.returncode:
-            raise OSError(
-                f"{stage.name} was not fetched, so nothing was submitted; its reason stands above"
-            )
-    check_sizes(plan, paths)
+def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> int:
+    """Run the stages that fetch, as the sweep's driver, who holds its lock; exit code 0, or 128 +
+    signal where it was stopped.
+
+    Raises OSError where one fails, ValueError where a dataset is too small for what the points ask
+    of it.
+    """
+
+    def here(kind: Kind, folder: Path, profile: Profile, environment: Environment) -> list[str]:
+        return [sys.executable, *command(kind, folder, profile, environment)[1:]]
+
+    stages = [stage for stage in plan.stages if stage.kind == FETCH]
+    exit_code = pooled(plan, paths, stages, command=here, workers=AT_ONCE) if stages else 0
+    if exit_code == 1:
+        lacks = next(s.name for s in stages if not StagePaths(paths.folder / s.name).done.exists())
+        raise OSError(f"{lacks} was not fetched, so nothing was submitted; its reason stands above")
+    if exit_code == 0:
+        check_sizes(plan, paths)
+    return exit_code
 
 
 def check_sizes(plan: Plan, paths: RunPaths) -> None:

@@ -7,24 +7,25 @@ job's.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.slurm import doubts, recover, scheduler
-from sweeps.slurm.answers import Answer, Job
+from sweeps.slurm import answers, recover, scheduler
+from sweeps.slurm.answers import Answer, Job, elements
 from sweeps.slurm.arrays import Record
-from sweeps.slurm.causes import last_note, of_batches, of_start, stands_still
-from sweeps.slurm.judge import Decision, Seen
+from sweeps.slurm.attempts import last_note, of_batches, of_start, stands_still
+from sweeps.slurm.decide import Decision, Seen
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.submissions import History, Place
+from sweeps.slurm.submissions import Batch, History, Place
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Observed:
     """A sweep as files and scheduler show it."""
 
     history: History
@@ -37,7 +38,7 @@ class Found:
 
 def observe(
     paths: RunPaths, records: Sequence[Record], call: Call, *, warn: Callable[[str], None]
-) -> Found:
+) -> Observed:
     """Read everything and change nothing; nothing is asked where nothing was submitted."""
     history = recover.history(paths, warn)
     done = {record["name"] for record in records if _is_done(paths, record)}
@@ -59,10 +60,10 @@ def observe(
     except (ValueError, ConnectionError) as error:
         warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
     for warning in [
-        *doubts.nonsense("squeue", shown),
-        *doubts.nonsense("sacct", accounts),
-        *doubts.dated(accounts, history.batches),
-        *doubts.clocks(history.batches.values(), (shown, accounts), time.time()),
+        *answers.nonsense("squeue", shown),
+        *answers.nonsense("sacct", accounts),
+        *answers.dated(accounts, history.batches),
+        *answers.clocks(history.batches.values(), (shown, accounts), time.time()),
     ]:
         warn(warning)
     _identify(history, accounts.values())
@@ -78,10 +79,10 @@ def observe(
         )
         for record in records
     ]
-    return Found(
+    return Observed(
         history=history,
         queue=queue,
-        seen=tuple(doubts.confirmed(seen, shown, call)),
+        seen=tuple(confirmed(seen, shown, call)),
         whole=shown.nonsense is None and accounts.nonsense is None,
     )
 
@@ -157,12 +158,62 @@ def _seen(
     )
 
 
-def in_queue(found: Found, decision: Decision) -> dict[str, Place]:
+def in_queue(found: Observed, decision: Decision) -> dict[str, Place]:
     """Where the stages stand that SLURM has or may have, which others can wait for."""
     places = {seen.record["name"]: seen.place for seen in found.seen if seen.place is not None}
     return {name: p for name, p in places.items() if decision.standings[name].state == "active"}
 
 
-def left(found: Found) -> list[Job]:
+def left(found: Observed) -> list[Job]:
     """Jobs in the queue that are not ending."""
     return [job for job in found.queue.values() if job.active and job.state != "COMPLETING"]
+
+
+def confirmed(seen: Sequence[Seen], queue: Answer, call: Call) -> list[Seen]:
+    """With `doubt` where a job is not shown by squeue and yet may be there.
+
+    Before a job can be called lost the controller is asked for it by another program.
+    """
+    known: dict[str, set[str] | str] = {}
+    return [_doubted(one, queue, known, call) for one in seen]
+
+
+def _doubted(seen: Seen, queue: Answer, known: dict[str, set[str] | str], call: Call) -> Seen:
+    place = seen.place
+    if seen.done or seen.queued or place is None or place.job_id is None:
+        return seen
+    if queue.nonsense is not None:
+        return replace(seen, doubt="squeue's answer makes no sense")
+    ended = (seen.note or {}).get("outcome") not in (None, "stopped")
+    if ended or (seen.job is not None and not seen.job.active):
+        return seen
+    name = place.batch.name
+    if name not in known:
+        known[name] = _known(place.batch, call)
+    shown = known[name]
+    if isinstance(shown, str):
+        return replace(seen, doubt=f"squeue does not show it and scontrol says: {shown}")
+    if place.job_id in shown:
+        return replace(seen, doubt="squeue does not show it, but scontrol does")
+    return seen
+
+
+def _known(batch: Batch, call: Call) -> set[str] | str:
+    """Ids of the jobs or elements of a batch that the controller knows; its words where it gives no
+    answer that makes sense."""
+    assert batch.job_id is not None
+    try:
+        said = call(["scontrol", "show", "job", "-o", batch.job_id])
+    except (ValueError, ConnectionError) as error:
+        return set() if scheduler.INVALID_ID in str(error) else str(error)
+    rows = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in said.splitlines() if line.strip()]
+    if not rows or not all({"JobId", "JobName", "JobState"} <= row.keys() for row in rows):
+        return f"`scontrol` printed what makes no sense: {said[:80]!r}"
+    ids: set[str] = set()
+    for row in rows:
+        if row["JobName"] != batch.name:
+            continue
+        array = row.get("ArrayTaskId")
+        spelled, whole = elements(f"{batch.job_id}_[{array}]" if array else row["JobId"])
+        ids |= {*spelled} if whole else {batch.element(index) for index in range(batch.size)}
+    return ids

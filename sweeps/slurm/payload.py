@@ -32,7 +32,7 @@ from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
-from sweeps.slurm.causes import IDLE_ATTEMPTS, UNREADY, idle, of_failure
+from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY, idle, of_failure
 from sweeps.slurm.packing import Job
 from sweeps.slurm.scheduler import environment
 

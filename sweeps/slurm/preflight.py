@@ -14,13 +14,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.specs import SlurmProfile
+from sweeps.plan import Plan
 from sweeps.slurm.arrays import Sending
-from sweeps.slurm.nodes import Node, list_nodes
-from sweeps.slurm.scheduler import Call
+from sweeps.slurm.scheduler import Call, Node, list_nodes
 from sweeps.slurm.submissions import REPORT, Batch
 from sweeps.slurm.submit import Sender
 from sweeps.text import counted
@@ -197,3 +198,44 @@ def _is_here(node: Node) -> bool:
     except OSError:
         return False
     return True
+
+
+SHOW = ["scontrol", "show", "partition", "--oneliner"]
+
+
+def short_graces(plan: Plan, call: Call) -> Iterator[str]:
+    """A warning for each partition that may end a run of the plan before it has saved, or one that
+    SLURM did not tell; where no save is estimated it is not asked."""
+    profile = plan.declaration.profile
+    assert isinstance(profile, SlurmProfile)
+    saving = fit.save(plan.points[0], profile)
+    if saving is None:
+        return
+    try:
+        found = graces(profile.partition, call)
+    except (ValueError, ConnectionError) as error:
+        yield f"whether a run that is preempted can save is not known: {error}"
+        return
+    for name, grace in found.items():
+        if grace < saving.seconds:
+            yield (
+                f"{saving}, and partition {name} gives jobs that it preempts {grace} s "
+                "(GraceTime): such a run goes on from its last state; lower "
+                "profile.openrlhf.state_every, have GraceTime raised, or name another "
+                "profile.partition"
+            )
+
+
+def graces(partition: str | None, call: Call) -> dict[str, int]:
+    """GraceTime in seconds of those partitions whose jobs preemption may end.
+
+    partition: names with commas, as for sbatch; None is the site's default. Raises as `call` does.
+    """
+    found = {}
+    for line in call(SHOW).splitlines():
+        facts = dict(re.findall(r"(\w+)=(\S*)", line))
+        name, mode = facts.get("PartitionName", ""), facts.get("PreemptMode", "OFF")
+        asked = facts.get("Default") == "YES" if partition is None else name in partition.split(",")
+        if asked and {"REQUEUE", "CANCEL"} & set(mode.split(",")):
+            found[name] = int(facts["GraceTime"]) if facts.get("GraceTime", "").isdecimal() else 0
+    return found

@@ -17,13 +17,12 @@ from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
 from sweeps.slurm import recover, scheduler, submissions
-from sweeps.slurm.arrays import Record, Sending
-from sweeps.slurm.causes import damaged_path
-from sweeps.slurm.judge import Seen
-from sweeps.slurm.manifest import manifest_path
+from sweeps.slurm.arrays import Record, Resources, Sending, resources
+from sweeps.slurm.attempts import damaged_path
+from sweeps.slurm.code.manifest import manifest_path
+from sweeps.slurm.decide import Seen
 from sweeps.slurm.packing import Packing, sent_file
 from sweeps.slurm.payload import Payload, Report
-from sweeps.slurm.resources import Resources, resources
 from sweeps.slurm.submissions import REPORT, Batch
 
 LAST_TASK_SECONDS = 60
@@ -50,7 +49,7 @@ class Sender:
         variables = stage_environment(self.profile, self.paths, {}) | {"PYTHONPATH": str(self.code)}
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
-            last = (self._python(), "-m", "sweeps.slurm.last", str(self.paths.folder))
+            last = (self._python(), "-m", "sweeps.reporting", str(self.paths.folder))
             return [Report(command=last, cwd=cwd, environment=environment)]
         payloads: list[Callable[[], str]] = []
         for name in sending.batch.stages:

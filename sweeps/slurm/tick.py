@@ -15,20 +15,20 @@ from pathlib import Path
 
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.locks import driving
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN, SWEEP
 from sweeps.commands import StageCommand, stage_command
-from sweeps.slurm import doubts, recover, scheduler, submissions
+from sweeps.slurm import answers, recover, scheduler, submissions
 from sweeps.slurm.answers import Job
 from sweeps.slurm.arrays import arrange
-from sweeps.slurm.causes import check_room
-from sweeps.slurm.judge import ANEW, Decision, Seen, decide
-from sweeps.slurm.manifest import in_words
-from sweeps.slurm.observe import Found, in_queue, left, observe
+from sweeps.slurm.attempts import check_room
+from sweeps.slurm.code.manifest import in_words
+from sweeps.slurm.code.snapshot import mend
+from sweeps.slurm.decide import ANEW, Decision, Seen, decide
+from sweeps.slurm.observe import Observed, in_queue, left, observe
 from sweeps.slurm.packing import is_packed
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.snapshot import mend
 from sweeps.slurm.submissions import REPORT, Batch, History
 from sweeps.slurm.submit import Sender, asked_anew, send
 from sweeps.text import counted
@@ -38,7 +38,7 @@ ORPHAN_SECONDS = 90.0
 sbatch may outlive its driver."""
 
 
-def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], None]) -> Found:
+def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], None]) -> Observed:
     """Observe, and first make up the books: of a driver that died between sbatch and its note, and
     of a journal that lost lines."""
     noted = submissions.read(paths.submissions)
@@ -72,7 +72,7 @@ def _cancel(jobs: Sequence[Job], why: str, call: Call, say: Callable[[str], None
 
 
 def _make_up(
-    paths: RunPaths, batch: Batch, written: Batch | None, found: Found, call: Call
+    paths: RunPaths, batch: Batch, written: Batch | None, found: Observed, call: Call
 ) -> None:
     """Write what the journal should say of a batch; `written` is what it says."""
     if not batch.known:
@@ -116,8 +116,7 @@ def tick(
     it refuses something, ConnectionError where it gives no answer.
     """
     profile = frozen_profile(paths)
-    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    with locked(paths.driver_lock, wait=False, what=what):
+    with driving(paths):
         found = settle(paths, call, now=clock(), warn=say)
         history = found.history
         sender = Sender(
@@ -168,7 +167,7 @@ def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> N
 
 def _submit(
     sender: Sender,
-    found: Found,
+    found: Observed,
     decision: Decision,
     call: Call,
     clock: Callable[[], float],
@@ -181,7 +180,7 @@ def _submit(
     if limit is None:
         said = scheduler.show_config(call)
         limit = scheduler.max_array_size(said)
-        for warning in doubts.controllers_clock(said, time.time()):
+        for warning in answers.controllers_clock(said, time.time()):
             say(warning)
     sendings = arrange(
         decision.submit,

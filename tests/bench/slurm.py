@@ -25,7 +25,7 @@ from submitit.core.utils import CommandFunction
 from fgrpo_bench.specs import config
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
-from sweeps.slurm import drive, scheduler, show, tick
+from sweeps.slurm import drive, scheduler, status, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES
 
@@ -96,7 +96,7 @@ def ours(n_points: int, root: Path, seconds: Seconds) -> dict[str, int]:
     timed("plan", lambda: make_plan(config.load("smoke", chosen)))
     timed("submit", lambda: drive.run(declaration, say=silent, call=call))
     timed("tick", lambda: tick.tick(paths, say=silent, call=call))
-    timed("status", lambda: show.render(show.report(paths, warn=silent, call=call)))
+    timed("status", lambda: status.render(status.report(paths, warn=silent, call=call)))
     return counts
 
 

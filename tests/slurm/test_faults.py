@@ -14,9 +14,9 @@ from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import run_paths
-from sweeps.slurm import judge, submissions, submit, tick
+from sweeps.slurm import decide, submissions, submit, tick
 from sweeps.slurm.arrays import Sending
-from sweeps.slurm.judge import Decision
+from sweeps.slurm.decide import Decision
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -177,7 +177,7 @@ def test_a_stage_at_work_that_squeue_does_not_show_is_not_sent_again(
     paths = start_fake(tmp_path, monkeypatch)
     job_at_hold(paths)
     with monkeypatch.context() as now:
-        now.setattr(judge, "GRACE_SECONDS", 0.0)
+        now.setattr(decide, "GRACE_SECONDS", 0.0)
         nothing_shown(tmp_path, now)
         decision = tick.tick(paths, say=print, command=fake_command)
         assert (decision.submit, decision.cancel) == ((), ())

@@ -19,7 +19,7 @@ from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY
-from sweeps.slurm import drive, judge, recover, submissions, tick
+from sweeps.slurm import decide, drive, recover, submissions, tick
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.submissions import REPORT, Batch
 from tests.slurm.cluster import Cluster
@@ -75,7 +75,7 @@ def test_a_former_report_whose_id_somebody_elses_job_has_is_not_cancelled(
     former = report_id(paths)
     cluster.lose_state(next_job_id=former)
     jobs = others_jobs(cluster, former, former)
-    monkeypatch.setattr(judge, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
     hold(tmp_path).unlink()
     fake_until(paths, all_done)
     assert report_id(paths) == former
@@ -146,7 +146,7 @@ def test_no_command_touches_other_peoples_jobs_that_have_the_sweeps_ids(
     first, last = min(ids(paths).values()), max(ids(paths).values())
     cluster.lose_state(next_job_id=first)
     jobs = others_jobs(cluster, first, last)
-    monkeypatch.setattr(judge, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(drive, "tick", partial(tick.tick, command=fake_command))
     command(paths)
     assert untouched(cluster, jobs)

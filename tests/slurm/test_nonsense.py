@@ -13,7 +13,7 @@ import pytest
 
 from fgrpo_bench.stages.attempts import attempts
 from sweeps.cli import main
-from sweeps.slurm import drive, judge, tick
+from sweeps.slurm import decide, drive, tick
 from tests.slurm.running import (
     POINT,
     check_begun_once,
@@ -65,7 +65,7 @@ def test_while_squeue_makes_no_sense_nothing_is_decided(
     script: str,
 ) -> None:
     squeue = Liar("squeue", script, tmp_path / "bin", monkeypatch)
-    monkeypatch.setattr(judge, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch)
     job_at_hold(paths)
@@ -106,7 +106,7 @@ def test_where_sacct_makes_no_sense_the_controller_tells_what_is_not_lost(
 ) -> None:
     squeue = Liar("squeue", NOTHING, tmp_path / "bin", monkeypatch)
     sacct = Liar("sacct", script, tmp_path / "bin", monkeypatch)
-    monkeypatch.setattr(judge, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch)
     job_at_hold(paths)

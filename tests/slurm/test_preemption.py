@@ -9,7 +9,7 @@ import pytest
 from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.plan import Plan, make_plan
-from sweeps.slurm import preemption, scheduler
+from sweeps.slurm import preflight, scheduler
 from tests.slurm.cluster import Cluster
 from tests.support.slurm_programs import Programs
 
@@ -34,7 +34,7 @@ def plan(*overrides: str) -> Plan:
 def test_a_grace_that_is_shorter_than_a_save_is_a_warning(
     partition: str, short: dict[str, int]
 ) -> None:
-    said = list(preemption.short_graces(plan(f"profile.partition={partition}"), lambda _: WORDS))
+    said = list(preflight.short_graces(plan(f"profile.partition={partition}"), lambda _: WORDS))
     assert len(said) == len(short)
     for text, (name, seconds) in zip(said, short.items(), strict=True):
         assert text.startswith("saving a training state of 91.4 GB takes about 91 s (12 bytes")
@@ -46,7 +46,7 @@ def test_where_no_save_is_estimated_slurm_is_not_asked() -> None:
     def call(command: list[str]) -> str:
         raise AssertionError(command)
 
-    assert list(preemption.short_graces(plan("profile.save_gb_per_second=null"), call)) == []
+    assert list(preflight.short_graces(plan("profile.save_gb_per_second=null"), call)) == []
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_the_plan_says_it(
 
 def test_a_real_slurm_tells_the_graces_of_its_partitions(cluster: Cluster) -> None:
     assert cluster.run("sinfo", "-h", "-o", "%R").split() == ["gpu", "eval", "high"]
-    assert preemption.graces("gpu,eval,high", scheduler.call) == {"gpu": 5, "eval": 5}
-    assert preemption.graces(None, scheduler.call) == {"gpu": 5}
+    assert preflight.graces("gpu,eval,high", scheduler.call) == {"gpu": 5, "eval": 5}
+    assert preflight.graces(None, scheduler.call) == {"gpu": 5}

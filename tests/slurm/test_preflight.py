@@ -12,8 +12,8 @@ import pytest
 from fgrpo_bench.specs import SlurmProfile, config
 from sweeps.freeze import run_paths
 from sweeps.slurm import preflight
-from sweeps.slurm.nodes import list_nodes
 from sweeps.slurm.preflight import file_system
+from sweeps.slurm.scheduler import list_nodes
 from sweeps.slurm.submit import Sender
 
 HERE = socket.gethostname()

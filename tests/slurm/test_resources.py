@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fgrpo_bench.specs import SlurmProfile, config
-from sweeps.slurm.resources import Resources, resources
+from sweeps.slurm.arrays import Resources, resources
 
 ONE = "profile.openrlhf.evaluation_engines=1"
 

@@ -12,7 +12,7 @@ from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import tick
-from sweeps.slurm.judge import Decision
+from sweeps.slurm.decide import Decision
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (

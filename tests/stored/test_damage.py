@@ -21,7 +21,7 @@ from fgrpo_bench.results import load_results
 from fgrpo_bench.stages import journal
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import failures, status
+from sweeps import logs, status
 from sweeps.status import report
 
 POINT = "grpo-n4-g0-s11"
@@ -67,9 +67,9 @@ def swept(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPa
 
 
 def read_status(paths: RunPaths) -> object:
-    found = failures.with_last_lines(paths, report(paths))
+    found = logs.with_last_lines(paths, report(paths))
     assert sum(found["stages"].values()) == 4
-    return status.render(found) + failures.render(found)
+    return status.render(found) + logs.render_failures(found)
 
 
 def read_report(paths: RunPaths) -> object:

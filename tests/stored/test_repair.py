@@ -10,12 +10,12 @@ import pytest
 
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps import drive
+from sweeps.check.compare import resting, to_remove
 from sweeps.check.examine import Examined, examine
 from sweeps.check.held import REPORT, Damage, Held
-from sweeps.check.judge import resting, to_remove
 from sweeps.check.repair import repair
 from sweeps.commands import stage_command
+from sweeps.local import drive
 
 TRAIN = "grpo-n4-g0-s11"
 TIMES = ("DONE.json", "metrics.parquet", "owner.json", "progress.json", "stage.lock")

@@ -9,7 +9,7 @@ from pathlib import Path
 from fgrpo_bench.specs import Declaration, from_dict
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import drive
+from sweeps.local import drive
 from tests.support.fake_stage import fake_command
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from fgrpo_bench.specs import Declaration, from_dict
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import finish
+from sweeps import reporting
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
 from tests.support.fake_driver import fake_finish
@@ -65,7 +65,7 @@ def main(verb: str, declared: str, death: str | None = None) -> int:
     """Exit code of the driver's command."""
     declaration = from_dict(Declaration, read_json(Path(declared)))
     tick.ORPHAN_SECONDS = ORPHAN_SECONDS
-    finish.finish, finish.sync = fake_finish, fake_sync
+    reporting.finish, reporting.sync = fake_finish, fake_sync
     drive.tick = partial(tick.tick, command=fake_command)
     if death is not None:
         die_at(death)

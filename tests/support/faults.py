@@ -21,7 +21,7 @@ from fgrpo_bench.stages.files import read_json, sha256_file
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.stopping import holder_here
+from sweeps.local.stopping import holder_here
 
 VICTIMS = ("driver", "worker")
 Start = Callable[[], "subprocess.Popen[bytes]"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import tick
-from sweeps.slurm.judge import Decision
+from sweeps.slurm.decide import Decision
 
 
 def tick_until(

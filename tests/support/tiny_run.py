@@ -11,8 +11,8 @@ from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps import drive
 from sweeps.freeze import freeze, run_paths
+from sweeps.local import drive
 from sweeps.plan import Plan, make_plan
 from tests.support.stages import TINY
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
-from sweeps.address import find, plain_value
+from sweeps.arguments import find_run, plain_value
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import make_plan
 
@@ -31,7 +31,7 @@ def test_a_run_is_found_by_the_run_root_that_it_was_given(
     paths = run_paths(plan.declaration)
     assert paths.root == tmp_path / name
     freeze(paths, plan, nothing_to_run=False)
-    assert find("smoke", [override]) == paths
+    assert find_run("smoke", [override]) == paths
 
 
 def test_escaped_quotes_and_variables_are_read_as_run_reads_them(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sweeps.slurm import doubts
+from sweeps.slurm import answers, observe
 from sweeps.slurm.answers import Answer, Job, parse
-from sweeps.slurm.judge import GRACE_SECONDS, Seen, judge
+from sweeps.slurm.decide import GRACE_SECONDS, Seen, standing_of
 from sweeps.slurm.scheduler import INVALID_ID, Call
 from sweeps.slurm.submissions import Batch, Place
 
@@ -41,12 +41,12 @@ def test_lines_that_make_no_sense_are_told_apart_from_rows(
     assert answer.nonsense is not None and answer.nonsense.startswith(first)
     wanted = [each if isinstance(each, str) else f"17_{each}" for each in ids]
     assert [*answer] == wanted
-    (warning,) = doubts.nonsense("sacct", answer)
+    (warning,) = answers.nonsense("sacct", answer)
     assert warning.startswith("warning: `sacct` printed what makes no sense, which decides nothing")
 
 
 def test_an_answer_that_makes_sense_is_not_warned_of() -> None:
-    assert doubts.nonsense("squeue", parse(ROW + "\n")) == []
+    assert answers.nonsense("squeue", parse(ROW + "\n")) == []
     assert parse(ROW).nonsense is None
 
 
@@ -72,11 +72,11 @@ def test_rows_of_jobs_that_ended_before_they_were_sent_decide_nothing() -> None:
         f"17_0|{of.name}|COMPLETED|n1|0:10|2020-01-01T00:00:00|None\n"
         f"17_1|{of.name}|FAILED|n1|0:10|2026-11-22T11:55:00|None\n"
     )
-    (warning,) = doubts.dated(accounts, {of.name: of})
+    (warning,) = answers.dated(accounts, {of.name: of})
     assert "`sacct` says that job 17_0 ended" in warning
     assert "before smoke-train-1f was sent, which decides nothing" in warning
     assert [*accounts] == ["17_1"]
-    assert doubts.dated(accounts, {of.name: of}) == []
+    assert answers.dated(accounts, {of.name: of}) == []
 
 
 @pytest.mark.parametrize(
@@ -84,25 +84,25 @@ def test_rows_of_jobs_that_ended_before_they_were_sent_decide_nothing() -> None:
 )
 def test_a_clock_that_is_not_the_controllers_is_said(hours: float, words: str | None) -> None:
     said = "Configuration data as of 2026-11-22T12:00:00\nMaxArraySize = 1001\n"
-    warnings = doubts.controllers_clock(said, NOW + hours * 3600)
+    warnings = answers.controllers_clock(said, NOW + hours * 3600)
     assert [words in warning for warning in warnings] == ([True] if words else [])
-    assert doubts.controllers_clock("MaxArraySize = 1001\n", NOW) == []
+    assert answers.controllers_clock("MaxArraySize = 1001\n", NOW) == []
 
 
 def test_what_lies_in_the_future_is_said() -> None:
     ended = parse("17|b|FAILED|n1|0:10|2026-11-22T13:00:00|None\n")
-    (sent,) = doubts.clocks([batch(begun=NOW + 3600)], [Answer()], NOW)
+    (sent,) = answers.clocks([batch(begun=NOW + 3600)], [Answer()], NOW)
     assert "a batch was sent 1 h 00 min from now by this machine's clock" in sent
-    (over,) = doubts.clocks([batch()], [ended], NOW)
+    (over,) = answers.clocks([batch()], [ended], NOW)
     assert "a job ended 1 h 00 min from now" in over
-    assert doubts.clocks([batch()], [Answer()], NOW) == []
+    assert answers.clocks([batch()], [Answer()], NOW) == []
 
 
 def test_a_job_sent_an_hour_from_now_is_not_waited_for_until_then() -> None:
     """The controller, asked for it, says that it is not there."""
-    early = judge(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
+    early = standing_of(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
     assert (early.state, early.fate) == ("again", "lost")
-    just = judge(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
+    just = standing_of(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
     assert just.state == "active"
 
 
@@ -131,9 +131,9 @@ def test_nothing_is_lost_that_the_controller_still_knows_by_name(
             raise said
         return said
 
-    (seen,) = doubts.confirmed([absent(batch())], Answer(), call)
+    (seen,) = observe.confirmed([absent(batch())], Answer(), call)
     assert doubt in seen.doubt and bool(doubt) == bool(seen.doubt)
-    standing = judge(seen, now=NOW, max_attempts=3)
+    standing = standing_of(seen, now=NOW, max_attempts=3)
     assert (standing.state, standing.fate) == (
         ("active", seen.doubt) if doubt else ("again", "lost")
     )
@@ -146,8 +146,8 @@ def never(command: list[str]) -> str:
 def test_where_squeue_makes_no_sense_nothing_is_decided_of_what_it_does_not_show() -> None:
     job = Job(job_id="17_0", name="smoke-train-1f", state="FAILED", ended=NOW - 500)
     note = {"outcome": "failed", "exit_code": 1}
-    (seen,) = doubts.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
-    standing = judge(seen, now=NOW, max_attempts=3)
+    (seen,) = observe.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
+    standing = standing_of(seen, now=NOW, max_attempts=3)
     assert (standing.state, standing.fate) == ("active", "squeue's answer makes no sense")
 
 
@@ -159,10 +159,10 @@ def test_the_controller_is_asked_once_for_a_batch_and_not_for_what_is_clear() ->
         return KNOWN
 
     of = batch()
-    doubts.confirmed([absent(of), absent(of, 1)], Answer(), call)
+    observe.confirmed([absent(of), absent(of, 1)], Answer(), call)
     assert asked == ["17"]
     unsent: Call = never
-    doubts.confirmed(
+    observe.confirmed(
         [
             absent(of, done=True),
             absent(of, note={"outcome": "failed", "exit_code": 1}),

@@ -14,7 +14,7 @@ from fgrpo_bench.report.verdict import incomplete
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.attempts import begin, end, ending
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import failures, status
+from sweeps import logs, status
 from tests.support.stages import TINY
 
 POINT = "grpo-n4-g0-s11"
@@ -50,7 +50,7 @@ def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
         log.write(f"{said}\n".encode())
     how = ending(1, marked=stage.done.exists())
     end(stage, note, exit_code=1, outcome=how, seconds=1.0)
-    shown = failures.render(failures.with_last_lines(paths, status.report(paths)))
+    shown = logs.render_failures(logs.with_last_lines(paths, status.report(paths)))
     assert f"failed: train of {POINT}\n  | FloatingPointError: step 1: " in shown
     words = incomplete(summarise(load_results(paths)))
     assert words is not None and f"{POINT} (not trained)" in words

@@ -8,8 +8,8 @@ import pytest
 
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking import sync
-from sweeps.finish import finish
-from sweeps.slurm import last
+from sweeps import reporting
+from sweeps.reporting import finish
 from tests.support.synthetic import write_sweep
 
 
@@ -65,7 +65,7 @@ def test_the_report_is_written_before_mlflow_is_synced_which_shows_its_files(
     if by == "a driver":
         finish(paths, print)
     else:
-        assert last.main(paths.folder) == 0
+        assert reporting.main(paths.folder) == 0
     assert there == [True]
 
 
@@ -75,6 +75,6 @@ def test_the_last_job_leaves_the_embedded_store_to_the_driver(
 ) -> None:
     paths = write_sweep(tmp_path, "smoke").paths
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert last.main(paths.folder) == 0
+    assert reporting.main(paths.folder) == 0
     assert (paths.report / "report.md").exists()
     assert not paths.mlflow_db.exists()

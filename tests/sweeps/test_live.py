@@ -12,8 +12,8 @@ from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import append_line
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.tracking import sync
-from sweeps import live
-from sweeps.live import SHARE, SYNC_SECONDS, LiveSync
+from sweeps import reporting
+from sweeps.reporting import SHARE, SYNC_SECONDS, LiveSync
 from tests.support.synthetic import SMALL, write_sweep
 from tests.support.watched import note
 
@@ -40,7 +40,7 @@ class Clock:
         self.now, self.calls, self.said = 1000.0, list[Any](), list[str]()
         self.takes, self.knows = 0.0, True
         self.fails: Callable[[], Exception] | None = None
-        monkeypatch.setattr(live.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(reporting.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(sync, "sync_training", self.training)
         monkeypatch.setattr(sync, "sync_run", self.whole)
 

@@ -101,7 +101,8 @@ def run(tmp_path: Path, *overrides: str) -> int:
 
 
 def refused(capfd: pytest.CaptureFixture[str]) -> str:
-    return " ".join(capfd.readouterr().err.split())
+    said = capfd.readouterr()  # what a stage said of its failure is shown with the end of the pool
+    return " ".join((said.out + said.err).split())
 
 
 @pytest.mark.slow

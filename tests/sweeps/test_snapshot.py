@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.stages.files import read_json
-from sweeps.slurm import snapshot
-from sweeps.slurm.manifest import damage, manifest_path
-from sweeps.slurm.snapshot import freeze_code, mend
+from sweeps.slurm.code import snapshot
+from sweeps.slurm.code.manifest import damage, manifest_path
+from sweeps.slurm.code.snapshot import freeze_code, mend
 
 
 @pytest.fixture

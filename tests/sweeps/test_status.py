@@ -22,7 +22,7 @@ from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import show as slurm_show
+from sweeps.slurm import status as slurm_status
 
 TRAIN = "grpo-n4-g0-s11"
 
@@ -225,7 +225,7 @@ def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: P
         {"reward": 0.3125, "tokens_per_second": 9562.4} | numbers,
         2,
     )
-    on_slurm = slurm_show.render(told)
+    on_slurm = slurm_status.render(told)
     assert [line for line in on_slurm.splitlines() if line.startswith("warning: ")] == warned
     assert "120/300  0.312   0%      0.12%    75%        9,562" in on_slurm
     finish(paths, plan, TRAIN)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sweeps.overview import Overview, Running
+from sweeps.local.overview import Overview, Running
+from sweeps.local.view import Lines, draw, reading, shown, summary_words
 from sweeps.text import counted, duration, table
-from sweeps.view import Lines, draw, reading, shown, summary_words
 from tests.support.fake_sweep import fake_sweep
 
 SEEN = Overview(

@@ -23,7 +23,7 @@ from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
 from sweeps.slurm.answers import LIMITS, Job
-from sweeps.slurm.causes import (
+from sweeps.slurm.attempts import (
     IDLE_ATTEMPTS,
     UNREADY,
     check_room,
@@ -32,11 +32,11 @@ from sweeps.slurm.causes import (
     of_start,
     stands_still,
 )
-from sweeps.slurm.judge import ANEW, Decision, Seen, Standing, State, decide, judge
+from sweeps.slurm.code.snapshot import freeze_code
+from sweeps.slurm.decide import ANEW, Decision, Seen, SlurmState, Standing, decide, standing_of
 from sweeps.slurm.packing import Packing, output_file
 from sweeps.slurm.payload import Payload
-from sweeps.slurm.show import standing_now, stuck
-from sweeps.slurm.snapshot import freeze_code
+from sweeps.slurm.status import standing_now, stuck
 from sweeps.slurm.submissions import Batch, Place
 from sweeps.slurm.submit import options
 from tests.support.slurm_programs import Programs
@@ -80,7 +80,7 @@ def test_a_log_that_says_that_the_disk_is_full_names_the_file(
     why = of_failure(stage, stage.log(1), REPOSITORY)
     assert why is not None and why.startswith("disk full: ") and words in why
     note = {"outcome": "failed", "exit_code": 1, "why": why}
-    standing = judge(seen(note=note), now=NOW, max_attempts=3)
+    standing = standing_of(seen(note=note), now=NOW, max_attempts=3)
     assert (standing.state, standing.fate) == ("again", why)
 
 
@@ -153,7 +153,7 @@ def test_a_job_that_found_its_code_damaged_did_not_never_start(
 ) -> None:
     damaged_path(tmp_path, "12_3").write_text(said)
     note = of_start(tmp_path, "12_3")
-    standing = judge(seen(note=note), now=NOW, max_attempts=3)
+    standing = standing_of(seen(note=note), now=NOW, max_attempts=3)
     assert standing.state == "again"
     assert standing.fate.startswith(fate)
     assert of_start(tmp_path, "12_4") is None
@@ -203,16 +203,16 @@ def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> N
     assert not stands_still(stage, began[:-1]), "the first of these three brought it from 0 to 4"
     assert not stands_still(stage, [*began[:-1], {"from_step": 4, "outcome": UNREADY}])
     for state, fate in (("FAILED", "killed"), ("NODE_FAIL", "node failure"), ("TIMEOUT", "timed")):
-        standing = judge(
+        standing = standing_of(
             seen(state, note={"attempt": 3}, idle=True, starts=3), now=NOW, max_attempts=9
         )
         assert standing.state == "failed"
         assert standing.fate.startswith(fate)
         assert f"it got no further in {IDLE_ATTEMPTS} attempts" in standing.fate
     unready = seen(note={"outcome": UNREADY}, idle=True)
-    assert judge(unready, now=NOW, max_attempts=9).state == "again"
+    assert standing_of(unready, now=NOW, max_attempts=9).state == "again"
     allowed = seen(note={"attempt": 3}, idle=True, attempts=0)
-    assert judge(allowed, now=NOW, max_attempts=9).state == "again"
+    assert standing_of(allowed, now=NOW, max_attempts=9).state == "again"
 
 
 def test_only_what_waits_is_sent_again_when_something_else_is_asked_for() -> None:
@@ -221,7 +221,9 @@ def test_only_what_waits_is_sent_again_when_something_else_is_asked_for() -> Non
     assert decision.standings["p"].fate == ANEW
     assert (decision.cancel, decision.uncount) == ((waits.job,), ("p",))
     assert [record["name"] for record in decision.submit] == ["p"]
-    runs = judge(seen("RUNNING", anew="--time=2 in place of --time=5"), now=NOW, max_attempts=1)
+    runs = standing_of(
+        seen("RUNNING", anew="--time=2 in place of --time=5"), now=NOW, max_attempts=1
+    )
     assert (runs.state, runs.cancel) == ("active", None)
 
 
@@ -297,7 +299,7 @@ def test_follow_brings_mlflow_what_runs_have_trained_and_that_they_failed(
         def look(self, *, last: bool = False) -> None:
             looks.append(last)
 
-    states: list[State] = ["active", "active", "failed"]
+    states: list[SlurmState] = ["active", "active", "failed"]
 
     def update(paths: RunPaths, **given: object) -> Decision:
         standing = Standing(state=states.pop(0))

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from fgrpo_bench.engines.openrlhf.step import Meeting, Step, node_names, step_of
+from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, node_names, step_of
 from fgrpo_bench.specs import Placement, from_dict
 from fgrpo_bench.stages.stage import (
     EXIT_FAILED,
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _work(
-    spec: dict[str, Any], run: StageRun, options: argparse.Namespace, step: Step | None
+    spec: dict[str, Any], run: StageRun, options: argparse.Namespace, step: SlurmStep | None
 ) -> dict[str, Any]:
     import json
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.engines.openrlhf.processes import deaf, die_with_parent
-from fgrpo_bench.engines.openrlhf.step import Meeting, Step, missing, start_arguments
+from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, missing, start_arguments
 from fgrpo_bench.stages.stage import EXIT_DONE, EXIT_FAILED, Stopped
 
 POLL_SECONDS = 0.5
@@ -35,7 +35,12 @@ NOTICE_SECONDS = 25.0
 
 @contextmanager
 def ray_over(
-    step: Step, meeting: Meeting, *, seconds: float, gpus: int | None, stopping: Callable[[], bool]
+    step: SlurmStep,
+    meeting: Meeting,
+    *,
+    seconds: float,
+    gpus: int | None,
+    stopping: Callable[[], bool],
 ) -> Iterator[Callable[[], None]]:
     """Ray on all nodes of the step, with RAY_ADDRESS set; for the first task.
 
@@ -94,7 +99,7 @@ def blame(check: Callable[[], None]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def join(step: Step, meeting: Meeting) -> int:
+def join(step: SlurmStep, meeting: Meeting) -> int:
     """What all tasks but the first do; returns the exit code when the first is over.
 
     There is no limit to the wait for its head: it first reads its files, and where it fails, it
@@ -118,7 +123,9 @@ def join(step: Step, meeting: Meeting) -> int:
     return EXIT_DONE
 
 
-def _stay(step: Step, meeting: Meeting, ray: subprocess.Popen[bytes], address: str) -> str | None:
+def _stay(
+    step: SlurmStep, meeting: Meeting, ray: subprocess.Popen[bytes], address: str
+) -> str | None:
     """Wait until the first task is over; returns the reason where this node fails before."""
     heard = time.monotonic()
     while meeting.told("over") is None:
@@ -159,7 +166,7 @@ class RayNodes:
 
 
 def start(
-    step: Step, meeting: Meeting, address: str, *, gpus: int | None, temporary: Path | None
+    step: SlurmStep, meeting: Meeting, address: str, *, gpus: int | None, temporary: Path | None
 ) -> subprocess.Popen[bytes]:
     """`ray start` on this node; it ends with this process, and all that it started with it."""
     arguments = start_arguments(step, address, gpus=gpus, temporary=temporary)
@@ -180,7 +187,7 @@ def end(ray: subprocess.Popen[bytes]) -> None:
     ray.wait()
 
 
-def ended(step: Step, meeting: Meeting, ray: subprocess.Popen[bytes]) -> str:
+def ended(step: SlurmStep, meeting: Meeting, ray: subprocess.Popen[bytes]) -> str:
     """How `ray start` ended, in one line."""
     lines = meeting.log(step.node).read_text(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]

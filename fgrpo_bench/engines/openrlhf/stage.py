@@ -31,7 +31,7 @@ from fgrpo_bench.engines.openrlhf.prompts import (
     training_problems,
     write_prompts,
 )
-from fgrpo_bench.engines.openrlhf.step import Meeting, Step, fake_gpus
+from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpus
 from fgrpo_bench.specs import Placement, SweepPoint, from_dict
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, read_lines, sha256_file
@@ -46,7 +46,12 @@ POLL_SECONDS = 0.5
 
 
 def train(
-    spec: dict[str, Any], run: StageRun, placement: Placement, *, device: str, step: Step | None
+    spec: dict[str, Any],
+    run: StageRun,
+    placement: Placement,
+    *,
+    device: str,
+    step: SlurmStep | None,
 ) -> dict[str, Any]:
     """Run a training stage; returns facts for its completion marker.
 
@@ -151,7 +156,7 @@ def own_arguments(
 
 
 def _machines(
-    point: SweepPoint, placement: Placement, run: StageRun, step: Step | None, *, device: str
+    point: SweepPoint, placement: Placement, run: StageRun, step: SlurmStep | None, *, device: str
 ) -> AbstractContextManager[Callable[[], None] | None]:
     """Ray over the nodes of a step, with its check; on one machine the driver starts Ray itself."""
     if step is None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.engines.openrlhf import cluster
-from fgrpo_bench.engines.openrlhf.step import Meeting, Step
+from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep
 
-STEP = Step(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
+STEP = SlurmStep(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
 
 
 @pytest.fixture

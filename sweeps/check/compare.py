@@ -67,7 +67,7 @@ def in_provenance(inputs: Mapping[str, str], held: Iterable[Held]) -> Iterator[K
             yield Known(of=of, name=name, sha256=digest)
 
 
-def compare(known: Iterable[Known], seen: Mapping[str, Seen | None]) -> Iterator[Damage]:
+def differing(known: Iterable[Known], seen: Mapping[str, Seen | None]) -> Iterator[Damage]:
     """Files that are not as they were recorded.
 
     seen: by name; None where there is no such file.

@@ -15,8 +15,8 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stats.power import advice
 from sweeps import cost
 from sweeps.commands import workers
-from sweeps.finish import shown
 from sweeps.plan import Plan, plan_record
+from sweeps.reporting import shown
 from sweeps.schedule import wall_seconds
 from sweeps.stages import Kind, Stage
 from sweeps.status import first_undone, read_stages

@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from sweeps.slurm.answers import FAILURES, NEVER, Job
 from sweeps.slurm.arrays import FETCH, Record
-from sweeps.slurm.causes import IDLE_ATTEMPTS, UNREADY
+from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0
 """How long after a job was sent, or ended in a way that SLURM may yet mend, its absence or end is
 not believed: queues, databases and file systems lag."""
 
-State = Literal["done", "active", "again", "failed", "new"]
+SlurmState = Literal["done", "active", "again", "failed", "new"]
 FATAL = ("failed", "never started", "impossible")
 """Fates that another attempt would share: the stage's or the user's own fault."""
 ANEW = "asked for anew"
@@ -65,7 +65,7 @@ class Seen:
 class Standing:
     """What became of a stage."""
 
-    state: State
+    state: SlurmState
     """active: SLURM has it or may have. again: to be submitted."""
     fate: str = ""
     """How its last job ended, or why it waits, in words; empty where there is nothing to say."""
@@ -73,7 +73,7 @@ class Standing:
     """Job to cancel first."""
 
 
-def judge(seen: Seen, *, now: float, max_attempts: int) -> Standing:
+def standing_of(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     """now: Unix time."""
     job, place = seen.job, seen.place
     waits = job is not None and seen.queued and job.state == "PENDING"
@@ -175,7 +175,7 @@ def decide(
     needed = {need for seen in observed if not seen.done for need in seen.record["needs"]}
     for seen in observed:
         name = seen.record["name"]
-        standing = judge(seen, now=now, max_attempts=max_attempts)
+        standing = standing_of(seen, now=now, max_attempts=max_attempts)
         if seen.done and name in needed and seen.job is not None and seen.job.reason not in NEVER:
             standing = replace(standing, cancel=None)  # it would take along what waits for it
         standings[name] = standing

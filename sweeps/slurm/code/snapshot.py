@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fgrpo_bench.stages.files import now, read_json, void, write_json, write_text, write_whole
 from sweeps.commands import REPOSITORY
-from sweeps.slurm.manifest import (
+from sweeps.slurm.code.manifest import (
     content_of,
     copy_name,
     damage,

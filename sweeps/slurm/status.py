@@ -15,7 +15,7 @@ from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.answers import LIMITS
-from sweeps.slurm.judge import Decision, Seen, judge
+from sweeps.slurm.decide import Decision, Seen, standing_of
 from sweeps.slurm.observe import observe
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.tick import frozen_profile
@@ -89,7 +89,7 @@ def report(
 
 
 def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
-    standing = judge(seen, now=time.time(), max_attempts=max_attempts)
+    standing = standing_of(seen, now=time.time(), max_attempts=max_attempts)
     job, place = seen.job, seen.place
     state: str = standing.state
     if state == "active":

@@ -25,9 +25,9 @@ from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explai
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY
+from sweeps.local.stopping import Stop, holder_here, terminate
 from sweeps.schedule import in_order, ready
 from sweeps.stages import Stage
-from sweeps.stopping import Stop, holder_here, terminate
 from sweeps.text import counted
 
 TICK_SECONDS = 0.05

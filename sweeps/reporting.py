@@ -1,20 +1,60 @@
-"""MLflow while runs train: what has changed since the last look, by one process, from the files.
+"""The report and MLflow: while runs train, when every stage is done, and as a sweep's last job.
 
-A look that finds nothing new costs a stat or two a stage. What MLflow then holds is what a whole
-sync would have written, so that the sync at the end finds these histories and adds the rest.
+Both are views of the stored files and can be made again at any time, so that a server that is down
+loses nothing.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, default_root
 from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
-from sweeps.finish import not_synced
+from sweeps.text import shown
+
+
+def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
+    """Report, sync (MLflow shows the report's files), and say the table and how to see more."""
+    from fgrpo_bench.report.build import write_report
+    from fgrpo_bench.results import load_results
+
+    written = write_report(load_results(paths))
+    sync(paths, say)
+    print(f"\n{written.text}\n", flush=True)
+    for path in written.files:
+        print(shown(path))
+    print(f"\nMLflow: {_show_mlflow(paths)}", flush=True)
+
+
+def sync(paths: RunPaths, say: Callable[[str], None]) -> None:
+    """Bring MLflow up to date with the files; a warning where it cannot be reached."""
+    say("syncing to MLflow")
+    try:
+        from fgrpo_bench.tracking.sync import sync_run
+
+        say(str(sync_run(paths)))
+    except Exception as error:  # whatever a server or its client may raise
+        say(not_synced(paths, error))
+
+
+def not_synced(paths: RunPaths, error: Exception) -> str:
+    """The warning that MLflow could not be synced."""
+    return (
+        f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
+        f"safe in their files, and `{_show_mlflow(paths)}` syncs again"
+    )
+
+
+def _show_mlflow(paths: RunPaths) -> str:
+    here = paths.root == default_root().absolute()
+    return "make mlflow-ui" + ("" if here else f" ARGS='--root {paths.root}'")
+
 
 SYNC_SECONDS = 30.0
 """Between the end of a sync and the next one, at least."""
@@ -81,3 +121,27 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return facts.st_mtime_ns, facts.st_size
+
+
+def main(folder: Path) -> int:
+    """`python -m sweeps.reporting <folder>`: what a sweep's last job does, with no driver alive.
+
+    It writes the report on what is done. MLflow is synced only where it is a server: nodes must not
+    share an SQLite file over a network file system, so the embedded store is left to `tick`. Exit
+    code 0; whatever goes wrong is raised.
+    """
+    from fgrpo_bench.report.build import write_report
+    from fgrpo_bench.results import load_results
+    from fgrpo_bench.tracking.store import URI_VARIABLE
+
+    *_, sweep, experiment, version = folder.parts
+    paths = RunPaths(root=folder.parents[2], sweep=sweep, experiment=experiment, version=version)
+    written = write_report(load_results(paths))
+    if os.environ.get(URI_VARIABLE, "").startswith(("http://", "https://")):
+        sync(paths, print)
+    print(written.text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

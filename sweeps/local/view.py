@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fgrpo_bench.stages.attempts import Ending
-from sweeps.overview import Overview, Running, overview, title
-from sweeps.pool import Attempt, Pool, Watcher
+from sweeps.local.overview import Overview, Running, overview, title
+from sweeps.local.pool import Attempt, Pool, Watcher
 from sweeps.text import counted, duration
 
 LINE_SECONDS = 15.0

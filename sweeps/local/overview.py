@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps import cost
-from sweeps.pool import Pool
+from sweeps.local.pool import Pool
 from sweeps.schedule import wall_seconds
 from sweeps.stages import Kind, Stage
 from sweeps.status import read_progress

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
 from textwrap import indent
 
 from fgrpo_bench.specs import Declaration
-from fgrpo_bench.stages.locks import lock_holder, locked
+from fgrpo_bench.stages.files import void
+from fgrpo_bench.stages.locks import driving, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import damage_of, driver_id
 from sweeps import cost
@@ -24,16 +24,16 @@ from sweeps.commands import (
     stage_environment,
     workers,
 )
-from sweeps.finish import finish, shown
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
+from sweeps.local.overview import title
+from sweeps.local.pool import Pool
+from sweeps.local.stopping import stop_requests
+from sweeps.local.view import shown as view
 from sweeps.logs import last_lines
-from sweeps.overview import title
 from sweeps.plan import Plan, make_plan
-from sweeps.pool import Pool, Watcher
+from sweeps.reporting import finish
 from sweeps.stages import Stage
-from sweeps.stopping import stop_requests
-from sweeps.text import counted
-from sweeps.view import shown as view
+from sweeps.text import counted, shown
 
 LOG_LINES = 12
 """Last lines of a failed stage's log that the end of a run shows."""
@@ -55,7 +55,7 @@ def run(
     if note is not None:
         print(note, flush=True)
     check_writable(paths)
-    with _driving(paths):
+    with driving(paths):
         check_conflicts(paths, plan)
         return _make(plan, paths, plan.stages, command=command, finish=finish, freezes=True)
 
@@ -73,13 +73,8 @@ def again(
     needed = {need for stage in plan.stages if stage.name in names for need in stage.needs}
     stages = [stage for stage in plan.stages if stage.name in {*names, *needed}]
     check_interpreters(plan.declaration.profile, {stage.environment for stage in stages})
-    with _driving(paths):
+    with driving(paths):
         return _make(plan, paths, stages, command=command, finish=finish, freezes=False)
-
-
-def _driving(paths: RunPaths) -> AbstractContextManager[None]:
-    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    return locked(paths.driver_lock, wait=False, what=what)
 
 
 def _make(
@@ -91,22 +86,46 @@ def _make(
     finish: Finish,
     freezes: bool,
 ) -> int:
+    def begin(pool: Pool) -> None:
+        if freezes:
+            freeze(paths, plan, nothing_to_run=not pool.waiting)
+        _say_begin(plan, pool)
+
+    at_once = workers(plan.declaration.profile)
+    exit_code = pooled(plan, paths, stages, command=command, workers=at_once, begin=begin)
+    if exit_code == 0:
+        finish(paths, lambda text: print(text, flush=True))
+    return exit_code
+
+
+def pooled(
+    plan: Plan,
+    paths: RunPaths,
+    stages: Sequence[Stage],
+    *,
+    command: StageCommand,
+    workers: int,
+    begin: Callable[[Pool], None] = void,
+) -> int:
+    """Bring stages of a plan as far as they go, as the sweep's driver, who holds its lock; see the
+    exit codes above.
+
+    workers: at once. begin: called when what is done is known and nothing was started.
+    """
     profile = plan.declaration.profile
     with stop_requests() as stop, view(sys.stdout) as seen:
         pool = Pool(
             paths=paths,
             stages=stages,
             seconds={stage.name: cost.cpu_seconds(stage) for stage in stages},
-            workers=workers(profile),
+            workers=workers,
             command=lambda stage, folder: command(stage.kind, folder, profile, stage.environment),
             environment=stage_environment(profile, paths, os.environ),
             driver=driver_id(lock_holder(paths.driver_lock)),
             watcher=seen,
             stop=stop,
         )
-        if freezes:
-            freeze(paths, plan, nothing_to_run=not pool.waiting)
-        _say_begin(seen, plan, pool)
+        begin(pool)
         pool.run()
     if stop.signum is not None:
         _say_stopped(pool)
@@ -114,11 +133,11 @@ def _make(
     if pool.failures:
         _say_failures(pool)
         return 1
-    finish(paths, lambda text: print(text, flush=True))
     return 0
 
 
-def _say_begin(seen: Watcher, plan: Plan, pool: Pool) -> None:
+def _say_begin(plan: Plan, pool: Pool) -> None:
+    seen = pool.watcher
     seen.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     seen.say(f"folder {shown(pool.paths.folder)}")
     seen.say(

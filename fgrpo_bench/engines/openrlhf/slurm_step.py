@@ -28,7 +28,7 @@ OBJECT_STORE_BYTES = 200 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class SlurmStep:
     """The tasks of a SLURM step, one on each node, and which of them this process is."""
 
     rank: int
@@ -47,14 +47,16 @@ class Step:
         return f"{self.job}.{self.restarts}"
 
 
-def step_of(environment: Mapping[str, str], expand: Callable[[str], Sequence[str]]) -> Step | None:
+def step_of(
+    environment: Mapping[str, str], expand: Callable[[str], Sequence[str]]
+) -> SlurmStep | None:
     """The step that this process is a task of; None outside SLURM, and where it has one node.
 
     expand: node names from SLURM's short form.
     """
     if int(environment.get("SLURM_STEP_NUM_NODES", "1")) == 1:
         return None
-    return Step(
+    return SlurmStep(
         rank=int(environment["SLURM_PROCID"]),
         nodes=tuple(expand(environment["SLURM_STEP_NODELIST"])),
         node=environment["SLURMD_NODENAME"],
@@ -83,7 +85,7 @@ def fake_gpus(placement: Placement, *, nodes: int, reference: bool) -> int:
 
 
 def start_arguments(
-    step: Step, address: str, *, gpus: int | None, temporary: Path | None
+    step: SlurmStep, address: str, *, gpus: int | None, temporary: Path | None
 ) -> list[str]:
     """Arguments of `ray start` on this node.
 
@@ -106,7 +108,7 @@ def start_arguments(
     return arguments
 
 
-def missing(step: Step, joined: Collection[str], *, seconds: float, logs: Path) -> str:
+def missing(step: SlurmStep, joined: Collection[str], *, seconds: float, logs: Path) -> str:
     """What to say where not all nodes have joined in time."""
     absent = [node for node in step.nodes if node not in joined]
     return (
@@ -124,7 +126,7 @@ class Meeting:
     folder: Path
 
     @classmethod
-    def of(cls, stage: Path, step: Step) -> Meeting:
+    def of(cls, stage: Path, step: SlurmStep) -> Meeting:
         """That of this attempt; stage: the stage's folder."""
         return cls(folder=stage / "openrlhf" / "nodes" / step.key)
 
@@ -141,7 +143,7 @@ class Meeting:
         """What `ray start` said on a node."""
         return self.folder / f"{node}.log"
 
-    def check(self, step: Step) -> None:
+    def check(self, step: SlurmStep) -> None:
         """RuntimeError with the reason of a node that left."""
         for node in step.nodes:
             reason = (self.told(node) or {}).get("failed")

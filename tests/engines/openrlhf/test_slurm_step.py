@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf.step import (
+from fgrpo_bench.engines.openrlhf.slurm_step import (
     Meeting,
-    Step,
+    SlurmStep,
     fake_gpus,
     missing,
     start_arguments,
@@ -17,7 +17,7 @@ from fgrpo_bench.engines.openrlhf.step import (
 )
 from fgrpo_bench.specs import Placement, config
 
-STEP = Step(rank=0, nodes=("n1", "n2", "n3"), node="n1", job=123, restarts=1)
+STEP = SlurmStep(rank=0, nodes=("n1", "n2", "n3"), node="n1", job=123, restarts=1)
 ENVIRONMENT = {
     "SLURM_STEP_NUM_NODES": "2",
     "SLURM_STEP_NODELIST": "n[1-2]",
@@ -33,7 +33,7 @@ def placement() -> Placement:
 
 def test_a_task_knows_its_nodes_its_place_and_its_attempt() -> None:
     found = step_of(ENVIRONMENT, {"n[1-2]": ["n1", "n2"]}.__getitem__)
-    assert found == Step(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
+    assert found == SlurmStep(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
     again = step_of(ENVIRONMENT | {"SLURM_RESTART_COUNT": "3"}, lambda _: ["n1", "n2"])
     assert again is not None
     assert (found.key, again.key) == ("7.0", "7.3")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sweeps.slurm.answers import Job
-from sweeps.slurm.judge import GRACE_SECONDS, Seen, Standing, decide, judge
+from sweeps.slurm.decide import GRACE_SECONDS, Seen, Standing, decide, standing_of
 from sweeps.slurm.submissions import Batch, Place
 
 NOW = 1_000_000.0
@@ -105,7 +105,7 @@ CASES = [
 def test_every_fate_has_one_consequence(
     case: str, one: Seen, state: str, fate: str | None, cancel: str | None
 ) -> None:
-    standing = judge(one, now=NOW, max_attempts=3)
+    standing = standing_of(one, now=NOW, max_attempts=3)
     job_id = standing.cancel.job_id if standing.cancel is not None else None
     assert (standing.state, job_id) == (state, cancel), case
     assert fate in (None, standing.fate)
@@ -114,13 +114,13 @@ def test_every_fate_has_one_consequence(
 def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
     one = seen("FAILED")
     assert one.job is not None
-    standing = judge(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
+    standing = standing_of(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
     assert standing.state == "failed"
     assert standing.fate.startswith("never started: can n7 see the run root and the interpreter")
 
 
 def test_a_stage_that_was_out_of_memory_to_the_end_says_what_to_raise() -> None:
-    standing = judge(seen("OUT_OF_MEMORY", attempts=3), now=NOW, max_attempts=3)
+    standing = standing_of(seen("OUT_OF_MEMORY", attempts=3), now=NOW, max_attempts=3)
     assert standing.fate.startswith("out of memory, after 3 jobs (raise profile.mem_gb and give")
 
 
