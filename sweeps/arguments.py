@@ -21,6 +21,7 @@ ADDRESS = """\
 The run is found by its files. Where a sweep has several, name one:
   experiment=countdown  version=v1  run_root=/data/runs
 """
+KEYS = ("experiment", "version", "run_root")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -51,28 +52,29 @@ examples:
     )
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
 
-    def add(name: str, summary: str, epilog: str, *further: str) -> argparse.ArgumentParser:
+    def add(
+        name: str, summary: str, *examples: str, more: str = ADDRESS, point: bool = False
+    ) -> argparse.ArgumentParser:
+        shown = "".join(f"  python -m sweeps {name} {example}\n" for example in examples)
         command = commands.add_parser(
             name,
             help=summary,
             description=summary[0].upper() + summary[1:] + ".",
-            epilog=epilog,
+            epilog=f"{more}\nexamples:\n{shown}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_argument("sweep", help="name of a sweep: a file of conf/sweep")
-        for argument in further:
-            command.add_argument(argument, help="as `status` lists it, e.g. grpo-n8-g0.5-s11")
+        if point:
+            command.add_argument("point_id", help="as `status` lists it, e.g. grpo-n8-g0.5-s11")
         command.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
         return command
 
     plan = add(
         "plan",
         "show points, what of them exists, and what the rest would cost; starts and writes nothing",
-        f"{OVERRIDES}\nexamples:\n"
-        "  python -m sweeps plan groupsize\n"
-        "  python -m sweeps plan groupsize experiment=countdown-prompts version=v2\n"
-        "  python -m sweeps plan gamma 'sweep.grid.seed=[21,22]' --json\n"
-        "  python -m sweeps plan groupsize --config\n",
+        *("groupsize", "groupsize experiment=countdown-prompts version=v2"),
+        *("gamma 'sweep.grid.seed=[21,22]' --json", "groupsize --config"),
+        more=OVERRIDES,
     )
     plan.add_argument("--json", action="store_true", help="print JSON")
     plan.add_argument(
@@ -81,15 +83,11 @@ examples:
     run = add(
         "run",
         "run a sweep, or go on with one, until all of it is done; with profile=slurm submit it",
-        f"{OVERRIDES}\n"
+        *("smoke", "groupsize profile.max_parallel=2", "groupsize 'sweep.grid.seed=[11,12,13,14]'"),
+        *("groupsize --dry-run", "groupsize profile=slurm profile.partition=gpu"),
+        more=f"{OVERRIDES}\n"
         "Ctrl-C lets the workers save and leaves everything to be continued by the same command.\n"
-        "Exit codes: 0 all done, 1 a stage failed, 2 refused, 130 stopped by Ctrl-C.\n\n"
-        "examples:\n"
-        "  python -m sweeps run smoke\n"
-        "  python -m sweeps run groupsize profile.max_parallel=2\n"
-        "  python -m sweeps run groupsize 'sweep.grid.seed=[11,12,13,14]'\n"
-        "  python -m sweeps run groupsize --dry-run\n"
-        "  python -m sweeps run groupsize profile=slurm profile.partition=gpu\n",
+        "Exit codes: 0 all done, 1 a stage failed, 2 refused, 130 stopped by Ctrl-C.\n",
     )
     run.add_argument(
         "--dry-run",
@@ -99,72 +97,54 @@ examples:
     status = add(
         "status",
         "show where a sweep stands, from its files alone",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps status groupsize\n"
-        "  python -m sweeps status groupsize experiment=countdown version=v1 --json\n"
-        "  watch python -m sweeps status groupsize\n",
+        *("groupsize", "groupsize experiment=countdown version=v1 --json"),
     )
     status.add_argument("--json", action="store_true", help="print JSON")
     check = add(
         "check",
         "compare every file of a sweep with its digest; --repair makes again what is damaged",
-        f"{ADDRESS}\n"
+        *("groupsize", "groupsize experiment=countdown version=v1 --json", "groupsize --repair"),
+        more=f"{ADDRESS}\n"
         "It lists what is damaged or missing, what rests on it and what it took to make. With\n"
         "--repair damaged files are moved into folders named `damaged`, and exactly what is then\n"
         "missing is made again, by the workers of `run` or on SLURM; nothing else is computed.\n"
         "MLflow is a view of these files and is not compared: `python -m fgrpo_bench.tracking\n"
         "rebuild` makes it anew.\n"
-        "Exit codes: 0 whole (with --repair: mended, or SLURM has it), 1 damaged, 2 refused.\n\n"
-        "examples:\n"
-        "  python -m sweeps check groupsize\n"
-        "  python -m sweeps check groupsize experiment=countdown version=v1 --json\n"
-        "  python -m sweeps check groupsize --repair\n",
+        "Exit codes: 0 whole (with --repair: mended, or SLURM has it), 1 damaged, 2 refused.\n",
     )
     either = check.add_mutually_exclusive_group()
     either.add_argument("--json", action="store_true", help="print JSON")
     either.add_argument(
         "--repair", action="store_true", help="make again what is damaged, and nothing else"
     )
-    add(
-        "cancel",
-        "ask a running sweep to save and stop",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps cancel groupsize\n"
-        "  python -m sweeps cancel groupsize experiment=countdown\n",
-    )
+    running = ("groupsize", "groupsize experiment=countdown")
+    add("cancel", "ask a running sweep to save and stop", *running)
     add(
         "tick",
         "bring a sweep on SLURM up to date once: submit again what was lost, sync MLflow",
-        f"{ADDRESS}\nIt keeps nothing in mind: run it by hand, from cron, or not at all.\n\n"
-        "examples:\n"
-        "  python -m sweeps tick groupsize\n",
+        "groupsize",
+        more=f"{ADDRESS}\nIt keeps nothing in mind: run it by hand, from cron, or not at all.\n",
     )
     follow = add(
         "follow",
         "watch a sweep on SLURM and bring it up to date until it is done",
-        f"{ADDRESS}\nCtrl-C stops the watching and no job.\n"
-        "Exit codes: 0 all done, 1 something was given up.\n\n"
-        "examples:\n"
-        "  python -m sweeps follow groupsize\n"
-        "  python -m sweeps follow groupsize --every 300\n",
+        *("groupsize", "groupsize --every 300"),
+        more=f"{ADDRESS}\nCtrl-C stops the watching and no job.\n"
+        "Exit codes: 0 all done, 1 something was given up.\n",
     )
     follow.add_argument("--every", type=float, default=30.0, help="seconds (default 30)")
     retry = add(
         "retry",
         "try again what was given up on SLURM",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps retry groupsize\n"
-        "  python -m sweeps retry groupsize --point grpo-n8-g0.5-s11\n",
+        *("groupsize", "groupsize --point grpo-n8-g0.5-s11"),
     )
     retry.add_argument("--point", help="only this one, as `status` lists it")
+    point = "groupsize grpo-n8-g0.5-s11"
     logs = add(
         "logs",
         "print the log of the latest attempt at a point",
-        f"{ADDRESS}\nexamples:\n"
-        "  python -m sweeps logs groupsize grpo-n8-g0.5-s11\n"
-        "  python -m sweeps logs groupsize grpo-n8-g0.5-s11 --stage evaluate -n 100\n"
-        "  python -m sweeps logs groupsize base-s11 --follow\n",
-        "point_id",
+        *(point, f"{point} --stage evaluate -n 100", "groupsize base-s11 --follow"),
+        point=True,
     )
     logs.add_argument(
         "--stage",
@@ -174,9 +154,6 @@ examples:
     logs.add_argument("-n", dest="lines", type=int, default=40, help="last lines (default 40)")
     logs.add_argument("--follow", action="store_true", help="go on while the stage is at work")
     return parser
-
-
-KEYS = ("experiment", "version", "run_root")
 
 
 def find_run(sweep: str, overrides: Sequence[str]) -> RunPaths:
@@ -195,13 +172,13 @@ def find_run(sweep: str, overrides: Sequence[str]) -> RunPaths:
             )
         given[key] = plain_value(key, value)
     root = Path(given.pop("run_root", default_root())).absolute()
-    found = find_runs(root, sweep, **given)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        lines = [f"  experiment={paths.experiment} version={paths.version}" for paths in found]
+    runs = find_runs(root, sweep, **given)
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        lines = [f"  experiment={paths.experiment} version={paths.version}" for paths in runs]
         raise ValueError(
-            f"{sweep} has {len(found)} runs under {root}; name one of them:\n" + "\n".join(lines)
+            f"{sweep} has {len(runs)} runs under {root}; name one of them:\n" + "\n".join(lines)
         )
     there = sorted({plan.parts[-4] for plan in root.glob("*/*/*/plan.json")})
     asked = " ".join([sweep, *(f"{key}={value}" for key, value in given.items())])

@@ -81,18 +81,22 @@ def _run(arguments: Namespace) -> int:
 
     declaration = config.load(arguments.sweep, arguments.overrides)
     on_slurm = declaration.profile.dispatcher == "slurm"
+    if arguments.dry_run:
+        plan = make_plan(declaration)
+        paths = _show_plan(plan)
+        if on_slurm:
+            from sweeps.slurm import drive as slurm
+
+            for text in slurm.dry_run(plan, paths):
+                print(f"\n{text}", end="")
+        return 0
     if on_slurm:
-        from sweeps.slurm import drive
-    else:
-        from sweeps.local import drive
-    if not arguments.dry_run:
-        return drive.run(declaration)
-    plan = make_plan(declaration)
-    paths = _show_plan(plan)
-    if on_slurm:
-        for text in drive.dry_run(plan, paths):
-            print(f"\n{text}", end="")
-    return 0
+        from sweeps.slurm import drive as slurm
+
+        return slurm.run(declaration)
+    from sweeps.local import drive
+
+    return drive.run(declaration)
 
 
 def _status(paths: RunPaths, arguments: Namespace) -> int:
@@ -116,10 +120,9 @@ def _status(paths: RunPaths, arguments: Namespace) -> int:
 
 def _check(paths: RunPaths, arguments: Namespace) -> int:
     from sweeps.check import examine, findings
-    from sweeps.local.view import reading
 
     try:
-        with reading(sys.stderr) as bar:
+        with examine.reading(sys.stderr) as bar:
             examined = examine.examine(paths, bar)
     except ValueError as error:  # without a plan there is nothing to compare
         print(f"damaged: {error}", file=sys.stderr)

@@ -9,14 +9,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.attempts import Attempts
+from fgrpo_bench.stages.attempts import Attempts, logs, tail
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
-from sweeps.status import read_stages
+from fgrpo_bench.stages.states import read_stages
 from sweeps.text import printable
 
 FOLLOW_SECONDS = 0.3
+LAST_LINES = 3
+"""Lines of a failed stage's log that `status` shows."""
 
 
 def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, Any]:
@@ -53,18 +55,13 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
 
 def latest_log(stage: StagePaths) -> Path:
     """The newest attempt's log; FileNotFoundError where the stage was never started."""
-    logs = sorted(stage.logs.glob("attempt-*.log"))
-    if not logs:
+    written = logs(stage)
+    if not written:
         raise FileNotFoundError(
             f"{stage.folder} was never started, so it has no log; "
             "`python -m sweeps status <sweep>` tells what was"
         )
-    return logs[-1]
-
-
-def last_lines(text: str, count: int) -> str:
-    """The last lines of a text, each with its line end."""
-    return "".join(text.splitlines(keepends=True)[-count:])
+    return written[-1]
 
 
 def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) -> Iterator[str]:
@@ -74,7 +71,7 @@ def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) ->
     log = latest_log(folder)
     yield f"==> {log}\n"
     with log.open(encoding="utf-8", errors="replace") as file:
-        yield last_lines(file.read(), lines)
+        yield "".join(file.read().splitlines(keepends=True)[-lines:])
         while follow:
             follow = read_stages(paths, [stage])[0].state == "running"
             yield file.read()
@@ -84,19 +81,13 @@ def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) ->
             time.sleep(FOLLOW_SECONDS)
 
 
-LAST_LINES = 3
-"""Lines of a failed stage's log that are shown."""
-SHOWN_BYTES = 8192
-"""How much of a log's end is read for them."""
-
-
-def with_last_lines(paths: RunPaths, found: Mapping[str, Any]) -> dict[str, Any]:
+def with_last_lines(paths: RunPaths, answer: Mapping[str, Any]) -> dict[str, Any]:
     """A status (as of sweeps.status.report) with `log` and `last_lines` at every failed stage."""
     points = [
         point | {"stages": [_with_lines(paths, stage) for stage in point["stages"]]}
-        for point in found["points"]
+        for point in answer["points"]
     ]
-    return {**found, "points": points}
+    return {**answer, "points": points}
 
 
 def _with_lines(paths: RunPaths, stage: dict[str, Any]) -> dict[str, Any]:
@@ -106,14 +97,11 @@ def _with_lines(paths: RunPaths, stage: dict[str, Any]) -> dict[str, Any]:
         log = latest_log(StagePaths(paths.folder / stage["name"]))
     except FileNotFoundError:
         return stage | {"log": None, "last_lines": []}
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - SHOWN_BYTES))
-        lines = file.read().decode(errors="replace").splitlines()
-    said = [printable(line) for line in lines if line.strip()]
+    said = [printable(line) for line in tail(log) if line.strip()]
     return stage | {"log": str(log), "last_lines": said[-LAST_LINES:]}
 
 
-def render_failures(found: Mapping[str, Any]) -> str:
+def render_failures(answer: Mapping[str, Any]) -> str:
     """The last lines of every failed stage; empty where none failed."""
     blocks = [
         "\n".join(
@@ -124,7 +112,7 @@ def render_failures(found: Mapping[str, Any]) -> str:
                 f"  {stage['log'] or 'it was never started'}",
             ]
         )
-        for point in found["points"]
+        for point in answer["points"]
         for stage in point["stages"]
         if "last_lines" in stage
     ]

@@ -12,15 +12,15 @@ from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.specs import SlurmProfile, method_name
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import advice
 from sweeps import cost
 from sweeps.commands import workers
 from sweeps.plan import Plan, plan_record
-from sweeps.reporting import shown
 from sweeps.schedule import wall_seconds
 from sweeps.stages import Kind, Stage
-from sweeps.status import first_undone, read_stages
-from sweeps.text import counted, duration, table
+from sweeps.status import first_undone
+from sweeps.text import counted, duration, shown, table
 
 NOUNS: dict[Kind, str] = {
     "fetch": "download",
@@ -83,10 +83,14 @@ def can_show(plan: Plan) -> list[str]:
     """What the planned draws can tell apart at the largest k, a line a benchmark and an average of
     a domain; none for benchmarks whose size only the fetch tells."""
     evaluation = plan.points[0].evaluation
-    known = {one.name: one.n_problems for one in evaluation.benchmarks.values()}
+    known = {benchmark.name: benchmark.n_problems for benchmark in evaluation.benchmarks.values()}
     asked: dict[str, int | list[int] | None] = dict(known)
-    for domain in dict.fromkeys(one.domain for one in evaluation.benchmarks.values()):
-        sizes = [known[one.name] for one in evaluation.benchmarks.values() if one.domain == domain]
+    for domain in dict.fromkeys(benchmark.domain for benchmark in evaluation.benchmarks.values()):
+        sizes = [
+            known[benchmark.name]
+            for benchmark in evaluation.benchmarks.values()
+            if benchmark.domain == domain
+        ]
         whole = [size for size in sizes if size is not None]
         if len(sizes) > 1 and whole == sizes:
             asked[f"average {domain}"] = whole
@@ -121,7 +125,7 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     }
 
 
-def render(found: Mapping[str, Any], paths: RunPaths) -> str:
+def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
     """The answer as a table, a row a point, and a summary."""
     header = ["point", "method", "N", "gamma", "seed", "fingerprint", "warm-up", "train"]
     rows = [
@@ -134,42 +138,42 @@ def render(found: Mapping[str, Any], paths: RunPaths) -> str:
             point["fingerprint"][:8],
             *(_state(point[kind]) for kind in ("warmup", "train", "evaluate")),
         ]
-        for point in found["points"]
+        for point in answer["points"]
     ]
-    left = found["stages_to_run"]
+    left = answer["stages_to_run"]
     kinds = [counted(left[kind], noun) for kind, noun in NOUNS.items() if left[kind]]
-    done = found["stages_total"] - sum(left.values())
+    done = answer["stages_total"] - sum(left.values())
     return "\n".join(
         [
-            f"{found['sweep']}: {found['question']}",
-            f"experiment={found['experiment']}  version={found['version']}  "
-            f"profile={found['profile']}  folder {shown(paths.folder)}",
+            f"{answer['sweep']}: {answer['question']}",
+            f"experiment={answer['experiment']}  version={answer['version']}  "
+            f"profile={answer['profile']}  folder {shown(paths.folder)}",
             "",
             table([*header, "evaluate"], rows),
             "",
-            f"{counted(found['points_total'], 'point')}, "
-            f"{counted(found['stages_total'], 'stage')}: {done} done, "
+            f"{counted(answer['points_total'], 'point')}, "
+            f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
-            cost_words(found["cost"]),
-            *filter(None, [found["saving"]]),
-            *found["can_show"],
-            *(f"warning: {text}" for text in found["warnings"]),
+            cost_words(answer["cost"]),
+            *filter(None, [answer["saving"]]),
+            *answer["can_show"],
+            *(f"warning: {text}" for text in answer["warnings"]),
         ]
     )
 
 
-def cost_words(found: Mapping[str, Any]) -> str:
+def cost_words(answer: Mapping[str, Any]) -> str:
     """The estimate in one line."""
     basis = (
-        f"scaled by {counted(found['measured_stages'], 'stage')} measured here"
-        if found["measured_stages"]
+        f"scaled by {counted(answer['measured_stages'], 'stage')} measured here"
+        if answer["measured_stages"]
         else "by constants of sweeps/cost.py, nothing measured here yet"
     )
-    rest = found["not_estimated"]
+    rest = answer["not_estimated"]
     further = f"; {counted(rest, 'stage')} of OpenRLHF and vLLM not estimated" if rest else ""
     return (
-        f"estimated cost: {duration(found['cpu_seconds'])} of processor time, "
-        f"{duration(found['wall_seconds'])} with {counted(found['workers'], 'worker')} ({basis})"
+        f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
+        f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} ({basis})"
         + further
     )
 

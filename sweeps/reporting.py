@@ -18,6 +18,13 @@ from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import shown
 
+SYNC_SECONDS = 30.0
+"""Between the end of a sync and the next one, at least."""
+SHARE = 10
+"""A sync takes at most a part in so many of the time: after one of a minute ten pass."""
+Seen = tuple[bool, tuple[int, int] | None, tuple[int, int] | None]
+"""Of a point: whether it failed, and modification time and bytes of its files of metrics."""
+
 
 def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     """Report, sync (MLflow shows the report's files), and say the table and how to see more."""
@@ -54,15 +61,6 @@ def not_synced(paths: RunPaths, error: Exception) -> str:
 def _show_mlflow(paths: RunPaths) -> str:
     here = paths.root == default_root().absolute()
     return "make mlflow-ui" + ("" if here else f" ARGS='--root {paths.root}'")
-
-
-SYNC_SECONDS = 30.0
-"""Between the end of a sync and the next one, at least."""
-SHARE = 10
-"""A sync takes at most a part in so many of the time: after one of a minute ten pass."""
-
-Seen = tuple[bool, tuple[int, int] | None, tuple[int, int] | None]
-"""Of a point: whether it failed, and modification time and bytes of its files of metrics."""
 
 
 class LiveSync:

@@ -1,7 +1,7 @@
 """Where a sweep stands, from its files alone: no configuration is composed, nothing is asked.
 
-A stage is done when its marker covers what the plan asks for; else the ledger's last line about it,
-its lock and its progress file tell. Imports stay light: this answers in a blink.
+What the files say of stages, fgrpo_bench.stages.states tells. Imports stay light: this answers in a
+blink.
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from typing import Any, get_args
 from fgrpo_bench.stages.files import read_json, void
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN, SWEEP
-from fgrpo_bench.stages.states import StageStatus as StageStatus
-from fgrpo_bench.stages.states import State as State
-from fgrpo_bench.stages.states import driver_of as driver_of
-from fgrpo_bench.stages.states import read_progress as read_progress
-from fgrpo_bench.stages.states import read_stages as read_stages
+from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps.text import counted, duration, table
 
@@ -84,11 +80,11 @@ def _as_json(stage: StageStatus) -> dict[str, Any]:
     return {name: getattr(stage, name) for name in StageStatus.__slots__ if name != "point_id"}
 
 
-def render(found: Mapping[str, Any]) -> str:
+def render(answer: Mapping[str, Any]) -> str:
     """The answer as a table, a row a point, and a summary."""
-    columns = number_columns(point["stages"][0] for point in found["points"])
+    columns = number_columns(point["stages"][0] for point in answer["points"])
     rows = []
-    for point in found["points"]:
+    for point in answer["points"]:
         making, *judging = point["stages"]
         active = next((s for s in point["stages"] if s["state"] in ("running", "stopped")), making)
         eta = active.get("eta_seconds")
@@ -105,25 +101,25 @@ def render(found: Mapping[str, Any]) -> str:
         )
     titles = [NUMBERS[name].title for name in columns]
     header = ["point", "train", "evaluate", "step", *titles, "left", "attempts"]
-    driver = found["driver"]
+    driver = answer["driver"]
     counts = ", ".join(
-        f"{count} {state}" for state, count in found["stages"].items() if count or state != DAMAGED
+        f"{count} {state}" for state, count in answer["stages"].items() if count or state != DAMAGED
     )
     return "\n".join(
         [
-            f"{found['sweep']}  experiment={found['experiment']}  version={found['version']}",
-            f"{found['folder']}",
+            f"{answer['sweep']}  experiment={answer['experiment']}  version={answer['version']}",
+            f"{answer['folder']}",
             "",
             table(header, rows),
             "",
-            f"{found['points_done']} of {counted(found['points_total'], 'point')} done; "
+            f"{answer['points_done']} of {counted(answer['points_total'], 'point')} done; "
             f"stages: {counts}",
             f"driver: process {driver.get('pid')} on {driver.get('host')} since "
             f"{driver.get('since')}"
             if driver
             else "no driver is running",
-            *damaged(found),
-            *warnings(found),
+            *damaged(answer),
+            *warnings(answer),
         ]
     )
 
@@ -134,21 +130,21 @@ def number_columns(stages: Iterable[Mapping[str, Any]]) -> list[str]:
     return [name for name in NUMBERS if name in {"reward", *told}]
 
 
-def warnings(found: Mapping[str, Any]) -> list[str]:
+def warnings(answer: Mapping[str, Any]) -> list[str]:
     """A line a warning about a run that is not done."""
     return [
         f"warning: {point['point_id']}: {text}"
-        for point in found["points"]
+        for point in answer["points"]
         for stage in point["stages"]
         for text in stage["warnings"]
     ]
 
 
-def damaged(found: Mapping[str, Any]) -> list[str]:
+def damaged(answer: Mapping[str, Any]) -> list[str]:
     """A line a damaged stage, with its remedy."""
     return [
         f"damaged: {stage['name']}: {stage['why']}"
-        for point in found["points"]
+        for point in answer["points"]
         for stage in point["stages"]
         if stage["state"] == DAMAGED
     ]

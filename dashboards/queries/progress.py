@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dashboards.queries.store import cell_id
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, metrics_so_far
+from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import StagePaths
@@ -18,8 +19,6 @@ from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 SHOWN_STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "damaged")
 LAST_LINES = 12
 """Lines of a failed stage's log that are shown."""
-SHOWN_BYTES = 8192
-"""How much of a log's end is read for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,13 +123,8 @@ def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
 
 def last_lines(stage: StagePaths) -> tuple[str, ...]:
     """The end of the newest attempt's log."""
-    logs = sorted(stage.logs.glob("attempt-*.log"))
-    if not logs:
-        return ()
-    with logs[-1].open("rb") as file:
-        file.seek(max(0, logs[-1].stat().st_size - SHOWN_BYTES))
-        lines = file.read().decode(errors="replace").splitlines()
-    return tuple([line for line in lines if line.strip()][-LAST_LINES:])
+    lines = [line for log in logs(stage)[-1:] for line in tail(log) if line.strip()]
+    return tuple(lines[-LAST_LINES:])
 
 
 def _name(results: SweepResults, stage: StagePaths) -> str:

@@ -136,6 +136,19 @@ def _files(stage: StagePaths) -> list[Path]:
     return [stage.logs / name for name in sorted(notes, key=lambda name: (len(name), name))]
 
 
+def logs(stage: StagePaths) -> list[Path]:
+    """The logs of all attempts, in order."""
+    paths = stage.logs.glob("attempt-*.log")
+    return sorted(paths, key=lambda path: (len(path.name), path.name))
+
+
+def tail(log: Path, n_bytes: int = 8192) -> list[str]:
+    """The lines at the end of a log, as far as they are in its last bytes."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - n_bytes))
+        return file.read().decode(errors="replace").splitlines()
+
+
 class Attempts:
     """All that was tried of a sweep's stages, by the ledger of earlier versions and by notes.
 

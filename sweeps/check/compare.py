@@ -13,7 +13,7 @@ from typing import Any
 
 from fgrpo_bench.stages.checkpoints import combined_sha256
 from fgrpo_bench.stages.paths import StagePaths
-from sweeps.check.held import (
+from sweeps.check.hold import (
     DECLARATION,
     MARKER_FILE,
     REPORT,
@@ -38,15 +38,17 @@ def promised(held: Held) -> Iterator[Known]:
 def with_lost_markers(held: Sequence[Held], inputs: Mapping[str, str]) -> list[Held]:
     """The same stages; those that were done, or that others or the report were made from, and that
     have no marker, with that fault. inputs: of the report's provenance."""
-    made_from = {need for one in held if one.marker is not None for need in one.record["needs"]}
-    made_from |= {_stage_of(name, {one.name for one in held}) for name in inputs}
-    found = []
-    for one in held:
-        fault = Damage(of=one.name, name=f"{one.name}/{MARKER_FILE}", fault="is missing")
-        is_lost = one.marker is None and not one.faults and not one.at_work
-        is_lost = is_lost and (one.was_done or one.name in made_from)
-        found.append(replace(one, faults=(fault,)) if is_lost else one)
-    return found
+    made_from = {
+        need for stage in held if stage.marker is not None for need in stage.record["needs"]
+    }
+    made_from |= {_stage_of(name, {stage.name for stage in held}) for name in inputs}
+    stages = []
+    for stage in held:
+        fault = Damage(of=stage.name, name=f"{stage.name}/{MARKER_FILE}", fault="is missing")
+        is_lost = stage.marker is None and not stage.faults and not stage.at_work
+        is_lost = is_lost and (stage.was_done or stage.name in made_from)
+        stages.append(replace(stage, faults=(fault,)) if is_lost else stage)
+    return stages
 
 
 def _stage_of(name: str, stages: Collection[str]) -> str | None:
@@ -60,7 +62,7 @@ def in_provenance(inputs: Mapping[str, str], held: Iterable[Held]) -> Iterator[K
 
     inputs: digests by path from the run's folder.
     """
-    is_silent = {one.name: one.is_silent for one in held}
+    is_silent = {stage.name: stage.is_silent for stage in held}
     for name, digest in inputs.items():
         of = _stage_of(name, is_silent)
         if of is not None and is_silent[of]:
@@ -89,7 +91,7 @@ def differing(known: Iterable[Known], seen: Mapping[str, Seen | None]) -> Iterat
 
 def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Iterator[Damage]:
     """Points of plan.json (cells) that are called other than their training runs are."""
-    labels = {one.name: one.labels for one in held}
+    labels = {stage.name: stage.labels for stage in held}
     for cell in cells:
         for key, value in labels.get(cell["train"], {}).items():
             if cell[key] != value:
@@ -100,14 +102,14 @@ def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Ite
 
 def of_other_weights(held: Iterable[Held]) -> Iterator[Damage]:
     """Results whose weights are no longer those that their source's marker has."""
-    by_name = {one.name: one for one in held}
-    for one in by_name.values():
-        source = by_name.get(one.source or "")
-        told = None if one.marker is None else one.marker.get("weights_sha256")
-        now = None if source is None else weights(source, step=one.step)
+    by_name = {stage.name: stage for stage in held}
+    for stage in by_name.values():
+        source = by_name.get(stage.source or "")
+        told = None if stage.marker is None else stage.marker.get("weights_sha256")
+        now = None if source is None else weights(source, step=stage.step)
         if source is not None and told is not None and now not in (None, told):
             fault = f"was made with other weights than {source.name} has now"
-            yield from (Damage(of=one.name, name=k.name, fault=fault) for k in promised(one))
+            yield from (Damage(of=stage.name, name=k.name, fault=fault) for k in promised(stage))
 
 
 def weights(source: Held, *, step: int) -> str | None:
@@ -140,7 +142,7 @@ def outdated(
 def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Stages and views that rest on what is damaged, by the damaged stage."""
     damaged = {each.of for each in damage}
-    found: dict[str, list[str]] = {}
+    rests: dict[str, list[str]] = {}
     for record in records:
         if record["name"] not in damaged:
             continue
@@ -150,8 +152,8 @@ def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> d
                 reached.add(later["name"])
         reached.remove(record["name"])
         below = [each["name"] for each in records if each["name"] in reached]
-        found[record["name"]] = [*below, *VIEWS]
-    return found
+        rests[record["name"]] = [*below, *VIEWS]
+    return rests
 
 
 def to_remove(held: Held, damage: Collection[Damage]) -> list[str]:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fgrpo_bench.report import provenance
 from fgrpo_bench.simulation.plan import is_simulation
@@ -12,8 +17,7 @@ from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN, SWEEP
 from sweeps.check import compare
-from sweeps.check.held import DECLARATION, REPORT, Damage, Held, Known, Seen
-from sweeps.check.hold import hold
+from sweeps.check.hold import DECLARATION, REPORT, Damage, Held, Known, Seen, hold
 
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
 Tell = Callable[[int], None]
@@ -42,14 +46,14 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     tried = Attempts(paths)
     plan = read_json(paths.plan, PLAN)
     held = [hold(paths, record, tried.of(record["name"])) for record in plan["stages"]]
-    files, inputs, faults = _report(paths, complete=all(one.standing == "done" for one in held))
+    files, inputs, faults = _report(paths, complete=all(stage.standing == "done" for stage in held))
     held = compare.with_lost_markers(held, inputs)
     recorded = [*compare.in_provenance(inputs, held), *files]
-    recorded += [known for one in held for known in (*one.of_before, *compare.promised(one))]
+    recorded += [known for stage in held for known in (*stage.of_before, *compare.promised(stage))]
     known = {each.name: each for each in recorded}
     seen = _see(paths, known.values(), bar)
     damage = [*_declaration(paths), *compare.mislabelled(plan["points"], held)]
-    damage += [*(fault for one in held for fault in one.faults), *faults]
+    damage += [*(fault for stage in held for fault in stage.faults), *faults]
     damage += [*compare.differing(known.values(), seen), *compare.of_other_weights(held)]
     damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
     return Examined(
@@ -57,7 +61,7 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
         held=tuple(held),
         damage=tuple({each.name: each for each in reversed(damage)}.values())[::-1],
         unrecorded=tuple(
-            name for one in held if one.is_silent for name in one.stored if name not in known
+            name for stage in held if stage.is_silent for name in stage.stored if name not in known
         ),
         n_files=len(seen),
         n_bytes=sum(each.bytes for each in seen.values() if each is not None),
@@ -124,3 +128,18 @@ def _size(paths: RunPaths, name: str) -> int | None:
         return (paths.folder / name).stat().st_size
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+@contextmanager
+def reading(out: TextIO) -> Iterator[Callable[[int], Callable[[int], None]]]:
+    """A bar of the bytes that are read, on a terminal; nothing elsewhere. Gives what is told once
+    how many there are, and then of every part."""
+    console = Console(file=out)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not out.isatty()) as progress:
+
+        def begin(total: int) -> Callable[[int], None]:
+            task = progress.add_task("reading", total=total)
+            return lambda part: progress.advance(task, part)
+
+        yield begin

@@ -18,22 +18,22 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import SWEEP
 from sweeps.check import compare
 from sweeps.check.examine import PROVENANCE, Examined
-from sweeps.check.held import DECLARATION, REPORT, SPEC_FILE
+from sweeps.check.hold import DECLARATION, REPORT, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.freeze import freeze_specs
 from sweeps.local import drive
 from sweeps.local.drive import Finish
 from sweeps.plan import Plan, make_plan
-from sweeps.reporting import shown, sync
+from sweeps.reporting import sync
 from sweeps.stages import Stage
 from sweeps.status import on_slurm
-from sweeps.text import counted
+from sweeps.text import counted, shown
 
 Say = Callable[[str], None]
 
 
 def repair(
-    found: Examined,
+    examined: Examined,
     *,
     say: Say,
     command: StageCommand = stage_command,
@@ -46,35 +46,35 @@ def repair(
     anything is moved, where that would make something else; BlockingIOError where the sweep is
     being run.
     """
-    paths = found.paths
-    removed = {held.name: compare.to_remove(held, found.damage) for held in found.held}
+    paths = examined.paths
+    removed = {held.name: compare.to_remove(held, examined.damage) for held in examined.held}
     names = [name for name, files in removed.items() if files]
-    _check_places(found, removed)
+    _check_places(examined, removed)
     if is_simulation(paths):
-        _put_aside(found, removed, say)
+        _put_aside(examined, removed, say)
         say("now `python -m fgrpo_bench.simulation` makes again what is missing")
         return 1
     declaration = from_dict(Declaration, read_json(paths.sweep_json, SWEEP)["declaration"])
     plan = make_plan(declaration)
-    stages = _same_stages(found, plan)
+    stages = _same_stages(examined, plan)
     finish = finish or _reporting(paths)
-    _put_aside(found, removed, say)
+    _put_aside(examined, removed, say)
     freeze_specs(paths, stages)
     if names and on_slurm(paths):
         return _submit(plan, paths, names, command)
     code = drive.again(plan, paths, names, command=command, finish=finish)
     if code == 0:
-        _tell_other_bytes(found, names, say)
+        _tell_other_bytes(examined, names, say)
     return code
 
 
-def _check_places(found: Examined, removed: Mapping[str, Iterable[str]]) -> None:
+def _check_places(examined: Examined, removed: Mapping[str, Iterable[str]]) -> None:
     """ValueError for what cannot be mended by making it again."""
-    paths = found.paths
-    for each in found.damage:
+    paths = examined.paths
+    for each in examined.damage:
         if each.of == DECLARATION:
             raise ValueError(f"{paths.folder / each.name} {each.fault}; nothing was moved")
-    for held in found.held:
+    for held in examined.held:
         folder = paths.folder / held.name
         if held.is_foreign:
             raise ValueError(
@@ -89,12 +89,12 @@ def _check_places(found: Examined, removed: Mapping[str, Iterable[str]]) -> None
                 )
 
 
-def _same_stages(found: Examined, plan: Plan) -> list[Stage]:
+def _same_stages(examined: Examined, plan: Plan) -> list[Stage]:
     """The damaged stages; ValueError where this version of the program would make others."""
-    damaged = {each.of for each in found.damage}
+    damaged = {each.of for each in examined.damage}
     by_name = {stage.name: stage for stage in plan.stages}
     stages = []
-    for held in found.held:
+    for held in examined.held:
         if held.name not in damaged:
             continue
         stage = by_name.get(held.name)
@@ -104,19 +104,19 @@ def _same_stages(found: Examined, plan: Plan) -> list[Stage]:
             raise ValueError(
                 f"this version of the program would not make {held.name} again but something else "
                 "(its recipe, a grader's version or its settings have changed since): repair with "
-                f"the version that made it (git_commit in {found.paths.sweep_json}), or have it "
+                f"the version that made it (git_commit in {examined.paths.sweep_json}), or have it "
                 "made anew by `run`; nothing was moved"
             )
         stages.append(stage)
     return stages
 
 
-def _put_aside(found: Examined, removed: Mapping[str, Iterable[str]], say: Say) -> None:
+def _put_aside(examined: Examined, removed: Mapping[str, Iterable[str]], say: Say) -> None:
     """Under the locks of driver and stages; BlockingIOError where one is held."""
-    paths = found.paths
-    specs = {each.name for each in found.damage if each.name.endswith(f"/{SPEC_FILE}")}
+    paths = examined.paths
+    specs = {each.name for each in examined.damage if each.name.endswith(f"/{SPEC_FILE}")}
     with driving(paths):
-        for held in found.held:
+        for held in examined.held:
             stage = StagePaths(paths.folder / held.name)
             names = sorted({*removed[held.name], *specs & {f"{held.name}/{SPEC_FILE}"}})
             there = [name for name in names if (paths.folder / name).exists()]
@@ -126,7 +126,7 @@ def _put_aside(found: Examined, removed: Mapping[str, Iterable[str]], say: Say) 
                 for name in there:
                     aside = put_aside(stage, name.removeprefix(f"{held.name}/"))
                     say(f"moved aside {name} -> {shown(aside)}")
-        for name in sorted({each.name for each in found.damage if each.of == REPORT}):
+        for name in sorted({each.name for each in examined.damage if each.of == REPORT}):
             if (paths.folder / name).exists():
                 into = paths.damaged / PurePosixPath(name).parent
                 say(f"moved aside {name} -> {shown(set_aside(paths.folder / name, into))}")
@@ -151,8 +151,8 @@ def _reporting(paths: RunPaths) -> Finish:
 
 
 def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand) -> int:
-    from sweeps.local.fetch import fetch_files
     from sweeps.slurm import drive as slurm
+    from sweeps.slurm.fetch import fetch_files
 
     with driving(paths):
         exit_code = fetch_files(plan, paths, command)
@@ -166,11 +166,11 @@ def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand
     return 0
 
 
-def _tell_other_bytes(found: Examined, names: Iterable[str], say: Say) -> None:
+def _tell_other_bytes(examined: Examined, names: Iterable[str], say: Say) -> None:
     """Whether what was made again is what was recorded before."""
     other, same = [], 0
-    for held in (held for held in found.held if held.name in names):
-        now = read_marker(StagePaths(found.paths.folder / held.name)).get("outputs", {})
+    for held in (held for held in examined.held if held.name in names):
+        now = read_marker(StagePaths(examined.paths.folder / held.name)).get("outputs", {})
         for known in compare.promised(held):
             output = now.get(known.name.removeprefix(f"{held.name}/"), {})
             is_same = output.get("sha256") == known.sha256

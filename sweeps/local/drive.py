@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
-from textwrap import indent
 
 from fgrpo_bench.specs import Declaration
+from fgrpo_bench.stages.attempts import tail
 from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.locks import driving, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -25,11 +25,10 @@ from sweeps.commands import (
     workers,
 )
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
-from sweeps.local.overview import title
 from sweeps.local.pool import Pool
 from sweeps.local.stopping import stop_requests
 from sweeps.local.view import shown as view
-from sweeps.logs import last_lines
+from sweeps.local.view import title
 from sweeps.plan import Plan, make_plan
 from sweeps.reporting import finish
 from sweeps.stages import Stage
@@ -165,8 +164,8 @@ def _say_stopped(pool: Pool) -> None:
 def _say_failures(pool: Pool) -> None:
     for failure in pool.failures:
         print(f"\n{title(failure.stage)} {failure.reason}; the end of {shown(failure.log)}:")
-        text = failure.log.read_text(encoding="utf-8", errors="replace")
-        print(indent(last_lines(text, LOG_LINES), "  | "), end="")
+        for line in tail(failure.log)[-LOG_LINES:]:
+            print(f"  | {line}" if line.strip() else "")
     print(
         f"\n{counted(len(pool.failures), 'stage')} failed, {len(pool.waiting)} that need them were "
         f"not started, {len(pool.done)} are done; mend the cause and run the same command again",

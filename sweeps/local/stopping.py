@@ -17,6 +17,8 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE_SECONDS = 60.0
+"""How long to wait for workers to save."""
 
 
 class Stop:
@@ -64,10 +66,6 @@ def terminate(pid: int) -> None:
     """SIGTERM; nothing where the process has just ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-
-
-PATIENCE_SECONDS = 60.0
-"""How long to wait for workers to save."""
 
 
 def cancel(paths: RunPaths) -> Iterator[str]:

@@ -3,26 +3,116 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from fgrpo_bench.stages.attempts import Ending
-from sweeps.local.overview import Overview, Running, overview, title
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.states import read_progress
+from sweeps import cost
 from sweeps.local.pool import Attempt, Pool, Watcher
+from sweeps.schedule import wall_seconds
+from sweeps.stages import Kind, Stage
 from sweeps.text import counted, duration
 
 LINE_SECONDS = 15.0
 """Between two summary lines in a log."""
 LIVE_SECONDS = 0.5
 """Between two drawings on a terminal."""
+NOUNS: dict[Kind, str] = {
+    "fetch": "fetch",
+    "warmup": "warm-up",
+    "train": "train",
+    "evaluate": "evaluate",
+    "rare": "rare set",
+    "likelihood": "likelihood",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """One worker at work."""
+
+    title: str
+    """e.g. `train grpo-n8-g0.5-s11`."""
+    elapsed_seconds: float
+    step: int | None
+    """None before the first word of the worker, likewise below."""
+    of: int | None
+    reward: float | None
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """The whole sweep at a moment."""
+
+    points_done: int
+    points_total: int
+    stages_done: int
+    stages_total: int
+    failed: int
+    running: tuple[Running, ...]
+    eta_seconds: float
+    """Until everything that can still be done is done."""
+
+
+def title(stage: Stage) -> str:
+    """A stage in words."""
+    return f"{NOUNS[stage.kind]} {stage.point_id}"
+
+
+def overview(pool: Pool) -> Overview:
+    """Counts, the workers' own words and the time left."""
+    running = tuple(_running(pool, name) for name in pool.running)
+    by_point: dict[str, list[str]] = defaultdict(list)
+    for stage in pool.stages:
+        by_point[stage.point_id].append(stage.name)
+    trained = {stage.point_id for stage in pool.stages if stage.kind == "train"}
+    return Overview(
+        points_done=sum(pool.done.issuperset(by_point[point_id]) for point_id in trained),
+        points_total=len(trained),
+        stages_done=len(pool.done),
+        stages_total=len(pool.stages),
+        failed=len(pool.failures),
+        running=running,
+        eta_seconds=_eta(pool, running),
+    )
+
+
+def _running(pool: Pool, name: str) -> Running:
+    attempt = pool.running[name]
+    progress = read_progress(StagePaths(pool.paths.folder / name))
+    told = {key: progress.get(key) for key in ("step", "of", "reward", "eta_seconds")}
+    elapsed = time.monotonic() - attempt.begun
+    return Running(title=title(attempt.stage), elapsed_seconds=elapsed, **told)
+
+
+def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
+    """The schedule of what is left, at the speed of what was done here."""
+    kinds = {stage.name: stage.kind for stage in pool.stages}
+    factors = cost.calibration(
+        (kinds[name], pool.seconds[name], seconds) for name, seconds in pool.walls.items()
+    )
+    blocked = {failure.stage.name for failure in pool.failures}
+    left: dict[str, Stage] = {name: each.stage for name, each in pool.running.items()}
+    for name, stage in pool.waiting.items():
+        if not blocked.intersection(stage.needs):
+            left[name] = stage
+    seconds = {name: cost.scaled(pool.seconds[name], kinds[name], factors) for name in left}
+    for name, worker in zip(pool.running, running, strict=True):
+        expected = max(seconds[name] - worker.elapsed_seconds, 1.0)
+        seconds[name] = expected if worker.eta_seconds is None else worker.eta_seconds
+    return wall_seconds(left.values(), seconds, pool.workers)
 
 
 def start_words(attempt: Attempt) -> str:
@@ -94,18 +184,16 @@ class Screen:
         self.live = Live(console=self.console, auto_refresh=False, transient=True)
         self._drawn = 0.0
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, style: str | None = None) -> None:
         """A line above the drawing."""
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(text, markup=False, soft_wrap=True, style=style)
 
     def started(self, attempt: Attempt) -> None:
         """Nothing: the drawing shows it."""
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         """A line above the drawing, red for a failure."""
-        style = "red" if outcome == "failed" else None
-        words = end_words(attempt, outcome, seconds)
-        self.console.print(words, markup=False, soft_wrap=True, style=style)
+        self.say(end_words(attempt, outcome, seconds), "red" if outcome == "failed" else None)
 
     def tick(self, pool: Pool) -> None:
         """Draw again when it is time to."""
@@ -143,13 +231,8 @@ def draw(seen: Overview) -> Group:
 def _bar(completed: int | None, total: int | None, *, width: int) -> ProgressBar | str:
     if completed is None:
         return ""
-    return ProgressBar(
-        total=total,
-        completed=completed,
-        width=width,
-        complete_style="green",
-        finished_style="green",
-    )
+    colours = {"complete_style": "green", "finished_style": "green"}
+    return ProgressBar(total=total, completed=completed, width=width, **colours)
 
 
 @contextmanager
@@ -161,18 +244,3 @@ def shown(out: TextIO) -> Iterator[Watcher]:
     screen = Screen()
     with screen.live:
         yield screen
-
-
-@contextmanager
-def reading(out: TextIO) -> Iterator[Callable[[int], Callable[[int], None]]]:
-    """A bar of the bytes that are read, on a terminal; nothing elsewhere. Gives what is told once
-    how many there are, and then of every part."""
-    console = Console(file=out)
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not out.isatty()) as progress:
-
-        def begin(total: int) -> Callable[[int], None]:
-            task = progress.add_task("reading", total=total)
-            return lambda part: progress.advance(task, part)
-
-        yield begin

@@ -69,6 +69,8 @@ COLUMNS = 7
 SHOWN_CHARACTERS = 80
 MOST_ELEMENTS = 4_000_001
 """SLURM's own limit of MaxArraySize."""
+CLOCK_SECONDS = 60.0
+"""What clocks of a cluster may differ by; waiting times here are twice that and more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,10 +164,6 @@ def _time(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None
-
-
-CLOCK_SECONDS = 60.0
-"""What clocks of a cluster may differ by; waiting times here are twice that and more."""
 
 
 def nonsense(program: str, answer: Answer) -> list[str]:

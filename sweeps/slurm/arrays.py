@@ -24,6 +24,7 @@ FETCH = "fetch"
 """Kind of the stages that are no jobs: `run` fetches files first, where there is a network."""
 Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
+Group = tuple[list[str], str | None, tuple[Place, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +97,6 @@ def throttle(sizes: Sequence[int], at_once: int) -> list[int]:
         shares[index] = max(1, min(sizes[index], left // (len(sizes) - rank)))
         left -= shares[index]
     return shares
-
-
-Group = tuple[list[str], str | None, tuple[Place, ...]]
 
 
 def _groups(

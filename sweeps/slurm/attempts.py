@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from fgrpo_bench.stages.attempts import Note, attempts, step
+from fgrpo_bench.stages.attempts import Note, attempts, step, tail
 from fgrpo_bench.stages.files import FULL
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.slurm.code.manifest import damage, in_words, manifest_path
@@ -121,9 +121,7 @@ def _damaged(path: Path) -> str | None:
 def _said_full(log: Path) -> str | None:
     """The last line of a log that says that the disk is full."""
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+        lines = tail(log, TAIL_BYTES)
     except OSError:
         return None
     for line in reversed(lines):

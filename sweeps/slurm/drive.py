@@ -14,12 +14,7 @@ from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from sweeps import reporting
-from sweeps.commands import (
-    StageCommand,
-    check_flags,
-    check_interpreters,
-    stage_command,
-)
+from sweeps.commands import StageCommand, check_flags, check_interpreters, stage_command
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.reporting import LiveSync
@@ -217,8 +212,8 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     """
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
-    found = observe(paths, records, call, warn=said)
-    seen = [replace(s, done=s.done or s.record["kind"] == FETCH) for s in found.seen]
+    observed = observe(paths, records, call, warn=said)
+    seen = [replace(s, done=s.done or s.record["kind"] == FETCH) for s in observed.seen]
     decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
 
@@ -229,7 +224,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     sendings = arrange(
         decision.submit,
         done={each.record["name"] for each in seen if each.done},
-        places=in_queue(found, decision),
+        places=in_queue(observed, decision),
         limit=profile.max_array_size or _limit(call),
         at_once=profile.max_parallel,
         name=name,

@@ -158,15 +158,15 @@ def _seen(
     )
 
 
-def in_queue(found: Observed, decision: Decision) -> dict[str, Place]:
+def in_queue(observed: Observed, decision: Decision) -> dict[str, Place]:
     """Where the stages stand that SLURM has or may have, which others can wait for."""
-    places = {seen.record["name"]: seen.place for seen in found.seen if seen.place is not None}
+    places = {seen.record["name"]: seen.place for seen in observed.seen if seen.place is not None}
     return {name: p for name, p in places.items() if decision.standings[name].state == "active"}
 
 
-def left(found: Observed) -> list[Job]:
+def left(observed: Observed) -> list[Job]:
     """Jobs in the queue that are not ending."""
-    return [job for job in found.queue.values() if job.active and job.state != "COMPLETING"]
+    return [job for job in observed.queue.values() if job.active and job.state != "COMPLETING"]
 
 
 def confirmed(seen: Sequence[Seen], queue: Answer, call: Call) -> list[Seen]:
@@ -175,7 +175,7 @@ def confirmed(seen: Sequence[Seen], queue: Answer, call: Call) -> list[Seen]:
     Before a job can be called lost the controller is asked for it by another program.
     """
     known: dict[str, set[str] | str] = {}
-    return [_doubted(one, queue, known, call) for one in seen]
+    return [_doubted(stage, queue, known, call) for stage in seen]
 
 
 def _doubted(seen: Seen, queue: Answer, known: dict[str, set[str] | str], call: Call) -> Seen:

@@ -38,6 +38,7 @@ LOCAL = {
     *("tmpfs", "ramfs", "rootfs", "overlay", "squashfs", "vfat", "exfat", "ntfs3", "fuseblk"),
 }
 """File systems of one machine; all others are taken for shared ones (nfs4, lustre, gpfs, ...)."""
+SHOW = ["scontrol", "show", "partition", "--oneliner"]
 
 
 def check(
@@ -180,7 +181,7 @@ def file_system(folder: Path, mounts: str) -> tuple[str, str]:
     place, best = folder.resolve(), ("/", "")
     for line in mounts.splitlines():
         _, mount, kind, *_ = line.split(" ")
-        mount = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), mount)
+        mount = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), mount)
         if place.is_relative_to(mount) and len(mount) >= len(best[0]):  # the later covers the older
             best = (mount, kind)
     return best
@@ -200,9 +201,6 @@ def _is_here(node: Node) -> bool:
     return True
 
 
-SHOW = ["scontrol", "show", "partition", "--oneliner"]
-
-
 def short_graces(plan: Plan, call: Call) -> Iterator[str]:
     """A warning for each partition that may end a run of the plan before it has saved, or one that
     SLURM did not tell; where no save is estimated it is not asked."""
@@ -212,11 +210,11 @@ def short_graces(plan: Plan, call: Call) -> Iterator[str]:
     if saving is None:
         return
     try:
-        found = graces(profile.partition, call)
+        by_partition = graces(profile.partition, call)
     except (ValueError, ConnectionError) as error:
         yield f"whether a run that is preempted can save is not known: {error}"
         return
-    for name, grace in found.items():
+    for name, grace in by_partition.items():
         if grace < saving.seconds:
             yield (
                 f"{saving}, and partition {name} gives jobs that it preempts {grace} s "
@@ -231,11 +229,13 @@ def graces(partition: str | None, call: Call) -> dict[str, int]:
 
     partition: names with commas, as for sbatch; None is the site's default. Raises as `call` does.
     """
-    found = {}
+    by_partition = {}
     for line in call(SHOW).splitlines():
         facts = dict(re.findall(r"(\w+)=(\S*)", line))
         name, mode = facts.get("PartitionName", ""), facts.get("PreemptMode", "OFF")
         asked = facts.get("Default") == "YES" if partition is None else name in partition.split(",")
         if asked and {"REQUEUE", "CANCEL"} & set(mode.split(",")):
-            found[name] = int(facts["GraceTime"]) if facts.get("GraceTime", "").isdecimal() else 0
-    return found
+            by_partition[name] = (
+                int(facts["GraceTime"]) if facts.get("GraceTime", "").isdecimal() else 0
+            )
+    return by_partition

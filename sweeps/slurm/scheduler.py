@@ -38,6 +38,10 @@ HIDING = ("SQUEUE_", "SACCT_", "SCANCEL_")
 """Beginnings of variables with which users set filters and columns of SLURM's programs."""
 
 Call = Callable[[list[str]], str]
+SINFO_FORMAT = "%P|%N|%n|%o|%c|%m|%G|%l|%T"
+IN_SERVICE = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
+NOT_RESPONDING = "*"
+"""Follows the state of a node that gets no work until the controller hears from it again."""
 
 
 def call(command: list[str]) -> str:
@@ -143,18 +147,12 @@ def show_config(call: Call = call) -> str:
 
 def max_array_size(said: str) -> int:
     """Most elements of one array, by `show_config`: MaxArraySize is one above the largest index."""
-    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", said, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", said, re.MULTILINE)
+    if match is None:
         raise ValueError(
             "`scontrol show config` names no MaxArraySize: set profile.max_array_size=<elements>"
         )
-    return max(int(found[1]), 1)
-
-
-SINFO_FORMAT = "%P|%N|%n|%o|%c|%m|%G|%l|%T"
-IN_SERVICE = {"idle", "allocated", "mixed", "completing", "planned", "reserved"}
-NOT_RESPONDING = "*"
-"""Follows the state of a node that gets no work until the controller hears from it again."""
+    return max(int(match[1]), 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

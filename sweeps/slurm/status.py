@@ -15,6 +15,7 @@ from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.answers import LIMITS
+from sweeps.slurm.arrays import FETCH
 from sweeps.slurm.decide import Decision, Seen, standing_of
 from sweeps.slurm.observe import observe
 from sweeps.slurm.scheduler import Call
@@ -69,7 +70,7 @@ def report(
     """What `sweeps.status.report` gives, with job_id, node, elapsed and reason at every stage and
     its state by the scheduler's word; where SLURM cannot be asked, the files' word with a warning.
     """
-    found = status.report(paths)
+    answer = status.report(paths)
     limit = frozen_profile(paths).max_attempts
     records = read_json(paths.plan, PLAN)["stages"]
     try:
@@ -77,19 +78,21 @@ def report(
     except (ValueError, ConnectionError) as error:
         warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
         seen = {}
-    for point in found["points"]:
+    for point in answer["points"]:
         for stage in point["stages"]:
-            one = seen.get(stage["name"])
-            of_slurm = _of_slurm(one, limit) if one is not None else {}
+            observed = seen.get(stage["name"])
+            of_slurm = _of_slurm(observed, limit) if observed is not None else {}
             if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
                 of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
             stage |= of_slurm
-    stages = [stage for point in found["points"] for stage in point["stages"]]
-    return found | {"stages": dict(Counter(stage["state"] for stage in stages))}
+    stages = [stage for point in answer["points"] for stage in point["stages"]]
+    return answer | {"stages": dict(Counter(stage["state"] for stage in stages))}
 
 
 def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
     standing = standing_of(seen, now=time.time(), max_attempts=max_attempts)
+    if seen.record["kind"] == FETCH:  # no job: its files tell how it stands
+        return {"reason": standing.fate}
     job, place = seen.job, seen.place
     state: str = standing.state
     if state == "active":
@@ -111,9 +114,9 @@ def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> s
     return kind if alone else f"{kind} {stage['name'].rpartition('/')[2]}"
 
 
-def render(found: Mapping[str, Any]) -> str:
+def render(answer: Mapping[str, Any]) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others."""
-    columns = status.number_columns(s for point in found["points"] for s in point["stages"])
+    columns = status.number_columns(s for point in answer["points"] for s in point["stages"])
     header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
     header += [NUMBERS[name].title for name in columns]
     rows = [
@@ -129,19 +132,19 @@ def render(found: Mapping[str, Any]) -> str:
             *(shown(name, stage["numbers"]) for name in columns),
             stage.get("reason") or "",
         ]
-        for point in found["points"]
+        for point in answer["points"]
         for stage in point["stages"]
     ]
-    counts = ", ".join(f"{count} {state}" for state, count in found["stages"].items())
+    counts = ", ".join(f"{count} {state}" for state, count in answer["stages"].items())
     return "\n".join(
         [
-            f"{found['sweep']}  experiment={found['experiment']}  version={found['version']}",
-            f"{found['folder']}",
+            f"{answer['sweep']}  experiment={answer['experiment']}  version={answer['version']}",
+            f"{answer['folder']}",
             "",
             table([*header, "why"], rows),
             "",
-            f"{found['points_done']} of {counted(found['points_total'], 'point')} done; "
+            f"{answer['points_done']} of {counted(answer['points_total'], 'point')} done; "
             f"stages: {counts}",
-            *status.warnings(found),
+            *status.warnings(answer),
         ]
     )

@@ -24,18 +24,25 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.shapes import Shape, misfit
 
 REPORT = "report"
 """Kind of the batch that writes the report after all others; it has no stages."""
-SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
-    "allow": {"stages": (list, type(None)), "code": (str, type(None))},
-    "intent": {"batch": (str,), "kind": (str,), "stages": (list,), "time": (int, float)},
-    "submitted": {"batch": (str,), "job_id": (str,)},
-    "void": {"batch": (str,)},
-    "uncount": {"stages": (list,)},
+SHAPES: dict[str, dict[str, Shape]] = {
+    "allow": {"stages": ([str], type(None)), "code": str | None},
+    "intent": {
+        "batch": str,
+        "kind": str,
+        "stages": [str],
+        "time": int | float,
+        "code?": str | None,
+    },
+    "submitted": {"batch": str, "job_id": str},
+    "void": {"batch": str},
+    "uncount": {"stages": [str]},
     "hold": {},
-    "synced": {"done": (int,)},
-    "passed_over": {"lines": (list,)},
+    "synced": {"done": int},
+    "passed_over": {"lines": [int]},
 }
 """What a line must say, by its event; what else it may say is read where it is there."""
 
@@ -143,14 +150,7 @@ def read(path: Path) -> History:
 def is_event(row: dict[str, Any]) -> bool:
     """Whether a line says what its event asks for."""
     shape = SHAPES.get(str(row.get("event")))
-    if shape is None or not all(isinstance(row.get(key), types) for key, types in shape.items()):
-        return False
-    stages, numbers = row.get("stages"), row.get("lines")
-    return (
-        isinstance(row.get("code"), str | None)
-        and (stages is None or all(isinstance(stage, str) for stage in stages))
-        and (numbers is None or all(isinstance(number, int) for number in numbers))
-    )
+    return shape is not None and misfit(row, shape) is None
 
 
 def _add(history: History, row: dict[str, Any]) -> None:

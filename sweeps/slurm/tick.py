@@ -43,26 +43,26 @@ def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], Non
     of a journal that lost lines."""
     noted = submissions.read(paths.submissions)
     records = read_json(paths.plan, PLAN)["stages"]
-    found = observe(paths, records, call, warn=warn)
-    history = found.history
+    observed = observe(paths, records, call, warn=warn)
+    history = observed.history
     lost = recover.strays(paths, history, call) if noted.damaged or not noted.batches else []
-    lost += [job for job in left(found) if not history.batches[job.name].known]
+    lost += [job for job in left(observed) if not history.batches[job.name].known]
     _cancel(lost, "of which nothing tells what they run", call, warn)
-    void = [job for job in left(found) if history.batches[job.name].void]
+    void = [job for job in left(observed) if history.batches[job.name].void]
     _cancel(void, "that were given up before they came into the queue", call, warn)
     changed = False
     for batch in history.batches.values():
         written = noted.batches.get(batch.name)
         if batch.void or (written is not None and written.known and written.job_id is not None):
             continue
-        waits = now - batch.begun <= ORPHAN_SECONDS or not found.whole
+        waits = now - batch.begun <= ORPHAN_SECONDS or not observed.whole
         if batch.job_id is None and waits:
             continue
-        _make_up(paths, batch, written, found, call)
+        _make_up(paths, batch, written, observed, call)
         changed = True
     if noted.damaged:
         submissions.append(paths.submissions, "passed_over", lines=noted.damaged)
-    return observe(paths, records, call, warn=warn) if changed else found
+    return observe(paths, records, call, warn=warn) if changed else observed
 
 
 def _cancel(jobs: Sequence[Job], why: str, call: Call, say: Callable[[str], None]) -> None:
@@ -72,13 +72,13 @@ def _cancel(jobs: Sequence[Job], why: str, call: Call, say: Callable[[str], None
 
 
 def _make_up(
-    paths: RunPaths, batch: Batch, written: Batch | None, found: Observed, call: Call
+    paths: RunPaths, batch: Batch, written: Batch | None, observed: Observed, call: Call
 ) -> None:
     """Write what the journal should say of a batch; `written` is what it says."""
     if not batch.known:
         return _void(paths, batch, "nothing tells what it runs")
     if written is None or not written.known:
-        facts = batch.intent(found.history.code) | {"recovered": True}
+        facts = batch.intent(observed.history.code) | {"recovered": True}
         submissions.append(paths.submissions, "intent", **facts)
     if written is not None and written.job_id is not None:
         return None
@@ -90,7 +90,7 @@ def _make_up(
         facts = {"batch": batch.name, "job_id": batch.job_id, "adopted": True}
         submissions.append(paths.submissions, "submitted", **facts)
     else:
-        scheduler.scancel([job for job in left(found) if job.name == batch.name], call)
+        scheduler.scancel([job for job in left(observed) if job.name == batch.name], call)
         _void(paths, batch, "its driver died before it had handed over what to run")
     return None
 
@@ -117,16 +117,16 @@ def tick(
     """
     profile = frozen_profile(paths)
     with driving(paths):
-        found = settle(paths, call, now=clock(), warn=say)
-        history = found.history
+        observed = settle(paths, call, now=clock(), warn=say)
+        history = observed.history
         sender = Sender(
             paths=paths,
             profile=profile,
             code=Path(history.code or ""),
-            records={seen.record["name"]: seen.record for seen in found.seen},
+            records={seen.record["name"]: seen.record for seen in observed.seen},
             command=command,
         )
-        seen = asked_anew(found.seen, sender) if renew else found.seen
+        seen = asked_anew(observed.seen, sender) if renew else observed.seen
         decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
         if decision.submit:
             _prepare(paths, history, say)
@@ -134,7 +134,7 @@ def tick(
         _cancel(decision.cancel, "of no more use", call, say)
         _tell_fates(decision, say)
         if decision.submit:
-            _submit(sender, found, decision, call, clock, say)
+            _submit(sender, observed, decision, call, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
 
@@ -147,7 +147,7 @@ def _tell_fates(decision: Decision, say: Callable[[str], None]) -> None:
 
 
 def _tell_anew(seen: Sequence[Seen], decision: Decision, say: Callable[[str], None]) -> None:
-    again = [one.anew for one in seen if decision.standings[one.record["name"]].fate == ANEW]
+    again = [stage.anew for stage in seen if decision.standings[stage.record["name"]].fate == ANEW]
     for change, count in Counter(again).items():
         say(f"{counted(count, 'job')} that waited: sent again with {change}")
 
@@ -167,13 +167,13 @@ def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> N
 
 def _submit(
     sender: Sender,
-    found: Observed,
+    observed: Observed,
     decision: Decision,
     call: Call,
     clock: Callable[[], float],
     say: Callable[[str], None],
 ) -> None:
-    paths, profile, history = sender.paths, sender.profile, found.history
+    paths, profile, history = sender.paths, sender.profile, observed.history
     if decision.uncount:
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
     limit = profile.max_array_size
@@ -184,8 +184,8 @@ def _submit(
             say(warning)
     sendings = arrange(
         decision.submit,
-        done={seen.record["name"] for seen in found.seen if seen.done},
-        places=in_queue(found, decision),
+        done={seen.record["name"] for seen in observed.seen if seen.done},
+        places=in_queue(observed, decision),
         limit=limit,
         at_once=profile.max_parallel,
         name=partial(recover.batch_name, paths),
@@ -193,7 +193,7 @@ def _submit(
     )
     send(sender, sendings, call)
     if any(sending.batch.kind == REPORT for sending in sendings):
-        former = [job for job in left(found) if history.batches[job.name].kind == REPORT]
+        former = [job for job in left(observed) if history.batches[job.name].kind == REPORT]
         scheduler.scancel(former, call)
 
 

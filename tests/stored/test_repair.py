@@ -12,7 +12,7 @@ from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.check.compare import resting, to_remove
 from sweeps.check.examine import Examined, examine
-from sweeps.check.held import REPORT, Damage, Held
+from sweeps.check.hold import REPORT, Damage, Held
 from sweeps.check.repair import repair
 from sweeps.commands import stage_command
 from sweeps.local import drive

@@ -16,7 +16,7 @@ from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import append_line, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.states import driver_id
+from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
 from sweeps import status
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY
@@ -52,8 +52,8 @@ def note_in_ledger(paths: RunPaths, kind: str, **more: Any) -> None:
     append_line(paths.ledger, row | more)
 
 
-def found(paths: RunPaths) -> status.StageStatus:
-    stages = status.read_stages(paths, json.loads(paths.plan.read_text())["stages"])
+def found(paths: RunPaths) -> StageStatus:
+    stages = read_stages(paths, json.loads(paths.plan.read_text())["stages"])
     (train,) = [stage for stage in stages if stage.name == TRAIN]
     return train
 
@@ -87,7 +87,7 @@ def test_a_started_stage_that_nobody_holds_was_stopped_by_a_kill(tmp_path: Path)
 def test_what_an_earlier_driver_left_waits_for_the_one_at_work(tmp_path: Path) -> None:
     paths, _ = planned(tmp_path)
     with locked(paths.driver_lock, wait=False, what="the sweep"):
-        driver = driver_id(status.driver_of(paths) or {})
+        driver = driver_id(driver_of(paths) or {})
         note(paths, "start")
         assert found(paths).state == "waiting"
         note(paths, "end", exit_code=1, outcome="failed", wall_seconds=1.0)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sweeps.local.overview import Overview, Running
-from sweeps.local.view import Lines, draw, reading, shown, summary_words
+from sweeps.check.examine import reading
+from sweeps.local.view import Lines, Overview, Running, draw, shown, summary_words
 from sweeps.text import counted, duration, table
 from tests.support.fake_sweep import fake_sweep
 
