@@ -231,8 +231,9 @@ def draw(seen: Overview) -> Group:
 def _bar(completed: int | None, total: int | None, *, width: int) -> ProgressBar | str:
     if completed is None:
         return ""
-    colours = {"complete_style": "green", "finished_style": "green"}
-    return ProgressBar(total=total, completed=completed, width=width, **colours)
+    bar = ProgressBar(total=total, completed=completed, width=width)
+    bar.complete_style = bar.finished_style = "green"
+    return bar
 
 
 @contextmanager
