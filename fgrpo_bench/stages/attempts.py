@@ -112,7 +112,7 @@ def attempts(stage: StagePaths, warn: Callable[[str], None] = void) -> list[Note
     """The notes in a stage's folder, in order. warn: told of each that is damaged; it is passed
     over."""
     notes = []
-    for path in _files(stage):
+    for path in _files(stage, ".json"):
         try:
             note = read_json(path)
             fault = misfit(note, NOTE)
@@ -127,19 +127,18 @@ def attempts(stage: StagePaths, warn: Callable[[str], None] = void) -> list[Note
     return notes
 
 
-def _files(stage: StagePaths) -> list[Path]:
+def logs(stage: StagePaths) -> list[Path]:
+    """The logs of all attempts, in order."""
+    return _files(stage, ".log")
+
+
+def _files(stage: StagePaths, suffix: str) -> list[Path]:
     try:
         names = os.listdir(stage.logs)  # noqa: PTH208  (`status` looks at thousands of folders)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    notes = [name for name in names if name.startswith("attempt-") and name.endswith(".json")]
-    return [stage.logs / name for name in sorted(notes, key=lambda name: (len(name), name))]
-
-
-def logs(stage: StagePaths) -> list[Path]:
-    """The logs of all attempts, in order."""
-    paths = stage.logs.glob("attempt-*.log")
-    return sorted(paths, key=lambda path: (len(path.name), path.name))
+    own = [name for name in names if name.startswith("attempt-") and name.endswith(suffix)]
+    return [stage.logs / name for name in sorted(own, key=lambda name: (len(name), name))]
 
 
 def tail(log: Path, n_bytes: int = 8192) -> list[str]:
@@ -162,7 +161,7 @@ class Attempts:
     def count(self, name: str) -> int:
         """Attempts at a stage; their notes are not opened."""
         stage = StagePaths(self._paths.folder / name)
-        return len(self._before.get(name, ())) + len(_files(stage))
+        return len(self._before.get(name, ())) + len(_files(stage, ".json"))
 
     def of(self, name: str) -> Sequence[Note]:
         """The notes of a stage, the attempt that was begun last at the end."""

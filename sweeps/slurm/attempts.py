@@ -58,8 +58,9 @@ def stands_still(stage: StagePaths, notes: Sequence[Note]) -> bool:
 
 def _of_job(stage: StagePaths, job_id: str | None, batch: str | None) -> list[Note]:
     """Notes of a job, by its id and its batch's name, since ids are given again after a reset of
-    the controller; notes of earlier versions name no batch."""
-    notes = [note for note in attempts(stage) if note.get("job_id") == job_id]
+    the controller; notes of earlier versions name no batch, and those of workers no job."""
+    notes = [note for note in attempts(stage) if "driver" not in note]
+    notes = [note for note in notes if note.get("job_id") == job_id]
     return [note for note in notes if note.get("batch") in (batch, None)]
 
 

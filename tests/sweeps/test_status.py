@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.attempts import Attempts
+from fgrpo_bench.stages.attempts import Attempts, begin, end
 from fgrpo_bench.stages.files import append_line, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -20,7 +20,7 @@ from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_st
 from sweeps import status
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY
-from sweeps.freeze import run_paths
+from sweeps.freeze import freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm import status as slurm_status
 
@@ -237,6 +237,21 @@ def test_a_progress_file_with_other_things_than_numbers_is_none(tmp_path: Path) 
     note(paths, "start")
     write_json(paths.point(TRAIN).progress, PROGRESS | {"entropy": "high"})
     assert (found(paths).step, found(paths).numbers) == (None, {})
+
+
+def test_what_is_fetched_for_jobs_is_told_by_its_files(tmp_path: Path) -> None:
+    chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b"]
+    paths, plan = planned(tmp_path, "groupsize", *chosen)
+    freeze(paths, plan, nothing_to_run=False)
+    data = next(stage.name for stage in plan.stages if stage.kind == "fetch")
+    folder = StagePaths(paths.folder / data)
+    note, log = begin(folder, driver="gone")
+    log.close()
+    end(folder, note, exit_code=1, outcome="failed", seconds=2.0)
+    told = slurm_status.report(paths, warn=pytest.fail, call=pytest.fail)
+    (fetched,) = [s for p in told["points"] for s in p["stages"] if s["name"] == data]
+    assert (fetched["state"], fetched["attempts"]) == ("failed", 1)
+    assert fetched["reason"] == "its files are not here: `run` fetches them"
 
 
 def thousand_points(root: Path) -> tuple[RunPaths, Plan]:
