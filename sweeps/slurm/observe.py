@@ -68,16 +68,8 @@ def observe(
         warn(warning)
     _identify(history, accounts.values())
     seen = [
-        _seen(
-            paths,
-            record,
-            history,
-            standing.get(record["name"]),
-            queue,
-            accounts,
-            done=record["name"] in done,
-        )
-        for record in records
+        _seen(paths, r, history, standing.get(r["name"]), queue, accounts, done=r["name"] in done)
+        for r in records
     ]
     return Observed(
         history=history,
@@ -131,31 +123,21 @@ def _seen(
     done: bool,
 ) -> Seen:
     stage, name = StagePaths(paths.folder / record["name"]), record["name"]
-    attempts = history.attempts[name]
+    seen = Seen(record=record, done=done, attempts=history.attempts[name], place=place)
     if place is None:
-        return Seen(record=record, done=done, attempts=attempts)
+        return seen
     queued = _row(place, queue)
     job = queued or _row(place, accounts) or _rest(place, queue)
+    seen = replace(seen, job=job, queued=queued is not None)
     if done:
-        return Seen(
-            record=record, done=True, attempts=attempts, place=place, job=job, queued=bool(queued)
-        )
+        return seen
     notes = of_batches(stage, history.tried[name])
     note = last_note(stage, place.job_id, place.batch.name)
     if place.job_id is not None and job is not None and job.state == "FAILED":
         note = note or of_start(paths.batch(place.batch.name), place.job_id)
-    return Seen(
-        record=record,
-        done=False,
-        attempts=attempts,
-        place=place,
-        job=job,
-        queued=queued is not None,
-        note=note,
-        at_work=queued is None and is_locked(stage.lock),
-        starts=len(notes),
-        idle=stands_still(stage, notes),
-    )
+    at_work = queued is None and is_locked(stage.lock)
+    still = stands_still(stage, notes)
+    return replace(seen, note=note, at_work=at_work, starts=len(notes), idle=still)
 
 
 def in_queue(observed: Observed, decision: Decision) -> dict[str, Place]:
