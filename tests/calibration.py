@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from fgrpo_bench.stats.hierarchical import hierarchical_interval
+from tests.support.hierarchical import hierarchical_interval
 from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fgrpo_bench.stats.hierarchical import hierarchical_differences
+from tests.support.hierarchical import hierarchical_differences
 from fgrpo_bench.stats.intervals import bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.variance import draw_moments
