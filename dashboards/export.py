@@ -24,8 +24,7 @@ from dashboards.pages.sweep_training import CURVES
 from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.forgetting import fates
 from dashboards.queries.store import Store, cells_of, checked, ks_of, seeds_of
-from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.results import SweepResults, has_checkpoints, load_results
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 
 
@@ -75,7 +74,7 @@ def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[Run
     given = dict(part.split("=", 1) for part in where if "=" in part)
     if len(given) < len(where) or not given.keys() <= {"experiment", "version"}:
         raise LookupError(f"{' '.join(where)}: must be experiment=<name> or version=<name>")
-    runs = [run for run in find_runs(root, sweep, **given) if not is_simulation(run)]
+    runs = [run for run in find_runs(root, sweep, **given) if has_checkpoints(run)]
     if not runs:
         known = [
             f"{run.sweep} experiment={run.experiment} version={run.version}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stages.files import read_json, read_lines
 from fgrpo_bench.stages.markers import refuse_foreign, stands
@@ -212,13 +212,28 @@ def reported_half(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(pl.col("problem_id").is_in(reported))
 
 
+VIEWS = {"simulation": "fgrpo_bench.simulation.views"}
+"""What is laid out as a sweep and has no checkpoints, by its reserved name: the module that shows
+it, with `report(paths, formats)`, `desired(paths)` (fgrpo_bench.tracking.desired) and COMMAND."""
+
+
+def has_checkpoints(paths: RunPaths) -> bool:
+    """Whether a run found under a root is a sweep's, of trained and evaluated checkpoints."""
+    return paths.sweep not in VIEWS
+
+
+def own_view(paths: RunPaths) -> Any:
+    """The module that shows a run without checkpoints."""
+    return import_module(VIEWS[paths.sweep])
+
+
 def load_results(paths: RunPaths) -> SweepResults:
-    """A sweep's points from plan.json; FileNotFoundError where it was never run, ValueError for the
-    simulation, which has no checkpoints."""
-    if is_simulation(paths):
+    """A sweep's points from plan.json; FileNotFoundError where it was never run, ValueError for one
+    without checkpoints."""
+    if not has_checkpoints(paths):
         raise ValueError(
-            f"{paths.folder} is the simulation's: `python -m fgrpo_bench.report {paths.sweep}` "
-            "shows it"
+            f"{paths.folder} has no checkpoints: `python -m fgrpo_bench.report {paths.sweep}` "
+            "shows what it has"
         )
     if not paths.plan.exists():
         raise FileNotFoundError(

@@ -17,12 +17,12 @@ from functools import partial
 
 import numpy as np
 
-from fgrpo_bench.stats.hierarchical import hierarchical_interval
 from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
 from fgrpo_bench.stats.significance import TestResult, draws_test, subsampling_test
 from fgrpo_bench.stats.variance import draw_moments
+from tests.support.hierarchical import hierarchical_interval
 
 N, PROBLEMS = 256, 100
 SEED_SPREAD, OWN_SPREAD, EFFECT = 0.25, 0.5, 0.3

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fgrpo_bench.report.summary import Cell
-from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.results import PointResult, SweepResults, has_checkpoints, load_results
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 
 
@@ -18,8 +17,8 @@ class Store:
     root: Path
 
     def runs(self) -> list[RunPaths]:
-        """Every planned run, sorted by name; the simulation, which has no checkpoints, left out."""
-        return [run for run in find_runs(self.root) if not is_simulation(run)]
+        """Every planned run, sorted by name; those without checkpoints left out."""
+        return [run for run in find_runs(self.root) if has_checkpoints(run)]
 
     def open(self, sweep: str, experiment: str, version: str) -> SweepResults:
         """A run by its names; LookupError where the root lists no such run.

@@ -12,15 +12,12 @@ all instructions at once; the other numbers stand in its reason and come from `j
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import re
-import threading
 from dataclasses import dataclass
 
 from fgrpo_bench.graders.math import after_thoughts
-from fgrpo_bench.graders.worker import Workers, judges
+from fgrpo_bench.graders.worker import OfProcess, Workers, judges
 from fgrpo_bench.records import Grade, Problem
 
 SECONDS = 5.0
@@ -80,30 +77,13 @@ def judge_instructions(problem: Problem, response: str) -> Followed:
     return Followed(strict=tuple(reply["strict"]), loose=tuple(reply["loose"]), failure=None)
 
 
-_default: Workers | None = None
-_default_lock = threading.Lock()
-
-
-def _checkers() -> Workers:
-    """The processes that check for this one, made at the first call and ended at exit."""
-    global _default
-    with _default_lock:
-        if _default is None:
-            _default = Workers(
-                judges(1),
-                seconds=SECONDS,
-                megabytes=MEGABYTES,
-                lifetime=LIFETIME,
-                module="fgrpo_bench.graders.ifeval_worker",
-            )
-            atexit.register(_default.close)
-        return _default
-
-
-def _forget() -> None:
-    """A forked process must not speak over its parent's sockets."""
-    global _default, _default_lock
-    _default, _default_lock = None, threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)
+_checkers = OfProcess(
+    lambda: Workers(
+        judges(1),
+        seconds=SECONDS,
+        megabytes=MEGABYTES,
+        lifetime=LIFETIME,
+        module="fgrpo_bench.graders.ifeval_worker",
+    )
+)
+"""The processes that check for this one."""

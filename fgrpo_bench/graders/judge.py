@@ -11,7 +11,6 @@ again.
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 from concurrent.futures import Future
@@ -21,7 +20,7 @@ from types import TracebackType
 
 from fgrpo_bench.graders.judge_worker import TESTED
 from fgrpo_bench.graders.verdicts import Question, VerdictStore
-from fgrpo_bench.graders.worker import Workers, interrupted, judges
+from fgrpo_bench.graders.worker import OfProcess, Workers, interrupted, judges
 from fgrpo_bench.records import Outcome
 
 VERSION = 2
@@ -150,10 +149,6 @@ class Judge:
         return Verdict(**{"outcome": "unscored", "extracted": None} | reply)
 
 
-_default: Judge | None = None
-_default_lock = threading.Lock()
-
-
 def default_store() -> VerdictStore | None:
     """The verdicts of this version in the folder FGRPO_VERDICTS; None where that is not set."""
     folder = os.environ.get("FGRPO_VERDICTS")
@@ -161,20 +156,5 @@ def default_store() -> VerdictStore | None:
     return VerdictStore(Path(folder) / f"judge-{VERSION}-{packages}") if folder else None
 
 
-def default_judge() -> Judge:
-    """The judge of this process, made at the first call and closed at exit."""
-    global _default
-    with _default_lock:
-        if _default is None:
-            _default = Judge(workers=judges(WORKERS), store=default_store())
-            atexit.register(_default.close)
-        return _default
-
-
-def _forget() -> None:
-    """A forked process must not speak over its parent's sockets."""
-    global _default, _default_lock
-    _default, _default_lock = None, threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)
+default_judge = OfProcess(lambda: Judge(workers=judges(WORKERS), store=default_store()))
+"""The judge of this process."""

@@ -6,6 +6,7 @@ address space by itself; a limit of wall time comes with each question.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import queue
@@ -16,8 +17,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 JUDGES = "FGRPO_JUDGES"
 """Variable of the environment: most processes that judge for this one."""
@@ -185,3 +187,34 @@ class Workers:
         with self._lock:
             self.living.discard(worker)
         worker.end()
+
+
+class Closed(Protocol):
+    """What has processes that end with `close`."""
+
+    def close(self) -> None:
+        """Kill them."""
+
+
+T = TypeVar("T", bound=Closed)
+
+
+class OfProcess(Generic[T]):
+    """What a process makes at its first call and closes at exit. A forked process makes its own, as
+    it must not speak over its parent's sockets."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._value: T | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> T:
+        with self._lock:
+            if self._value is None:
+                self._value = self._make()
+                atexit.register(self._value.close)
+            return self._value

@@ -9,8 +9,13 @@ from pathlib import Path
 
 from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.report.selected import LAST, select
-from fgrpo_bench.results import default_root, find_runs, load_results
-from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.results import (
+    default_root,
+    find_runs,
+    has_checkpoints,
+    load_results,
+    own_view,
+)
 from fgrpo_bench.stages.paths import RunPaths
 
 EXAMPLES = """\
@@ -79,8 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths = choose_run(
             options.root, options.sweep, experiment=options.experiment, version=options.version
         )
-        if is_simulation(paths):
-            return _simulation(paths, options.format)
+        if not has_checkpoints(paths):
+            sys.stdout.write(own_view(paths).report(paths, options.format))
+            return 0
         results = select(load_results(paths), options.select)
         if len(options.format) == 1:
             (kind,) = options.format
@@ -104,20 +110,6 @@ def _formats(text: str) -> tuple[str, ...]:
             f"{unknown[0]!r} is no format: take some of {', '.join(FILES)}, with commas between"
         )
     return names
-
-
-def _simulation(paths: RunPaths, formats: Sequence[str]) -> int:
-    from fgrpo_bench.simulation import report
-    from fgrpo_bench.simulation.results import load
-
-    if len(formats) == 1:
-        sys.stdout.write(report.render(load(paths), formats[0]))
-        return 0
-    written = report.write_report(paths)
-    print(written.text)
-    for file in written.files:
-        print(file)
-    return 0
 
 
 def _verify(path: Path, *, root: Path, regrade: bool) -> int:

@@ -19,13 +19,15 @@ from fgrpo_bench.simulation.settings import RULES, Rule, Run, Settings, identity
 from fgrpo_bench.specs.fingerprint import canonical_json, differences, fingerprint
 from fgrpo_bench.stages.files import fields_of, now, read_json, write_json, write_many
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN, RUN
+from fgrpo_bench.stages.shapes import PLAN, SPEC
 
 SWEEP, EXPERIMENT = "simulation", "categorical"
 """Names in paths, commands and MLflow."""
 GROUP_SIZES = tuple(2**power for power in range(1, 18))
 GAMMAS = (0.0, 1.0)
 SEEDS = (0, 1, 2, 3)
+RUN = SPEC | {"identity": {"run": dict, "settings": dict}}
+"""The shape of a run's spec.json."""
 QUESTION = (
     "What does the group size N do to the mass of right actions that a policy had before training?"
 )
@@ -55,9 +57,9 @@ def run_paths(root: Path, version: str) -> RunPaths:
     return RunPaths(root=root.absolute(), sweep=SWEEP, experiment=EXPERIMENT, version=version)
 
 
-def is_simulation(paths: RunPaths) -> bool:
-    """Whether a run found under a root is of the simulation."""
-    return paths.sweep == SWEEP
+def masses(stage: StagePaths) -> Path:
+    """What a run measured (simulation.run.MASSES)."""
+    return stage.folder / "masses.parquet"
 
 
 def freeze(paths: RunPaths, settings: Settings, runs: Iterable[Run]) -> None:

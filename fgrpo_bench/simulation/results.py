@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.simulation.plan import planned, planned_settings
+from fgrpo_bench.simulation.plan import masses, planned, planned_settings
 from fgrpo_bench.simulation.run import MASSES
 from fgrpo_bench.simulation.settings import Rule, Run, Settings
 from fgrpo_bench.simulation.workers import undone
@@ -76,7 +76,7 @@ def load(paths: RunPaths) -> Simulation:
 
 
 def _cell(paths: RunPaths, runs: list[Run]) -> Cell:
-    tables = [read_table(paths.point(run.point_id).masses, MASSES) for run in runs]
+    tables = [read_table(masses(paths.point(run.point_id)), MASSES) for run in runs]
     return Cell(
         rule=runs[0].rule,
         group_size=runs[0].group_size,

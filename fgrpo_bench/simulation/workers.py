@@ -17,12 +17,11 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from fgrpo_bench.simulation.plan import cost
+from fgrpo_bench.simulation.plan import RUN, cost, masses
 from fgrpo_bench.simulation.settings import Run, Settings
 from fgrpo_bench.stages.files import now, read_json
 from fgrpo_bench.stages.markers import described, is_done, write_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import RUN
 from fgrpo_bench.tables import write_table
 
 TELL_SECONDS = 0.5
@@ -136,7 +135,7 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
 
     defined = spec["identity"]
     table = simulate(Settings(**defined["settings"]), Run(**defined["run"]), sometimes)
-    write_table(paths.masses, table, MASSES)
+    write_table(masses(paths), table, MASSES)
     last = table.row(-1, named=True)
     write_marker(
         paths,
@@ -148,7 +147,7 @@ def make_one(paths: StagePaths, tell: Callable[[int], None]) -> None:
             "wall_seconds": round(time.time() - begun, 3),
             "cpu_seconds": round(time.process_time() - cpu, 3),
             "peak_mb": round(peak_mb(), 1),
-            "outputs": described(paths, [paths.masses]),
+            "outputs": described(paths, [masses(paths)]),
             **last,
         },
     )
@@ -162,4 +161,4 @@ def peak_mb() -> float:
 
 def _done(paths: StagePaths) -> bool:
     mark = read_json(paths.spec, RUN)["fingerprint"]
-    return is_done(paths, fingerprint=mark, target={}) and paths.masses.exists()
+    return is_done(paths, fingerprint=mark, target={}) and masses(paths).exists()

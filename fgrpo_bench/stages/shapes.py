@@ -38,8 +38,6 @@ EVALUATION = SPEC | {
     "data": {"*": str},
 }
 """The spec of an evaluation."""
-RUN = SPEC | {"identity": {"run": dict, "settings": dict}}
-"""The spec of a run of the simulation."""
 LOCK = {
     "fingerprint": str,
     "source?": {"sha256?": str, "revision?": str | None, "path?": str},

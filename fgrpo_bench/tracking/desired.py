@@ -15,8 +15,13 @@ import polars as pl
 
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.results import PointResult, SweepResults, load_results
-from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.results import (
+    PointResult,
+    SweepResults,
+    has_checkpoints,
+    load_results,
+    own_view,
+)
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 from fgrpo_bench.stages.shapes import PLAN
@@ -47,10 +52,9 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
 
     Raises FileNotFoundError where the sweep was never run and ValueError for a damaged file.
     """
-    if is_simulation(paths):
-        from fgrpo_bench.simulation.tracked import desired
-
-        return desired(paths)
+    if not has_checkpoints(paths):
+        state: ExperimentState = own_view(paths).desired(paths)
+        return state
     results = load_results(paths)
     summary = summarise(results)
     answer = words(summary, compare(summary))

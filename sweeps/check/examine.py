@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fgrpo_bench.report import provenance
-from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.results import has_checkpoints
 from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
 from fgrpo_bench.stages.paths import RunPaths
@@ -91,7 +91,7 @@ def _report(
     """
     at = paths.report / provenance.NAME
     if not at.exists():
-        missing = complete and not is_simulation(paths)  # whose report has no provenance
+        missing = complete and has_checkpoints(paths)  # other reports have no provenance
         return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="is missing")] if missing else []
     try:
         known = provenance.read(at)

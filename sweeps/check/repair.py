@@ -8,8 +8,7 @@ from pathlib import PurePosixPath
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
 from fgrpo_bench.report.selected import LAST, select
-from fgrpo_bench.results import load_results
-from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.results import has_checkpoints, load_results, own_view
 from fgrpo_bench.specs import Declaration, from_dict
 from fgrpo_bench.stages.files import read_json, set_aside
 from fgrpo_bench.stages.locks import driving, locked
@@ -50,9 +49,9 @@ def repair(
     removed = {held.name: compare.to_remove(held, examined.damage) for held in examined.held}
     names = [name for name, files in removed.items() if files]
     _check_places(examined, removed)
-    if is_simulation(paths):
+    if not has_checkpoints(paths):
         _put_aside(examined, removed, say)
-        say("now `python -m fgrpo_bench.simulation` makes again what is missing")
+        say(f"now `{own_view(paths).COMMAND}` makes again what is missing")
         return 1
     declaration = from_dict(Declaration, read_json(paths.sweep_json, SWEEP)["declaration"])
     plan = make_plan(declaration)

@@ -197,8 +197,8 @@ class Deaf:
 @pytest.fixture(autouse=True)
 def no_process(monkeypatch):
     monkeypatch.setattr(worker, "Worker", Deaf)
-    monkeypatch.setattr(judge_module, "_default", Judge())
-    monkeypatch.setattr(ifeval, "_default", None)
+    monkeypatch.setattr(judge_module.default_judge, "_value", Judge())
+    monkeypatch.setattr(ifeval._checkers, "_value", None)
 
 
 def seconds(call: Callable[[str], object], text: str) -> float:

@@ -92,7 +92,7 @@ def test_kill_9_loses_the_run_in_flight_and_no_worker_outlives_the_driver(tmp_pa
         time.sleep(0.05)
     left = undone(paths, RUNS[-3:])
     assert len(left) == 2
-    assert not any(paths.point(run.point_id).masses.exists() for run in left)
+    assert not any(plan.masses(paths.point(run.point_id)).exists() for run in left)
 
 
 def zombie(pid: str) -> bool:

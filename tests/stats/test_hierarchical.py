@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fgrpo_bench.stats.hierarchical import hierarchical_differences
 from fgrpo_bench.stats.intervals import bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.variance import draw_moments
+from tests.support.hierarchical import hierarchical_differences
 
 
 def sweep(n_seeds=3, n_problems=60, n=64, seed=0):

@@ -72,11 +72,6 @@ class StagePaths:
         return self.folder / "openrlhf" / "states"
 
     @property
-    def masses(self) -> Path:
-        """What a run of the simulation measured (simulation.run.MASSES)."""
-        return self.folder / "masses.parquet"
-
-    @property
     def trajectories(self) -> Path:
         """Rare correct answers of a base model (tables.TRAJECTORIES)."""
         return self.folder / "trajectories.parquet"

@@ -1,11 +1,15 @@
-"""What MLflow should hold of a simulation, from its files alone: one run a run that is done."""
+"""The simulation as others show it (fgrpo_bench.results.VIEWS): its report, and what MLflow should
+hold of it, one run a run that is done; from its files alone."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from fgrpo_bench.simulation.plan import QUESTION, planned, planned_settings
+from fgrpo_bench.simulation.plan import QUESTION, masses, planned, planned_settings
+from fgrpo_bench.simulation.report import render, write_report
+from fgrpo_bench.simulation.results import load
 from fgrpo_bench.simulation.run import MASSES
 from fgrpo_bench.simulation.settings import Run, Settings
 from fgrpo_bench.simulation.workers import undone
@@ -19,6 +23,19 @@ COLUMNS = (
     *(f"params.`{name}`" for name in ("rule", "group_size", "focal_gamma", "seed")),
     *(f"metrics.`simulation/{name}`" for name in ("total_correct_mass", "retained_mass")),
 )
+
+
+COMMAND = "python -m fgrpo_bench.simulation"
+"""Makes what is missing."""
+
+
+def report(paths: RunPaths, formats: Sequence[str]) -> str:
+    """What the report's command prints: one format's text, or with several the words and the files
+    that were written."""
+    if len(formats) == 1:
+        return render(load(paths), formats[0])
+    written = write_report(paths)
+    return "\n".join([written.text, *map(str, written.files)]) + "\n"
 
 
 def desired(paths: RunPaths) -> ExperimentState:
@@ -51,7 +68,7 @@ def _run(paths: RunPaths, settings: Settings, run: Run) -> RunState:
     end = int(marker["finished_ms"])
     points = [
         MetricPoint(f"simulation/{name}", row["step"], end, row[name])
-        for row in read_table(stage.masses, MASSES).to_dicts()
+        for row in read_table(masses(stage), MASSES).to_dicts()
         for name in ("total_correct_mass", "retained_mass")
     ]
     return RunState(

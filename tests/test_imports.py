@@ -1,0 +1,101 @@
+"""Who imports what: no circle between packages, and other people's packages only where they are
+at home, so that a notebook pays for none of the heavy ones."""
+
+import subprocess
+import sys
+from collections import defaultdict
+
+import grimp
+import pytest
+
+from tests import architecture
+
+AT_HOME = {
+    "antlr4": {"fgrpo_bench.graders"},
+    "deepspeed": {"fgrpo_bench.engines"},
+    "huggingface_hub": {"fgrpo_bench.data", "evaluators"},
+    "hydra": {"fgrpo_bench.specs"},
+    "jinja2": {"dashboards"},
+    "langdetect": {"fgrpo_bench.graders"},
+    "latex2mathml": {"dashboards"},
+    "latex2sympy2_extended": {"fgrpo_bench.graders"},
+    "lm_eval": {"fgrpo_bench.graders"},
+    "markupsafe": {"dashboards"},
+    "math_verify": {"fgrpo_bench.graders"},
+    "matplotlib": {"fgrpo_bench.report", "fgrpo_bench.simulation", "fgrpo_bench.theory"},
+    "mlflow": {"fgrpo_bench.tracking"},
+    "nltk": {"fgrpo_bench.graders"},
+    "omegaconf": {"fgrpo_bench.specs"},
+    "openrlhf": {"fgrpo_bench.engines"},
+    "peft": {"fgrpo_bench.engines"},
+    "pydantic": {"fgrpo_bench.specs", "evaluators"},
+    "pydantic_core": {"fgrpo_bench.specs"},
+    "ray": {"fgrpo_bench.engines"},
+    "rich": {"sweeps"},
+    "safetensors": {"fgrpo_bench.engines"},
+    "scipy": {"fgrpo_bench.stats", "dashboards"},
+    "sqlalchemy": {"fgrpo_bench.tracking"},
+    "starlette": {"dashboards"},
+    "submitit": {"sweeps"},
+    "sympy": {"fgrpo_bench.graders"},
+    "tokenizers": {"fgrpo_bench.data"},
+    "torch": {"fgrpo_bench.engines", "fgrpo_bench.objectives", "evaluators"},
+    "tqdm": {"fgrpo_bench.simulation", "evaluators"},
+    "transformers": {"fgrpo_bench.engines", "evaluators"},
+    "uvicorn": {"dashboards"},
+    "vllm": {"fgrpo_bench.engines", "evaluators"},
+    "yaml": {"fgrpo_bench.specs"},
+}
+"""Every package from elsewhere but NumPy and Polars, and which of ours may import it, functions
+included."""
+
+HEAVY = {"torch", "mlflow", "hydra", "matplotlib", "transformers", "ray", "vllm", "submitit"}
+HEAVY |= {"sympy", "math_verify", "huggingface_hub", "tokenizers", "lm_eval", "nltk"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import fgrpo_bench",
+        "import fgrpo_bench.results, fgrpo_bench.graders, fgrpo_bench.tasks",
+        "import fgrpo_bench.data.prepare",
+    ],
+)
+def test_the_light_parts_import_nothing_heavy(statement):
+    code = f"{statement}; import sys; print(*{{m.partition('.')[0] for m in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())
+
+
+def test_the_top_of_the_package_needs_numpy_alone():
+    code = "import fgrpo_bench, sys; print(*{m.partition('.')[0] for m in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy" in done.stdout.split()
+    assert not {"polars", "pydantic", "yaml"} & set(done.stdout.split())
+
+
+def test_packages_from_elsewhere_are_imported_only_where_they_are_at_home():
+    graph = grimp.build_graph(*architecture.ROOTS, include_external_packages=True, cache_dir=None)
+    used = defaultdict(set)
+    for module in graph.modules:
+        root, *below = module.split(".")
+        own = f"{root}.{below[0]}" if root == "fgrpo_bench" and below else root
+        for imported in graph.find_modules_directly_imported_by(module):
+            package = imported.partition(".")[0]
+            if root in architecture.ROOTS and package not in {
+                *architecture.ROOTS,
+                "numpy",
+                "polars",
+            }:
+                used[package].add(own)
+    assert {k: v for k, v in used.items() if k not in sys.stdlib_module_names} == AT_HOME
+
+
+def test_no_package_imports_one_that_stands_on_it():
+    assert architecture.floors(architecture.imports())["stages"] == 0
+
+
+def test_the_picture_of_the_architecture_is_drawn_from_the_imports(tmp_path):
+    architecture.main(["--to", str(tmp_path / "drawn.svg")])
+    drawn = (tmp_path / "drawn.svg").read_bytes()
+    assert architecture.PICTURE.read_bytes() == drawn, "run `python -m tests.architecture`"
