@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fgrpo_bench.specs import DatasetSpec, Declaration, OpenRLHFTrain, SweepPoint
+from fgrpo_bench import engines
+from fgrpo_bench.specs import DatasetSpec, Declaration, SweepPoint
 from sweeps.points import check, expand
 from sweeps.rare import rare_stages
 from sweeps.stages import (
@@ -88,10 +89,8 @@ def _datasets(point: SweepPoint) -> dict[str, Stage]:
         for benchmark in point.evaluation.benchmarks.values()
         if benchmark.dataset is not None
     ]
-    train = point.train
-    if isinstance(train, OpenRLHFTrain):
-        evaluated = train.eval_dataset if train.eval_every else None
-        wanted[:0] = [each for each in (train.dataset, evaluated) if each is not None]
+    inputs = engines.of(point.train).inputs(point.train)
+    wanted[:0] = [each for each in (inputs.dataset, inputs.eval_dataset) if each is not None]
     stages: dict[str, Stage] = {}
     for dataset in wanted:
         stage = fetch_stage(dataset_stage_name(dataset), dataset=dataset)

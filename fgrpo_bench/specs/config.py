@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
+CONF = Path(__file__).resolve().parents[2] / "conf"
 T = TypeVar("T")
 
 CHOICES = ("sweep", "experiment", "profile")

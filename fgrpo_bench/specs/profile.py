@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, Name, Positive, PositiveFloat
-from fgrpo_bench.specs.openrlhf import Placement
+from fgrpo_bench.specs.placement import Placement
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class LocalProfile:
     """Threads of a worker; results are bit-identical only for equal thread counts."""
     device: Literal["cpu", "cuda"]
     """Where a worker computes."""
-    openrlhf: Placement
+    placement: Placement
     """How a run of OpenRLHF uses this machine."""
 
 
@@ -84,7 +84,7 @@ class SlurmProfile:
     """Threads of a stage; results are bit-identical only for equal thread counts."""
     device: Literal["cpu", "cuda"]
     """Where a stage computes."""
-    openrlhf: Placement
+    placement: Placement
     """How a run of OpenRLHF uses the nodes of its job."""
 
     def __post_init__(self) -> None:

@@ -10,12 +10,8 @@ from pydantic.dataclasses import dataclass
 from fgrpo_bench.objectives.focal import low_lr_multiplier
 from fgrpo_bench.specs.base import STRICT, Axis, FolderName, Gamma, GroupSize, Name, Positive, Seed
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
-from fgrpo_bench.specs.openrlhf import OpenRLHFTrain
 from fgrpo_bench.specs.profile import Profile
-from fgrpo_bench.specs.training import AlgorithmSpec, EmbeddedTrain
-
-TrainSpec = Annotated[EmbeddedTrain | OpenRLHFTrain, Field(discriminator="engine")]
-"""A training run, by its engine."""
+from fgrpo_bench.specs.training import AlgorithmSpec, TrainSpec
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -112,6 +108,9 @@ class Declaration:
     """Part of the address: a new version starts beside the old one."""
     run_root: str
     """Folder of all runs."""
+    plugins: tuple[str, ...] = ()
+    """Modules that add to the tables (fgrpo_bench.doors), beside the packages that are installed.
+    Has a default because declarations of before are read too."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

@@ -26,8 +26,8 @@ def test_the_shipped_experiments_fit_the_shipped_clusters_with_room_to_spare(
     assert isinstance(cluster, SlurmProfile)
     for algorithm in ALGORITHMS:
         it = point(algorithm, experiment=experiment)
-        assert fit.check(it, cluster, cluster.openrlhf) == []
-        assert fit.check_evaluation(it, cluster, cluster.openrlhf) == []
+        assert fit.check(it, cluster, cluster.placement) == []
+        assert fit.check_evaluation(it, cluster, cluster.placement) == []
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_save_is_estimated_and_one_longer_than_the_signals_lead_is_a_warning(
 ) -> None:
     """Bytes a parameter: files that DeepSpeed wrote over two ranks, 4 million parameters."""
     placement = replace(NODE, zero_stage=zero_stage)
-    slow = replace(CLUSTER, save_gb_per_second=0.05, openrlhf=placement)
+    slow = replace(CLUSTER, save_gb_per_second=0.05, placement=placement)
     found = fit.save(point(), slow)
     assert found is not None and found.gb == pytest.approx(gb, abs=0.05)
     assert found.seconds == pytest.approx(gb / 0.05, abs=1)
