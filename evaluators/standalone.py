@@ -88,7 +88,7 @@ def freeze(request: Request) -> StagePaths:
         "data": {key: os.path.relpath(of, paths.folder) for key, of in data.items()},
         "source": os.path.relpath(source.folder, paths.folder),
         "step": 0,
-    }
+    } | ({"plugins": list(request.plugins)} if request.plugins else {})
     write_json(paths.spec, _with_former(spec, paths))
     return paths
 

@@ -91,18 +91,20 @@ def origin(name: str, key: str) -> dict[str, str] | None:
     return None if plugin is None else {"package": plugin.package, "version": plugin.version}
 
 
-def identity(**names: str) -> dict[str, Any]:
-    """What plug-ins add to the identity of something that is made with such names of tables, e.g.
-    identity(tasks="parity"); nothing where all are ours."""
-    origins = {name: origin(name, key) for name, key in names.items()}
-    added = {name: each for name, each in origins.items() if each is not None}
+def identity(**names: str | None) -> dict[str, Any]:
+    """What plug-ins add to the identity of something that is made with names of tables, e.g.
+    identity(tasks="parity"); nothing where all are ours or None."""
+    origins = {name: key and origin(name, key) for name, key in names.items()}
+    added = {name: each for name, each in origins.items() if each}
     return {"plugins": added} if added else {}
 
 
-def versions() -> dict[str, str]:
-    """Versions of all packages and modules that are loaded here, by name."""
+def record() -> dict[str, Any]:
+    """Versions of the plug-ins that are loaded here, for what is made with them; nothing without
+    any."""
     _load()
-    return {plugin.package: plugin.version for plugin in _plugins.values()}
+    loaded = {each.package: each.version for key, each in _plugins.items() if key != GROUP}
+    return {"plugins": loaded} if loaded else {}
 
 
 def _noun(name: str) -> str:
@@ -113,10 +115,9 @@ def _load() -> None:
     for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
         if module not in _plugins:
             _plugins[module] = _of_module(module)
-    if GROUP not in _plugins:
-        _plugins[GROUP] = Plugin(package=GROUP, version="", tables={})  # looked for once
-        for point, plugin in _installed():
-            _plugins[point] = plugin
+    if GROUP not in _plugins:  # which then stands for all that is installed
+        installed = dict(_installed())
+        _plugins.update({GROUP: Plugin(package=GROUP, version="", tables={})} | installed)
 
 
 def _of_module(name: str) -> Plugin:
@@ -139,15 +140,15 @@ def _installed() -> Iterator[tuple[str, Plugin]]:
     from importlib.metadata import entry_points  # takes a while to load
 
     for point in entry_points(group=GROUP):
-        package = point.dist.name if point.dist else point.value
+        assert point.dist is not None  # only points that were made by hand have none
         try:
             added = point.load()
         except (ImportError, AttributeError) as error:
             raise ValueError(
-                f"the plug-in {point.value} of {package} cannot be loaded ({error}): mend or "
-                "uninstall it"
+                f"the plug-in {point.value} of {point.dist.name} cannot be loaded ({error}): mend "
+                "or uninstall it"
             ) from error
-        yield f"{package}:{point.name}", _plugin(package, point.dist.version, added)
+        yield f"{point.dist.name}:{point.name}", _plugin(point.dist.name, point.dist.version, added)
 
 
 def _plugin(package: str, version: str, added: object) -> Plugin:

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import engines
+from fgrpo_bench import doors, engines
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
@@ -195,7 +195,7 @@ def provenance() -> dict[str, Any]:
         "git_dirty": None if changed is None else bool(changed),
         "versions": {"python": platform.python_version()}
         | {name: _version(name) for name in RECORDED},
-    }
+    } | doors.record()
 
 
 def _git(*arguments: str) -> str | None:

@@ -7,7 +7,7 @@ needs. What each stage computes is frozen in its `spec`, which the stage reads f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fgrpo_bench import engines
@@ -48,9 +48,16 @@ def make_plan(declaration: Declaration) -> Plan:
     return Plan(
         declaration=declaration,
         points=points,
-        stages=(*stages, *further),
+        stages=tuple(_with_plugins(declaration, each) for each in (*stages, *further)),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _with_plugins(declaration: Declaration, stage: Stage) -> Stage:
+    """A stage that loads the declaration's plug-ins wherever it runs."""
+    if not declaration.plugins:
+        return stage
+    return replace(stage, spec=stage.spec | {"plugins": list(declaration.plugins)})
 
 
 def _stages(points: tuple[SweepPoint, ...], checkpoints: Checkpoints) -> Iterator[Stage]:

@@ -74,6 +74,15 @@ Axis = Annotated[tuple[T, ...], AfterValidator(_distinct)]
 """Values of which none is given twice."""
 
 
+def _loaded(modules: tuple[str, ...]) -> tuple[str, ...]:
+    doors.load(modules)
+    return modules
+
+
+Plugins = Annotated[tuple[str, ...], AfterValidator(_loaded)]
+"""Modules that add to the tables of fgrpo_bench.doors; have done so once they are validated."""
+
+
 def known(table: str) -> AfterValidator:
     """The name must stand in a table of fgrpo_bench.doors."""
 

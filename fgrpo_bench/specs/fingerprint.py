@@ -57,7 +57,7 @@ def warmup_identity(
         "beta2": train.beta2,
         "grad_clip": train.grad_clip,
         "seed": seed,
-    }
+    } | doors.identity(tasks=task.name)
 
 
 def model_identity(model: PretrainedSpec) -> dict[str, Any]:
@@ -69,7 +69,8 @@ def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     """What changes a dataset's table, apart from the bytes of its source."""
     fields = to_dict(dataset)
     del fields["expected_rows"], fields["exact_rows"]
-    return {"data_version": DATA_VERSION} | fields
+    brought = doors.identity(layouts=dataset.layout, graders=dataset.grader)
+    return {"data_version": DATA_VERSION} | fields | brought
 
 
 LATER: dict[str, Any] = {
@@ -91,7 +92,17 @@ def train_identity(point: SweepPoint) -> dict[str, Any]:
         "focal_gamma": point.focal_gamma,
         "seed": point.seed,
         "train": _said(to_dict(point.train)),
-    }
+    } | doors.identity(
+        engines=point.train.engine,
+        objectives=point.algorithm.objective,
+        advantages=point.algorithm.advantage,
+        tasks=task_name(doors.entry("engines", point.train.engine).inputs(point.train).task),
+    )
+
+
+def task_name(task: TaskSpec | None) -> str | None:
+    """Of a task; None where there is none."""
+    return None if task is None else task.name
 
 
 def _said(fields: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +157,7 @@ def sampling_identity(
         "dtype": evaluation.dtype,
         "seed": evaluation.seed,
         "seed_scheme": SEED_SCHEME,
-    }
+    } | doors.identity(tasks=task_name(task))
 
 
 def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from fgrpo_bench.specs.base import STRICT, Fraction, NonNegative, Positive, Posi
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class Placement:
-    """How OpenRLHF uses the machines of a profile. Changes speed and memory, never what is meant to
-    be computed."""
+    """How training over GPUs and vLLM use the machines of a profile. Changes speed and memory,
+    never what is meant to be computed."""
 
     python: str | None
-    """Interpreter of the OpenRLHF environment, as its path on the nodes; null is the one that
-    `make setup-openrlhf` (with device: cpu, `make setup-openrlhf-cpu`) made in this checkout."""
+    """Interpreter of the environment that has them, as its path on the nodes; null is the one that
+    the Makefile's target for it made in this checkout."""
     gpu_memory_gb: PositiveFloat | None
     """Memory of one GPU, GiB, for the check that everything fits; null checks nothing."""
     colocate: bool

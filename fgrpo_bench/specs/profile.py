@@ -26,7 +26,7 @@ class LocalProfile:
     device: Literal["cpu", "cuda"]
     """Where a worker computes."""
     placement: Placement
-    """How a run of OpenRLHF uses this machine."""
+    """How runs over GPUs and vLLM use this machine."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SlurmProfile:
     exclude: str | None
     """sbatch --exclude: nodes to avoid, e.g. node[3-5]."""
     nodes: Positive
-    """Nodes of a training run, which only OpenRLHF uses; every other stage takes one."""
+    """Nodes of a training run, by an engine that uses several; every other stage takes one."""
     gpus_per_node: Positive | None
     """GPUs of a stage on each node; null asks for none."""
     cpus_per_task: Positive
@@ -85,7 +85,7 @@ class SlurmProfile:
     device: Literal["cpu", "cuda"]
     """Where a stage computes."""
     placement: Placement
-    """How a run of OpenRLHF uses the nodes of its job."""
+    """How runs over GPUs and vLLM use the nodes of their job."""
 
     def __post_init__(self) -> None:
         if self.signal_seconds >= self.time_minutes * 60:
