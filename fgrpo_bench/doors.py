@@ -62,8 +62,8 @@ def table(name: str) -> dict[str, Any]:
     for plugin in list(_plugins.values()):
         for key, entry in plugin.tables.get(name, {}).items():
             former = _origins.get((name, key))
-            if former is plugin:
-                continue
+            if key in entries and entries[key] is entry:
+                continue  # added before, or installed and named in the configuration too
             if key in entries:
                 raise ValueError(
                     f"the {_noun(name)} {key!r} is both {plugin.package}'s and "

@@ -36,9 +36,7 @@ def get_grader(name: str) -> Grader:
 
 
 def grader_version(name: str) -> str:
-    """e.g. `countdown-1`, with package and version where another one brings it; part of every
-    stored grade's file name."""
+    """e.g. `countdown-1`, or `parity-1+package-0.3` where a package brings it; part of every stored
+    grade's file name."""
     version, brought = doors.entry("graders", name)[0], doors.origin("graders", name)
-    return f"{name}-{version}" + (
-        "" if brought is None else f"-{brought['package']}-{brought['version']}"
-    )
+    return f"{name}-{version}" + ("+{package}-{version}".format(**brought) if brought else "")

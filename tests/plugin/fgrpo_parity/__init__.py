@@ -1,4 +1,4 @@
-"""A package that adds to every table: whether a word of zeros and ones has an even number of ones."""
+"""A package that adds to every table: is the number of ones in a word of bits even?"""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ class Parity:
 def grade(problem: Problem, response: str) -> Grade:
     """Right where the response is the one letter that is asked for."""
     is_right = response == problem.target
-    return Grade("correct" if is_right else "wrong", extracted=response[:1])
+    return Grade(
+        outcome="correct" if is_right else "incorrect", extracted=response[:1], reason="compared"
+    )
 
 
 def reversed_prompt(row: Any, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
