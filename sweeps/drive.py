@@ -14,7 +14,7 @@ from textwrap import indent
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.stages.locks import lock_holder, locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.states import damage_of
+from fgrpo_bench.stages.states import damage_of, driver_id
 from sweeps import cost
 from sweeps.commands import (
     StageCommand,
@@ -26,7 +26,6 @@ from sweeps.commands import (
 )
 from sweeps.finish import finish, shown
 from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
-from sweeps.ledger import driver_id
 from sweeps.logs import last_lines
 from sweeps.overview import title
 from sweeps.plan import Plan, make_plan

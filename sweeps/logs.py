@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
-from sweeps import ledger
 from sweeps.status import read_stages
 
 FOLLOW_SECONDS = 0.3
@@ -34,24 +34,19 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
         )
     own = {name: stage for name, stage in stages.items() if stage["point_id"] == point_id}
     if kind is None:
-        events = ledger.read(paths.ledger)
-        begun = [event.stage for event in events if event.event == "start" and event.stage in own]
-        return own[begun[-1]] if begun else _newest(paths, own)
+        tried = Attempts(paths)
+        begun = {
+            name: max((note.get("begun", "") for note in tried.of(name)), default="")
+            for name in own
+        }
+        last = max(reversed(own), key=begun.__getitem__)
+        return own[last if begun[last] else next(iter(own))]
     needs = [need for stage in own.values() for need in stage["needs"]]
     for name in [*own, *needs]:
         if stages[name]["kind"] == kind:
             return stages[name]
     kinds = ", ".join(stage["kind"] for stage in own.values())
     raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
-
-
-def _newest(paths: RunPaths, own: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The stage whose log a cluster's job wrote to last; the first where there is no log."""
-    logs = {name: list(StagePaths(paths.folder / name).logs.glob("attempt-*.log")) for name in own}
-    written = {
-        name: max((log.stat().st_mtime for log in of), default=0) for name, of in logs.items()
-    }
-    return own[max(own, key=lambda name: written[name])]
 
 
 def latest_log(stage: StagePaths) -> Path:

@@ -1,8 +1,9 @@
 """A bounded pool of worker processes that runs stages in the order of their needs.
 
-The pool holds no truth: it starts commands, notes their ends in the ledger and asks the markers
-what is done. Killed at any moment, it loses nothing; workers that outlive it go on by themselves,
-and the next pool's worker for the same stage waits for them at the stage's lock.
+The pool holds no truth: it starts commands, notes attempts and their ends beside the stages' logs
+(fgrpo_bench.stages.attempts) and asks the markers what is done. Killed at any moment, it loses
+nothing; workers that outlive it go on by themselves, and the next pool's worker for the same stage
+waits for them at the stage's lock.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
-from fgrpo_bench.stages.files import now
+from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from sweeps.schedule import in_order, ready
 from sweeps.stages import Stage
@@ -40,11 +40,16 @@ class Attempt:
     """A worker process at a stage."""
 
     stage: Stage
-    number: int
+    note: Note
     process: subprocess.Popen[bytes]
     begun: float
     """time.monotonic() of the start."""
     log: Path
+
+    @property
+    def number(self) -> int:
+        """Counted from 1 over all attempts at the stage, of whomever."""
+        return int(self.note["attempt"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +70,7 @@ class Watcher(Protocol):
     def started(self, attempt: Attempt) -> None:
         """A worker was started."""
 
-    def ended(self, attempt: Attempt, outcome: ledger.Outcome, seconds: float) -> None:
+    def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         """A worker ended."""
 
     def tick(self, pool: Pool) -> None:
@@ -84,7 +89,7 @@ class Pool:
     command: Callable[[Stage, Path], list[str]]
     environment: Mapping[str, str]
     driver: str
-    """This driver in the ledger."""
+    """This driver in the notes of attempts."""
     watcher: Watcher
     stop: Stop
     done: set[str] = field(default_factory=set)
@@ -95,10 +100,7 @@ class Pool:
     """Wall seconds of the stages that were done by one attempt here."""
 
     def __post_init__(self) -> None:
-        self._attempts = Counter[str]()
-        for event in ledger.read(self.paths.ledger, self.watcher.say):
-            self._attempts[event.stage] = max(self._attempts[event.stage], event.attempt)
-        self._before = self._attempts.copy()
+        self._tried = Counter[str]()
         self._asked: set[int] = set()
         self.done = {stage.name for stage in self.stages if self._is_marked(stage)}
         left = [stage for stage in self.stages if stage.name not in self.done]
@@ -134,25 +136,22 @@ class Pool:
 
     def _start(self, stage: Stage) -> None:
         folder = StagePaths(self.paths.folder / stage.name)
-        self._attempts[stage.name] = number = self._attempts[stage.name] + 1
-        log = folder.log(number)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        note, log = begin(folder, driver=self.driver)
+        with log:
             process = subprocess.Popen(
                 self.command(stage, folder.folder),
                 cwd=REPOSITORY,
                 env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches the driver alone, which asks for a save
             )
-        attempt = Attempt(
-            stage=stage, number=number, process=process, begun=time.monotonic(), log=log
-        )
+        path = folder.log(note["attempt"])
+        attempt = Attempt(stage=stage, note=note, process=process, begun=time.monotonic(), log=path)
+        self._tried[stage.name] += 1
         del self.waiting[stage.name]
         self.running[stage.name] = attempt
-        ledger.append(self.paths.ledger, self._event("start", attempt))
         self.watcher.started(attempt)
 
     def _collect(self) -> None:
@@ -162,25 +161,24 @@ class Pool:
                 self._end(attempt, exit_code)
 
     def _end(self, attempt: Attempt, exit_code: int) -> None:
-        stage, seconds = attempt.stage, round(time.monotonic() - attempt.begun, 3)
-        outcome = ledger.outcome(exit_code, marked=self._is_marked(stage))
+        stage, seconds = attempt.stage, time.monotonic() - attempt.begun
+        outcome = ending(exit_code, marked=self._is_marked(stage))
         if self.stop.at_once and exit_code == -signal.SIGKILL:
             outcome = "stopped"
-        made = self._attempts[stage.name] - self._before[stage.name]
-        endless = outcome == "stopped" and made > MAX_CONTINUES and self.stop.signum is None
+        tried = self._tried[stage.name]
+        endless = outcome == "stopped" and tried > MAX_CONTINUES and self.stop.signum is None
         outcome = "failed" if endless else outcome
-        event = self._event("end", attempt)
-        event = replace(event, exit_code=exit_code, outcome=outcome, wall_seconds=seconds)
         del self.running[stage.name]
-        ledger.append(self.paths.ledger, event)
+        folder = StagePaths(self.paths.folder / stage.name)
+        end(folder, attempt.note, exit_code=exit_code, outcome=outcome, seconds=seconds)
         if outcome == "done":
             self.done.add(stage.name)
-            if made == 1:
+            if tried == 1:
                 self.walls[stage.name] = seconds
         elif outcome == "stopped":
             self.waiting = {stage.name: stage} | self.waiting
         else:
-            reason = f"stopped itself {made} times" if endless else ledger.explain(exit_code)
+            reason = f"stopped itself {tried} times" if endless else explain(exit_code)
             self.failures.append(Failure(stage=stage, reason=reason, log=attempt.log))
         self.watcher.ended(attempt, outcome, seconds)
 
@@ -202,13 +200,3 @@ class Pool:
     def _is_marked(self, stage: Stage) -> bool:
         folder = StagePaths(self.paths.folder / stage.name)
         return is_done(folder, fingerprint=stage.fingerprint, target=stage.target)
-
-    def _event(self, event: Literal["start", "end"], attempt: Attempt) -> ledger.Event:
-        return ledger.Event(
-            event=event,
-            stage=attempt.stage.name,
-            attempt=attempt.number,
-            pid=attempt.process.pid,
-            driver=self.driver,
-            time=now(),
-        )

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from sweeps.ledger import Outcome
+from fgrpo_bench.stages.attempts import Ending
 from sweeps.overview import Overview, Running, overview, title
 from sweeps.pool import Attempt, Pool, Watcher
 from sweeps.text import counted, duration
@@ -31,7 +31,7 @@ def start_words(attempt: Attempt) -> str:
     return f"start   {title(attempt.stage)}{again}"
 
 
-def end_words(attempt: Attempt, outcome: Outcome, seconds: float) -> str:
+def end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
     """One line about an end."""
     if outcome == "failed":
         return f"FAILED  {title(attempt.stage)}  see {attempt.log}"
@@ -75,7 +75,7 @@ class Lines:
         """A worker was started."""
         self.say(start_words(attempt))
 
-    def ended(self, attempt: Attempt, outcome: Outcome, seconds: float) -> None:
+    def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         """A worker ended."""
         self.say(end_words(attempt, outcome, seconds))
 
@@ -101,7 +101,7 @@ class Screen:
     def started(self, attempt: Attempt) -> None:
         """Nothing: the drawing shows it."""
 
-    def ended(self, attempt: Attempt, outcome: Outcome, seconds: float) -> None:
+    def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         """A line above the drawing, red for a failure."""
         style = "red" if outcome == "failed" else None
         words = end_words(attempt, outcome, seconds)

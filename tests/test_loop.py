@@ -13,7 +13,7 @@ import pytest
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import REPOSITORY
-from tests.support.faults import check_ledger, contents, run_with_kills
+from tests.support.faults import check_attempts, contents, run_with_kills
 from tests.support.stages import TINY
 
 DEAD_SERVER = "http://127.0.0.1:9"
@@ -60,7 +60,7 @@ def test_ten_kills_of_drivers_and_workers_end_with_the_same_bytes(tmp_path):
         patience=180,
     )
     assert len(killed) == 10 and set(killed) == {"driver", "worker"}
-    check_ledger(paths(hurt))
+    check_attempts(paths(hurt))
     want = contents(paths(calm), *RESULTS)
     assert len(want) > 15
     assert contents(paths(hurt), *RESULTS) == want

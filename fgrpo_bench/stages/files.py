@@ -16,6 +16,8 @@ from typing import Any
 
 from fgrpo_bench.stages.shapes import Shape, misfit
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What is said on a full disk."""
 PART_BYTES = 2**22
 """Read at once where somebody is told how far a digest is."""
 SEAL = "content_sha256"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from fgrpo_bench.stages.files import now
+from fgrpo_bench.stages.files import FULL, now
 
 LOOK_SECONDS = 0.2
 """Between two tries of a process that waits."""
@@ -55,7 +54,7 @@ def _name_holder(handle: int) -> None:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(holder).encode(), 0)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in FULL:
             raise
 
 

@@ -77,7 +77,22 @@ EVENT = {
     "outcome?": str | None,
     "wall_seconds?": NUMBER | None,
 }
-"""A line of ledger.jsonl."""
+"""A line of the ledger of earlier versions (ledger.jsonl)."""
+NOTE = {
+    "attempt": int,
+    "begun?": str,
+    "driver?": str,
+    "job_id?": str | None,
+    "batch?": str | None,
+    "node?": str,
+    "from_step?": int | None,
+    "exit_code?": int,
+    "outcome?": str,
+    "step?": int | None,
+    "wall_seconds?": NUMBER,
+    "why?": str,
+}
+"""An attempt's note, logs/attempt-001.json."""
 PLAN = {
     "points": [
         {

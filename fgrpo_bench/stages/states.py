@@ -1,29 +1,26 @@
-"""Where stages stand, from their files alone: the ledger, the jobs' notes, locks and progress.
+"""Where stages stand, from their files alone: what was tried of them, locks and progress.
 
 The reader's side of what `sweeps` writes; status on a terminal and the dashboard both ask here. A
-stage is done when its marker covers what the plan asks for; else the ledger's last line about it,
-its lock and its progress file tell. A stage is damaged that was done once and is
-not any more, or whose files are another stage's: that is its own affair and no other stage's.
+stage is done when its marker covers what the plan asks for; else the note of its last attempt, its
+lock and its progress file tell. A stage is damaged that was done once and is not any more, or whose
+files are another stage's: that is its own affair and no other stage's.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.attempts import Attempts, Note
 from fgrpo_bench.stages.files import read_json, void
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import EVENT, MANIFEST, PROGRESS, misfit
+from fgrpo_bench.stages.shapes import MANIFEST, PROGRESS
 from fgrpo_bench.stages.watch import NUMBERS, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
-Outcome = Literal["done", "stopped", "failed"]
 REMADE_ALONE = "makes it again, and nothing else"
 REMADE = {
     "warmup": "trains it again from its start, since only training makes it",
@@ -32,62 +29,9 @@ REMADE = {
 """What `run` does about a missing file, by kind of stage."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
-    """A start, or an end with its last three fields."""
-
-    event: Literal["start", "end"]
-    stage: str
-    attempt: int
-    """Counted from 1 over all drivers."""
-    pid: int
-    driver: str
-    """Who started it; see `driver_id`."""
-    time: str
-    exit_code: int | None = None
-    """As the process ended; -9 is killed by signal 9."""
-    outcome: Outcome | None = None
-    wall_seconds: float | None = None
-
-
-def read_events(path: Path, warn: Callable[[str], None] = void) -> list[Event]:
-    """All events so far; lines that are none (damaged, or another version's) are passed over.
-
-    warn: told of the damaged ones, once.
-    """
-    lines = journal.read(path)
-    damaged = [line.number for line in lines if line.row is None]
-    if damaged:
-        warn(f"warning: {journal.passed_over(path, damaged)}")
-    events = []
-    for line in lines:
-        row = line.row
-        if row is not None and misfit(row, EVENT) is None:
-            events.append(Event(**{name: row[name] for name in Event.__slots__ if name in row}))
-    return events
-
-
-def latest(events: Iterable[Event]) -> dict[str, Event]:
-    """The last event of each stage."""
-    return {event.stage: event for event in events}
-
-
 def driver_id(holder: dict[str, Any]) -> str:
     """One driver among all that ever ran here, from what its lock says of it."""
     return f"{holder.get('host')}:{holder.get('pid')}:{holder.get('since')}"
-
-
-def attempts(stage: StagePaths) -> list[dict[str, Any]]:
-    """What jobs noted of their attempts, in order; keys as `Payload` and `end` write them."""
-    notes = []
-    for path in sorted(stage.logs.glob("attempt-*.json")):
-        try:
-            note = read_json(path)
-        except (OSError, ValueError):
-            continue
-        if isinstance(note, dict):
-            notes.append(note)
-    return notes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,29 +67,27 @@ def read_stages(
 ) -> list[StageStatus]:
     """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target.
 
-    warn: as `read_events` takes it.
+    warn: told of damaged notes of attempts.
     """
-    events = read_events(paths.ledger, warn)
-    begun = Counter(event.stage for event in events if event.event == "start")
-    last = latest(events)
+    tried = Attempts(paths, warn)
     holder = driver_of(paths)
     driver = driver_id(holder) if holder is not None else None
-    found = []
+    statuses = []
     for record in records:
         stage = StagePaths(paths.folder / record["name"])
         done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
-        state: State = "done" if done else _state(stage, last.get(record["name"]), driver)
+        state: State = "done" if done else _state(stage, tried.of(record["name"]), driver)
         why = None if state == "running" else damage_of(stage, record, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
         numbers = {name: progress[name] for name in NUMBERS if name in progress}
-        found.append(
+        statuses.append(
             StageStatus(
                 name=record["name"],
                 kind=record["kind"],
                 point_id=record["point_id"],
                 state=state,
-                attempts=begun[record["name"]],
+                attempts=tried.count(record["name"]),
                 step=progress.get("step"),
                 of=progress.get("of"),
                 eta_seconds=progress.get("eta_seconds") if state == "running" else None,
@@ -154,7 +96,7 @@ def read_stages(
                 why=why,
             )
         )
-    return found
+    return statuses
 
 
 def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
@@ -187,28 +129,21 @@ def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str
     return next(filter(None, faults), None)
 
 
-def _state(stage: StagePaths, last: Event | None, driver: str | None) -> State:
-    if last is None:
-        return _noted(stage)
-    of_this_driver = last.driver == driver
-    if last.event == "start" and (of_this_driver or is_locked(stage.lock)):
+def _state(stage: StagePaths, tried: Sequence[Note], driver: str | None) -> State:
+    if not tried:
+        return "waiting"
+    last = tried[-1]
+    ending: State | None = last.get("outcome")
+    if "driver" not in last:  # by the word of a job, which may have died without another one
+        return "running" if ending is None else ending if ending in get_args(State) else "waiting"
+    of_this_driver = last["driver"] == driver
+    if ending is None and (of_this_driver or is_locked(stage.lock)):
         return "running"
     if driver is not None and not of_this_driver:
         return "waiting"  # an earlier driver's attempt; this driver will make the next
-    if last.event == "start" or last.outcome == "stopped":
+    if ending is None or ending == "stopped":
         return "stopped"
-    return "failed" if last.outcome == "failed" else "waiting"
-
-
-def _noted(stage: StagePaths) -> State:
-    """By the word of the last job that had the stage, where one had."""
-    notes = attempts(stage)
-    if not notes:
-        return "waiting"
-    outcome: State | None = notes[-1].get("outcome")
-    if outcome is None:
-        return "running"
-    return outcome if outcome in get_args(State) else "waiting"
+    return "failed" if ending == "failed" else "waiting"
 
 
 def read_progress(stage: StagePaths) -> dict[str, Any]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fgrpo_bench.report import provenance
 from fgrpo_bench.simulation.plan import is_simulation
+from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN, SWEEP
-from fgrpo_bench.stages.states import read_events
 from sweeps.check import judge
 from sweeps.check.held import DECLARATION, REPORT, Damage, Held, Known, Seen
 from sweeps.check.hold import hold
@@ -40,11 +39,9 @@ class Examined:
 
 def examine(paths: RunPaths, bar: Bar) -> Examined:
     """Compare every file with its digest. ValueError where the plan cannot be read."""
-    events = defaultdict(list)
-    for event in read_events(paths.ledger):
-        events[event.stage].append(event)
+    tried = Attempts(paths)
     plan = read_json(paths.plan, PLAN)
-    held = [hold(paths, record, events[record["name"]]) for record in plan["stages"]]
+    held = [hold(paths, record, tried.of(record["name"])) for record in plan["stages"]]
     files, inputs, faults = _report(paths, complete=all(one.standing == "done" for one in held))
     held = judge.with_lost_markers(held, inputs)
     recorded = [*judge.in_provenance(inputs, held), *files]

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.attempts import Note
 from fgrpo_bench.stages.files import is_altered, is_edited, read_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
 from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import SPEC
-from fgrpo_bench.stages.states import Event, attempts
 from sweeps.check.held import MARKER_FILE, SPEC_FILE, Damage, Held, Known, Standing
 
 STORED = ("*.parquet", "*/*.parquet", "*/draws.json")
 """Results in a stage's folder, for a marker that lists nothing."""
 
 
-def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) -> Held:
-    """Read a stage of plan.json. events: the ledger's about it."""
+def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> Held:
+    """Read a stage of plan.json. tried: the notes of all attempts at it."""
     name = record["name"]
     stage = StagePaths(paths.folder / name)
     standing: Standing = "undone"
@@ -44,10 +44,10 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
         standing=standing,
         marker=marker,
         faults=tuple(faults),
-        was_done=(bool(events) and events[-1].outcome == "done") or _noted_done(stage),
+        was_done=bool(tried) and tried[-1].get("outcome") == "done",
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
-        seconds=_seconds(marker, events),
+        seconds=_seconds(marker, tried),
         labels=_labels(spec) if spec is not None and _is_whole(spec) else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
         step=(spec or {}).get("step", 0),
@@ -122,9 +122,9 @@ def _labels(spec: Mapping[str, Any]) -> dict[str, Any]:
     return named | {"algorithm": identity["algorithm"]["name"]}
 
 
-def _seconds(marker: Mapping[str, Any] | None, events: Sequence[Event]) -> float | None:
-    """Of all attempts that the ledger noted, else of the last one by its marker."""
-    noted = [event.wall_seconds for event in events if event.wall_seconds is not None]
+def _seconds(marker: Mapping[str, Any] | None, tried: Sequence[Note]) -> float | None:
+    """Of all attempts whose ends were noted, else of the last one by its marker."""
+    noted = [note["wall_seconds"] for note in tried if note.get("wall_seconds") is not None]
     told: float | None = (marker or {}).get("wall_seconds")
     return sum(noted) if noted else told
 
@@ -136,11 +136,6 @@ def _is_begun_again(stage: StagePaths, marker: Mapping[str, Any]) -> bool:
         return not is_of_last(stage, dict(marker))
     except ValueError:
         return False
-
-
-def _noted_done(stage: StagePaths) -> bool:
-    notes = attempts(stage)
-    return bool(notes) and notes[-1].get("outcome") == "done"
 
 
 def _of_before(

@@ -1,4 +1,5 @@
-"""Why a job failed through no fault of its stage: its code was damaged, or the disk was full.
+"""What jobs tell of their attempts: whether they get anywhere, and why one failed through no fault
+of its stage: its code was damaged, or the disk was full.
 
 Another attempt would meet the same wall, and neither has anything to do with memory. A job says it
 in its notes; one that could not even begin leaves a file beside its batch (`Sender`) or its log.
@@ -10,18 +11,56 @@ import errno
 import os
 import re
 import tempfile
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
+from fgrpo_bench.stages.attempts import Note, attempts, step
+from fgrpo_bench.stages.files import FULL
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.slurm.manifest import damage, in_words, manifest_path
+from sweeps.slurm.packing import output_file
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+IDLE_ATTEMPTS = 3
+"""A job whose stage got no further in so many attempts is not run again: it gets nowhere, whether
+it stops by itself, is killed, or takes its node down."""
+UNREADY = "unready"
+"""Outcome of an attempt that found its input incomplete and did not start."""
 FULL_WORDS = tuple(os.strerror(number) for number in FULL)
 PROBE_BYTES = 65_536
 """What must fit before anything is sent: more than the files of a batch of some stages."""
 TAIL_BYTES = 16_384
 SHOWN_CHARACTERS = 300
+
+
+def last_note(stage: StagePaths, job_id: str | None, batch: str | None) -> Note | None:
+    """What a job noted of its last attempt; None where it noted none."""
+    return next(reversed(_of_job(stage, job_id, batch)), None)
+
+
+def idle(stage: StagePaths, job_id: str | None, batch: str | None) -> bool:
+    """Whether the last IDLE_ATTEMPTS of a job brought the stage no further. SLURM requeues a job
+    as often as its node fails, so this is what ends a stage that makes its nodes fail."""
+    return stands_still(stage, _of_job(stage, job_id, batch))
+
+
+def of_batches(stage: StagePaths, batches: Collection[str]) -> list[Note]:
+    """What the jobs of some batches noted, requeues of one job each for itself."""
+    return [note for note in attempts(stage) if note.get("batch") in batches]
+
+
+def stands_still(stage: StagePaths, notes: Sequence[Note]) -> bool:
+    """Whether the last IDLE_ATTEMPTS of some attempts brought the stage no further; one that found
+    its input incomplete did not try."""
+    begun = [note.get("from_step") for note in notes if note.get("outcome") != UNREADY]
+    reached = [-1 if at is None else at for at in [*begun, step(stage)]]
+    return len(begun) >= IDLE_ATTEMPTS and reached[-1] <= max(reached[:-IDLE_ATTEMPTS])
+
+
+def _of_job(stage: StagePaths, job_id: str | None, batch: str | None) -> list[Note]:
+    """Notes of a job, by its id and its batch's name, since ids are given again after a reset of
+    the controller; notes of earlier versions name no batch."""
+    notes = [note for note in attempts(stage) if note.get("job_id") == job_id]
+    return [note for note in notes if note.get("batch") in (batch, None)]
 
 
 def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
@@ -35,26 +74,22 @@ def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
     return _said_full(log) or _no_room(stage.folder)
 
 
-def of_start(batch: Path, job_id: str) -> dict[str, Any] | None:
+def of_start(batch: Path, job_id: str) -> Note | None:
     """In place of a note of a job that failed before it could write one; None where it said
     nothing of the kind.
 
     batch: folder of its batch.
     """
-    words = _damaged(damaged_path(batch, job_id)) or _said_full(log_path(batch, job_id))
-    if words is None and _is_empty(log_path(batch, job_id)):
-        words = f"disk full? it could not even write its log, {log_path(batch, job_id)}"
+    log = output_file(batch, job_id)
+    words = _damaged(damaged_path(batch, job_id)) or _said_full(log)
+    if words is None and _is_empty(log):
+        words = f"disk full? it could not even write its log, {log}"
     return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
 
 
 def damaged_path(batch: Path, job_id: str) -> Path:
     """Where a job says what it found damaged of its code: the words of sha256sum or of cd."""
     return batch / f"{job_id}.damaged"
-
-
-def log_path(batch: Path, job_id: str) -> Path:
-    """A job's own output, of its first task."""
-    return batch / f"{job_id}_0_log.out"
 
 
 def damaged_code(words: str) -> str:

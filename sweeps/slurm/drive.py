@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import FULL, read_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -26,7 +26,6 @@ from sweeps.live import LiveSync
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm import doubts, preemption, preflight, recover, scheduler, show, submissions
 from sweeps.slurm.arrays import FETCH, arrange
-from sweeps.slurm.causes import FULL
 from sweeps.slurm.fetch import fetch_files
 from sweeps.slurm.judge import Decision, decide
 from sweeps.slurm.observe import in_queue, observe

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sweeps.slurm.answers import FAILURES, NEVER, Job
 from sweeps.slurm.arrays import FETCH, Record
-from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY
+from sweeps.slurm.causes import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0

@@ -17,9 +17,8 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import doubts, recover, scheduler
 from sweeps.slurm.answers import Answer, Job
 from sweeps.slurm.arrays import Record
-from sweeps.slurm.causes import of_start
+from sweeps.slurm.causes import last_note, of_batches, of_start, stands_still
 from sweeps.slurm.judge import Decision, Seen
-from sweeps.slurm.notes import last_note, of_batches, stands_still
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import History, Place
 

@@ -6,8 +6,8 @@ tells the child to save and stop. A stage that stopped (exit code 75) is requeue
 SLURM is already ending the job, to requeue it or because it was cancelled. SIGTERM alone does not
 say so: a job that ends by itself in the time of grace before it is preempted is over for good.
 
-Each attempt claims the next number by making its log file, which only one process can, and notes
-its job and its end beside it; whoever reconciles later reads those, not the scheduler's word alone.
+Each attempt is noted with its job and its end (fgrpo_bench.stages.attempts); whoever reconciles
+later reads those notes, not the scheduler's word alone.
 
 Where a stage has several nodes, each has a task that runs the same payload. Only the first one
 notes, requeues and passes signals on; the others' children do what the stage's command says there,
@@ -21,20 +21,19 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-from submitit.helpers import Checkpointable
-
-from fgrpo_bench.stages.files import now, read_json, write_json
+from fgrpo_bench.stages.attempts import begin, end, ending, explain
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
-from sweeps.ledger import explain, outcome
-from sweeps.slurm.causes import of_failure
-from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, claim, end, idle, step
+from sweeps.slurm.causes import IDLE_ATTEMPTS, UNREADY, idle, of_failure
+from sweeps.slurm.packing import Job
 from sweeps.slurm.scheduler import environment
 
 REQUEUE_SECONDS = 60.0
@@ -42,7 +41,7 @@ GETS_NOWHERE = f"got no further in {IDLE_ATTEMPTS} attempts of this job"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Payload(Checkpointable):
+class Payload(Job):
     """One stage as a job; paths are absolute."""
 
     folder: str
@@ -64,32 +63,28 @@ class Payload(Checkpointable):
             return self._assist()
         if idle(stage, job_id(), batch()):
             raise RuntimeError(f"{self.folder} {GETS_NOWHERE}: see its logs")
-        number, log = claim(stage)
-        note: dict[str, Any] = {"attempt": number, "job_id": job_id(), "batch": batch()}
-        note |= {
-            "node": socket.gethostname(),
-            "restarts": restarts(),
-            "begun": now(),
-            "from_step": step(stage),
-        }
-        write_json(stage.attempt(number), note)
-        with os.fdopen(log, "wb") as output:
+        note, output = begin(
+            stage, job_id=job_id(), batch=batch(), node=socket.gethostname(), restarts=restarts()
+        )
+        log, begun = stage.log(note["attempt"]), time.monotonic()
+        with output:
             for need in self.needs:
                 if not is_marked(StagePaths(Path(need))):
                     output.write(f"not started: {need} is not complete\n".encode())
-                    end(stage, note, exit_code=EXIT_CONTINUE, how=UNREADY)
+                    end(stage, note, exit_code=EXIT_CONTINUE, outcome=UNREADY, seconds=0.0)
                     raise RuntimeError(f"{need} is not complete, so {self.folder} cannot start")
             exit_code, told = self._run(output)
-        how, why = outcome(exit_code, marked=is_marked(stage)), None
-        if how == "failed":
-            why = of_failure(stage, stage.log(number), Path(self.cwd))
-        end(stage, note, exit_code=exit_code, how=how, why=why)
-        if note["outcome"] == "done":
+        outcome, why = ending(exit_code, marked=is_marked(stage)), None
+        if outcome == "failed":
+            why = of_failure(stage, log, Path(self.cwd))
+        seconds = time.monotonic() - begun
+        end(stage, note, exit_code=exit_code, outcome=outcome, seconds=seconds, why=why)
+        if outcome == "done":
             return "done"
-        said = f"{self.folder} {explain(exit_code)}; see {stage.log(number)}"
+        said = f"{self.folder} {explain(exit_code)}; see {log}"
         if why is not None:
             raise RuntimeError(f"{said}; {why}")
-        if note["outcome"] == "stopped":
+        if outcome == "stopped":
             if signal.SIGTERM in told and not runs():
                 print(f"{said}; SLURM is ending this job", flush=True)
             elif idle(stage, job_id(), batch()):
@@ -106,7 +101,7 @@ class Payload(Checkpointable):
             raise RuntimeError(f"{self.folder} {explain(exit_code)} on {socket.gethostname()}")
         return "done"
 
-    def _run(self, output: Any, *, deaf: bool = False) -> tuple[int, set[int]]:
+    def _run(self, output: BinaryIO | None, *, deaf: bool = False) -> tuple[int, set[int]]:
         """The child's exit code, and the signals that came meanwhile.
 
         output: None is this process's. deaf: the child is told of none.
@@ -151,7 +146,7 @@ def _deaf_to_all() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Checkpointable):
+class Report(Job):
     """The last job of a sweep: writes the report on whatever is done; paths are absolute."""
 
     command: tuple[str, ...]

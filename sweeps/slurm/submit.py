@@ -1,4 +1,5 @@
-"""Sending batches through submitit, and showing what would be sent.
+"""What is sent to SLURM: what a batch asks for and runs, sending it, and whether a job that waits
+would ask for something else now.
 
 Every batch is noted before it is sent and after. Where SLURM refuses one, those sent with it are
 taken back, so that a sweep is submitted whole or not at all.
@@ -7,13 +8,10 @@ taken back, so that a sweep is submitted whole or not at all.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from submitit import SlurmExecutor
-from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from fgrpo_bench import engines
 from fgrpo_bench.specs import SlurmProfile
@@ -22,13 +20,18 @@ from sweeps.commands import StageCommand, interpreter, stage_command, stage_envi
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Sending
 from sweeps.slurm.causes import damaged_path
+from sweeps.slurm.judge import Seen
 from sweeps.slurm.manifest import manifest_path
+from sweeps.slurm.packing import Packing, sent_file
 from sweeps.slurm.payload import Payload, Report
 from sweeps.slurm.resources import Resources, resources
-from sweeps.slurm.submissions import REPORT
+from sweeps.slurm.submissions import REPORT, Batch
 
 LAST_TASK_SECONDS = 60
 """How long the tasks of a job may outlive the first of them to end."""
+OPTION = "#SBATCH --"
+OF_BATCH = ("array", "dependency", "error", "job-name", "output")
+"""Options that are a batch's own, whatever the profile says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,41 +70,35 @@ class Sender:
             )
         return payloads
 
-    def executor(self, sending: Sending) -> SlurmExecutor:
-        """submitit's executor with every parameter of the batch."""
+    def packing(self, sending: Sending) -> Packing:
+        """The batch with all that it asks of SLURM."""
         profile, code = self.profile, shlex.quote(str(self.code))
         asked = self._resources(sending)
-        executor = Executor(
-            folder=str(self.paths.batch(sending.batch.name)),
-            max_num_timeout=0,
-            python=shlex.quote(self._python()),
-        )
         extra: dict[str, object] = {"requeue": True, "kill-on-invalid-dep": "yes"}
         extra |= {key: value or True for key, value in profile.additional_parameters.items()}
-        executor.update_parameters(
-            **_given(
-                job_name=sending.batch.name,
-                partition=profile.partition,
-                account=profile.account,
-                qos=profile.qos,
-                constraint=profile.constraint,
-                exclude=profile.exclude,
-                nodes=asked.nodes,
-                ntasks_per_node=1,
-                gpus_per_node=asked.gpus_per_node,
-                cpus_per_task=asked.cpus_per_task,
-                mem=None if asked.mem_mb is None else f"{asked.mem_mb}MB",
-                time=profile.time_minutes,
-                signal_delay_s=profile.signal_seconds,
-                dependency=sending.dependency(),
-                array_parallelism=sending.at_once,
-                setup=[*profile.setup, *self._checked(sending), f"export PYTHONPATH={code}"],
-                srun_args=self._srun(sending),
-                stderr_to_stdout=True,
-                additional_parameters=extra,
-            )
+        return Packing(
+            self.paths.batch(sending.batch.name),
+            self._python(),
+            job_name=sending.batch.name,
+            partition=profile.partition,
+            account=profile.account,
+            qos=profile.qos,
+            constraint=profile.constraint,
+            exclude=profile.exclude,
+            nodes=asked.nodes,
+            ntasks_per_node=1,
+            gpus_per_node=asked.gpus_per_node,
+            cpus_per_task=asked.cpus_per_task,
+            mem=None if asked.mem_mb is None else f"{asked.mem_mb}MB",
+            time=profile.time_minutes,
+            signal_delay_s=profile.signal_seconds,
+            dependency=sending.dependency(),
+            array_parallelism=sending.at_once,
+            setup=[*profile.setup, *self._checked(sending), f"export PYTHONPATH={code}"],
+            srun_args=self._srun(sending),
+            stderr_to_stdout=True,
+            additional_parameters=extra,
         )
-        return executor
 
     def _checked(self, sending: Sending) -> list[str]:
         """Lines that compare the code with its digests and go to it; a job that finds it damaged
@@ -138,26 +135,10 @@ class Sender:
 
     def text(self, sending: Sending) -> str:
         """The sbatch file of a batch, to the letter."""
-        executor = self.executor(sending)
-        if sending.batch.size > 1:
-            executor.parameters["map_count"] = sending.batch.size
-        return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
+        return self.packing(sending).text(sending.batch.size)
 
     def _python(self) -> str:
         return interpreter(self.profile, "base")
-
-
-class Executor(SlurmExecutor):
-    """submitit's, which can also be asked for its file where there is no SLURM."""
-
-    @classmethod
-    def affinity(cls) -> int:
-        """Usable anywhere; whether SLURM is there shows when something is sent."""
-        return 2
-
-
-def _given(**parameters: object) -> dict[str, object]:
-    return {key: value for key, value in parameters.items() if value is not None}
 
 
 def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> None:
@@ -166,15 +147,18 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
     Raises ValueError with SLURM's own words where it refuses one; those sent before it are then
     cancelled. A dead driver leaves intents that `sweeps.slurm.tick` resolves.
     """
-    ledger = sender.paths.submissions
+    said = sender.paths.submissions
     sent: list[Sending] = []
+    absent = scheduler.missing("sbatch")
+    if absent is not None:
+        raise ValueError(absent)
     for sending in sendings:
         batch = sending.batch
-        submissions.append(ledger, "intent", **batch.intent(str(sender.code)))
+        submissions.append(said, "intent", **batch.intent(str(sender.code)))
         sent.append(sending)
         try:
             recover.write_card(sender.paths, batch, str(sender.code))
-            batch.job_id = _sbatch(sender, sending)
+            batch.job_id = sender.packing(sending).send(sender.payloads(sending))
         except OSError as error:
             with suppress(OSError):  # what cannot be written now is made up by the next tick
                 _take_back(sender, sent, call)
@@ -185,18 +169,7 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
                 f"SLURM refused the {batch.kind} jobs of this sweep, so nothing of it was left in "
                 f"the queue; it said: {error}"
             ) from error
-        submissions.append(ledger, "submitted", batch=batch.name, job_id=batch.job_id)
-
-
-def _sbatch(sender: Sender, sending: Sending) -> str:
-    absent = scheduler.missing("sbatch")
-    if absent is not None:
-        raise ValueError(absent)
-    try:
-        jobs = sender.executor(sending).submit_array(sender.payloads(sending))
-    except (FailedJobError, FailedSubmissionError) as error:
-        raise ValueError(str(error).strip()) from error
-    return str(jobs[0].job_id).split("_")[0]
+        submissions.append(said, "submitted", batch=batch.name, job_id=batch.job_id)
 
 
 def _unsent(sender: Sender, error: OSError) -> OSError:
@@ -219,3 +192,55 @@ def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) ->
             batch=name,
             why="a batch of the same sweep was refused",
         )
+
+
+def asked_anew(seen: Iterable[Seen], sender: Sender) -> list[Seen]:
+    """With `anew` at every stage whose job waits and asked otherwise than it would now.
+
+    A time limit, a partition or memory that is given to `run` would else reach only what is sent
+    later.
+    """
+    changes: dict[str, str] = {}
+    renewed = []
+    for stage in seen:
+        waits = stage.queued and stage.job is not None and stage.job.state == "PENDING"
+        if stage.place is None or stage.done or not waits:
+            renewed.append(stage)
+            continue
+        batch = stage.place.batch
+        if batch.name not in changes:
+            changes[batch.name] = changed(sender, batch)
+        renewed.append(replace(stage, anew=changes[batch.name]))
+    return renewed
+
+
+def changed(sender: Sender, batch: Batch) -> str:
+    """e.g. `--time=2 in place of --time=5`; empty where a batch would ask for the same now, or what
+    was sent is not there any more.
+
+    What it asked for is read from the very file that was sent: SLURM's own word is not compared, as
+    a site may have changed what was asked.
+    """
+    path = sent_file(sender.paths.batch(batch.name), batch.job_id)
+    if not path.exists():
+        return ""
+    sent = options(path.read_text(encoding="utf-8", errors="replace"))
+    now = options(sender.text(Sending(batch=batch)))
+    return ", ".join(
+        f"{_shown(key, now)} in place of {_shown(key, sent)}"
+        for key in sorted(now.keys() | sent.keys())
+        if now.get(key) != sent.get(key)
+    )
+
+
+def options(text: str) -> dict[str, str]:
+    """What an sbatch file asks of SLURM, by option; empty for one without a value."""
+    lines = (line.removeprefix(OPTION) for line in text.splitlines() if line.startswith(OPTION))
+    pairs = (line.partition("=") for line in lines)
+    return {key: value for key, _, value in pairs if key not in OF_BATCH}
+
+
+def _shown(key: str, of: dict[str, str]) -> str:
+    if key not in of:
+        return f"no --{key}"
+    return f"--{key}={of[key]}" if of[key] else f"--{key}"

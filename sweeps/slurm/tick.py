@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from submitit.core.utils import JobPaths
-
 from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import locked
@@ -22,17 +20,17 @@ from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN, SWEEP
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import doubts, recover, scheduler, submissions
-from sweeps.slurm.anew import asked_anew
 from sweeps.slurm.answers import Job
 from sweeps.slurm.arrays import arrange
 from sweeps.slurm.causes import check_room
 from sweeps.slurm.judge import ANEW, Decision, Seen, decide
 from sweeps.slurm.manifest import in_words
 from sweeps.slurm.observe import Found, in_queue, left, observe
+from sweeps.slurm.packing import is_packed
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.snapshot import mend
 from sweeps.slurm.submissions import REPORT, Batch, History
-from sweeps.slurm.submit import Sender, send
+from sweeps.slurm.submit import Sender, asked_anew, send
 from sweeps.text import counted
 
 ORPHAN_SECONDS = 90.0
@@ -86,20 +84,15 @@ def _make_up(
         return None
     if batch.job_id is None:
         _void(paths, batch, "never sent")
-    elif _whole(paths, batch):
+    elif all(
+        is_packed(paths.batch(batch.name), batch.element(index)) for index in range(batch.size)
+    ):
         facts = {"batch": batch.name, "job_id": batch.job_id, "adopted": True}
         submissions.append(paths.submissions, "submitted", **facts)
     else:
         scheduler.scancel([job for job in left(found) if job.name == batch.name], call)
         _void(paths, batch, "its driver died before it had handed over what to run")
     return None
-
-
-def _whole(paths: RunPaths, batch: Batch) -> bool:
-    """Whether submitit had put what to run where the jobs look for it."""
-    folder = paths.batch(batch.name)
-    ids = [batch.element(index) for index in range(batch.size)]
-    return all(JobPaths(folder, job_id=job_id).submitted_pickle.exists() for job_id in ids)
 
 
 def _void(paths: RunPaths, batch: Batch, why: str) -> None:

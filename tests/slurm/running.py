@@ -13,12 +13,12 @@ import pytest
 from safetensors import safe_open
 
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
-from sweeps.slurm.notes import attempts
 from tests.slurm.processes import wait_until
 from tests.support.fake_stage import fake_command
 from tests.support.fake_sweep import check_steps

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import POINT, logs

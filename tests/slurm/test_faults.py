@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import judge, submissions, submit, tick
 from sweeps.slurm.arrays import Sending
 from sweeps.slurm.judge import Decision
-from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY
 from sweeps.slurm import drive, judge, recover, submissions, tick
-from sweeps.slurm.notes import attempts
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.submissions import REPORT, Batch
 from tests.slurm.cluster import Cluster

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.stages.attempts import attempts
 from sweeps.cli import main
 from sweeps.slurm import drive, judge, tick
-from sweeps.slurm.notes import attempts
 from tests.slurm.running import (
     POINT,
     check_begun_once,

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json, read_lines
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, tick
-from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import job_processes, kill, wait_until
 from tests.slurm.running import check_begun_once, logs

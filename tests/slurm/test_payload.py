@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.stages.attempts import attempts, begin
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import run_stage
 from sweeps.commands import REPOSITORY
-from sweeps.slurm.notes import attempts, claim, idle
+from sweeps.slurm.causes import idle
 from sweeps.slurm.payload import Payload
 from tests.slurm.processes import PATIENCE_S
 
@@ -247,10 +248,11 @@ def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it
 
 
 def test_two_attempts_never_get_one_number(stage: StagePaths) -> None:
-    claimed = [claim(stage) for _ in range(3)]
-    assert [number for number, _ in claimed] == [1, 2, 3]
-    for _, handle in claimed:
-        os.close(handle)
+    begun = [begin(stage, driver=f"h:{pid}:noon") for pid in range(3)]
+    assert [note["attempt"] for note, _ in begun] == [1, 2, 3]
+    assert [note["driver"] for note in attempts(stage)] == ["h:0:noon", "h:1:noon", "h:2:noon"]
+    for _, log in begun:
+        log.close()
 
 
 def test_an_older_attempt_that_wakes_up_marks_nothing(

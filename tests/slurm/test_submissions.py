@@ -13,7 +13,7 @@ import pytest
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import drive, observe, recover, submissions
-from sweeps.slurm.notes import last_note
+from sweeps.slurm.causes import last_note
 from sweeps.slurm.submissions import Batch, read
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.slurm.notes import attempts
+from fgrpo_bench.stages.attempts import attempts
 from tests.slurm.processes import wait_until
 from tests.slurm.running import POINT, check_fake, fake_until, hold, job_at_hold, start_fake
 from tests.support.faults import contents

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import tick
 from sweeps.slurm.judge import Decision
-from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.states import read_events
-from sweeps import ledger
-from sweeps.ledger import Event
+from fgrpo_bench.stages.attempts import Attempts
+from fgrpo_bench.stages.paths import RunPaths
 
 ROWS = [{"event": "hold"}, {"event": "synced", "done": 7}, {"event": "hold", "why": "zwölf"}]
 
@@ -104,12 +103,13 @@ def test_damaged_lines_are_named_with_their_file(numbers: list[int], said: str) 
 
 
 def test_a_damaged_ledger_loses_its_damaged_lines_and_says_so_once(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+    paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+    path = paths.ledger
     for attempt in (1, 2, 3):
-        event = Event(event="start", stage="p", attempt=attempt, pid=7, driver="d", time="now")
-        ledger.append(path, event)
+        event = {"event": "start", "stage": "p", "attempt": attempt, "pid": 7, "driver": "d"}
+        journal.append(path, event | {"time": "now"})
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([b"17", lines[1], b"\xff\0", lines[2], b'{"event": "start"}', b""]))
     told: list[str] = []
-    assert [event.attempt for event in read_events(path, told.append)] == [2, 3]
+    assert [note["attempt"] for note in Attempts(paths, told.append).of("p")] == [2, 3]
     assert told == [f"warning: {path}: lines 1 and 3 are damaged and were passed over"]

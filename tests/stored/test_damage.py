@@ -18,8 +18,10 @@ from dashboards.queries.store import Store
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
+from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import failures, ledger, status
+from sweeps import failures, status
 from sweeps.status import report
 
 POINT = "grpo-n4-g0-s11"
@@ -28,6 +30,7 @@ FILES = [
     "sweep.json",
     "plan.json",
     "ledger.jsonl",
+    f"{POINT}/logs/attempt-002.json",
     "report/provenance.json",
     "report/results.csv",
     *(f"_warmup/s11/{name}" for name in ("spec.json", "DONE.json", "owner.json")),
@@ -54,14 +57,12 @@ def swept(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPa
     """A copy of the finished sweep with a ledger, changed and mended by each test."""
     paths = replace(finished, root=tmp_path_factory.mktemp("swept"))
     shutil.copytree(finished.folder, paths.folder, symlinks=True)
-    event = ledger.Event(
-        event="start", stage=POINT, attempt=1, pid=1, driver="a:1:2", time="2026-01-02T03:04:05"
-    )
-    ledger.append(paths.ledger, event)
-    ledger.append(
-        paths.ledger,
-        replace(event, event="end", exit_code=0, outcome="done", wall_seconds=1.0),
-    )
+    event = {"stage": POINT, "attempt": 1, "pid": 1, "driver": "a:1:2", "time": "2026-01-02"}
+    ended = {"exit_code": 0, "outcome": "done", "wall_seconds": 1.0}
+    journal.append(paths.ledger, {"event": "start"} | event)
+    journal.append(paths.ledger, {"event": "end"} | event | ended)
+    note = {"attempt": 2, "driver": "a:1:2", "begun": "2026-01-03", "from_step": None, "step": 8}
+    write_json(paths.point(POINT).attempt(2), note | ended)
     return paths
 
 

@@ -12,16 +12,15 @@ import signal
 import socket
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json, sha256_file
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps import ledger
 from sweeps.stopping import holder_here
 
 VICTIMS = ("driver", "worker")
@@ -104,18 +103,17 @@ def stage_folders(paths: RunPaths) -> list[Path]:
     return [paths.folder / stage["name"] for stage in read_json(paths.plan)["stages"]]
 
 
-def check_ledger(paths: RunPaths) -> None:
-    """Every stage is done, none ended with 0 twice, and no attempt's number was given twice."""
+def check_attempts(paths: RunPaths) -> None:
+    """Every stage is done, none ended with 0 twice, and each attempt has its note and its log."""
     for stage in read_json(paths.plan)["stages"]:
         folder = StagePaths(paths.folder / stage["name"])
         assert is_done(folder, fingerprint=stage["fingerprint"], target=stage["target"]), folder
-    events = ledger.read(paths.ledger)
-    starts = Counter((event.stage, event.attempt) for event in events if event.event == "start")
-    ends = Counter((event.stage, event.attempt) for event in events if event.event == "end")
-    good = Counter(event.stage for event in events if event.exit_code == 0)
-    assert max(starts.values()) == 1, starts
-    assert ends <= starts, ends - starts
-    assert max(good.values(), default=0) <= 1, good  # an orphan's end is nobody's to note
+        notes = attempts(folder)
+        numbers = [note["attempt"] for note in notes]
+        assert len(numbers) == len(set(numbers)) >= 1, notes
+        assert {folder.log(number) for number in numbers} <= {*folder.logs.glob("attempt-*.log")}
+        good = [note for note in notes if note.get("exit_code") == 0]
+        assert len(good) <= 1, notes  # an orphan's end is nobody's to note
 
 
 def contents(paths: RunPaths, *patterns: str) -> dict[str, str]:

@@ -188,13 +188,19 @@ def test_a_full_disk_stops_before_anything_starts(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fills_up_under_a_driver_leaves_no_worker_behind(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, FAKE_STEPS="2000")
-    sweep.paths.folder.mkdir(parents=True)
-    sweep.paths.ledger.write_bytes(b"\n" * 100_000)
-    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({10**5}, {10**5}));"
-    program = (
-        f"{limit} import runpy; runpy.run_module('tests.support.fake_driver', None, '__main__')"
-    )
+    sweep = fake_sweep(tmp_path, "profile.max_parallel=2", FAKE_STEPS="200")
+    program = """
+import runpy
+from fgrpo_bench.stages import attempts
+
+write = attempts.write_json
+def full(path, note):
+    if "g1" in str(path):
+        raise OSError(28, f"cannot write {path}")
+    write(path, note)
+attempts.write_json = full
+runpy.run_module("tests.support.fake_driver", None, "__main__")
+"""
     done = subprocess.run(
         [sys.executable, "-c", program, str(sweep.declaration)],
         cwd=REPOSITORY,
@@ -204,7 +210,7 @@ def test_a_disk_that_fills_up_under_a_driver_leaves_no_worker_behind(tmp_path: P
         check=False,
     )
     assert done.returncode == 1
-    assert f"cannot append to {sweep.paths.ledger}" in done.stderr
+    assert f"cannot write {sweep.paths.point('grpo-n4-g1-s11').attempt(1)}" in done.stderr
     assert worker_pids(sweep.paths) == []
 
 

@@ -12,9 +12,9 @@ from fgrpo_bench.engines.embedded.__main__ import main
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.verdict import incomplete
 from fgrpo_bench.results import load_results
+from fgrpo_bench.stages.attempts import begin, end, ending
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import failures, ledger, status
-from sweeps.ledger import Event
+from sweeps import failures, status
 from tests.support.stages import TINY
 
 POINT = "grpo-n4-g0-s11"
@@ -45,11 +45,11 @@ def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
     assert not stage.done.exists() and not stage.metrics.exists()
     assert not list(stage.folder.glob("checkpoints/*"))
 
-    attempt = {"driver": "gone", "stage": POINT, "attempt": 1, "pid": 1, "time": "t"}
-    how = ledger.outcome(1, marked=stage.done.exists())
-    ledger.append(paths.ledger, Event(event="end", exit_code=1, outcome=how, **attempt))
-    (stage.logs / "attempt-01.log").parent.mkdir()
-    (stage.logs / "attempt-01.log").write_text(said + "\n")
+    note, log = begin(stage, driver="gone")
+    with log:
+        log.write(f"{said}\n".encode())
+    how = ending(1, marked=stage.done.exists())
+    end(stage, note, exit_code=1, outcome=how, seconds=1.0)
     shown = failures.render(failures.with_last_lines(paths, status.report(paths)))
     assert f"failed: train of {POINT}\n  | FloatingPointError: step 1: " in shown
     words = incomplete(summarise(load_results(paths)))

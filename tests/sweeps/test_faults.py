@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -12,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.stages.attempts import Note, attempts
 from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep
 from tests.support.faults import (
-    check_ledger,
+    check_attempts,
     contents,
     end_workers,
     run_with_kills,
@@ -37,8 +38,10 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def events(paths: RunPaths, kind: str) -> list[ledger.Event]:
-    return [event for event in ledger.read(paths.ledger) if event.event == kind]
+def notes(paths: RunPaths) -> dict[str, list[Note]]:
+    """Of all attempts, by stage."""
+    by_folder = {folder: attempts(StagePaths(folder)) for folder in stage_folders(paths)}
+    return {str(folder.relative_to(paths.folder)): of for folder, of in by_folder.items() if of}
 
 
 def train_folder(sweep: FakeSweep) -> StagePaths:
@@ -64,7 +67,7 @@ def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_pa
     )
     assert len(killed) == 10
     assert set(killed) == {"driver", "worker"}
-    check_ledger(disturbed.paths)
+    check_attempts(disturbed.paths)
     for folder in stage_folders(disturbed.paths):
         check_steps(folder, 40)
     assert contents(disturbed.paths, *RESULTS) == contents(undisturbed.paths, *RESULTS)
@@ -91,7 +94,7 @@ def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_pa
     assert {row["pid"] for row in steps} == {orphan}
     assert f"waiting for process {orphan}" in warmup.log(2).read_text()
     assert "already done" in warmup.log(2).read_text()
-    check_ledger(sweep.paths)
+    check_attempts(sweep.paths)
 
 
 @pytest.mark.slow
@@ -113,7 +116,7 @@ def test_a_second_driver_refuses_and_names_the_first(tmp_path: Path) -> None:
         assert f"since {since}" in second.stderr
         assert "cancel" in second.stderr
         assert "Traceback" not in second.stderr
-        assert len(events(sweep.paths, "start")) == 1
+        assert [len(tried) for tried in notes(sweep.paths).values()] == [1]
     finally:
         first.kill()
         first.wait()
@@ -128,8 +131,8 @@ def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -
     wait_for(lambda: (sweep.paths.warmup(11).folder / "steps.jsonl").exists())
     driver.send_signal(signal.SIGINT)
     assert driver.wait(timeout=120) == 130
-    (end,) = events(sweep.paths, "end")
-    assert (end.exit_code, end.outcome) == (75, "stopped")
+    ((note,),) = notes(sweep.paths).values()
+    assert (note["exit_code"], note["outcome"]) == (75, "stopped")
     assert "run the same command again to continue" in sweep.log()
     sweep.hold.unlink()
     assert sweep.run() == 0
@@ -150,8 +153,8 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_answer(tmp_path: Path) -> Non
     driver.send_signal(signal.SIGTERM)
     assert driver.wait(timeout=120) == 143
     assert worker_pids(sweep.paths) == []
-    (end,) = events(sweep.paths, "end")
-    assert (end.exit_code, end.outcome) == (-9, "stopped")
+    ((note,),) = notes(sweep.paths).values()
+    assert (note["exit_code"], note["outcome"]) == (-9, "stopped")
 
 
 @pytest.mark.slow
@@ -202,16 +205,16 @@ def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
 def test_a_failed_stage_holds_up_only_what_needs_it(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_FAIL="grpo-n4-g0-s11")
     assert sweep.run() == 1
-    ends = {event.stage: event for event in events(sweep.paths, "end")}
-    assert ends["grpo-n4-g0-s11"].exit_code == 1
-    assert {end.outcome for name, end in ends.items() if name != "grpo-n4-g0-s11"} == {"done"}
-    assert len(ends) == 5, "its evaluation was not started"
+    last = {name: tried[-1] for name, tried in notes(sweep.paths).items()}
+    assert last["grpo-n4-g0-s11"]["exit_code"] == 1
+    assert {n["outcome"] for name, n in last.items() if name != "grpo-n4-g0-s11"} == {"done"}
+    assert len(last) == 5, "its evaluation was not started"
     assert "RuntimeError: the fake stage was told to fail" in sweep.log()
     assert str(train_folder(sweep).log(1)) in sweep.log()
     assert "1 stage failed, 1 that need them were not started, 4 are done" in sweep.log()
     mended = fake_sweep(tmp_path)
     assert mended.run() == 0
-    check_ledger(sweep.paths)
+    check_attempts(sweep.paths)
 
 
 @pytest.mark.slow
@@ -225,8 +228,7 @@ def test_exit_code_0_without_a_marker_is_a_failure(tmp_path: Path) -> None:
 def test_a_stage_that_stops_by_itself_is_started_again(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_RESTLESS="grpo-n4-g0-s11")
     assert sweep.run() == 0
-    ends = [event for event in events(sweep.paths, "end") if event.stage == "grpo-n4-g0-s11"]
-    assert [end.exit_code for end in ends] == [75, 0]
+    assert [note["exit_code"] for note in attempts(train_folder(sweep))] == [75, 0]
     check_steps(train_folder(sweep).folder, 8)
 
 
@@ -234,10 +236,10 @@ def test_a_stage_that_stops_by_itself_is_started_again(tmp_path: Path) -> None:
 def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path)
     assert sweep.run() == 0
-    before = sweep.paths.ledger.read_bytes(), sweep.paths.sweep_json.read_bytes()
+    before = notes(sweep.paths), sweep.paths.sweep_json.read_bytes()
     (sweep.paths.report / "table.json").unlink()
     assert sweep.run() == 0
-    assert (sweep.paths.ledger.read_bytes(), sweep.paths.sweep_json.read_bytes()) == before
+    assert (notes(sweep.paths), sweep.paths.sweep_json.read_bytes()) == before
     assert (sweep.paths.report / "table.json").exists()
 
 
@@ -245,5 +247,5 @@ def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> No
 def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, "profile.max_parallel=1")
     assert sweep.run() == 0
-    kinds = [event.event for event in ledger.read(sweep.paths.ledger)]
-    assert kinds == ["start", "end"] * 6
+    said = re.findall(r"  (start|done) ", sweep.log())
+    assert said == ["start", "done"] * 6

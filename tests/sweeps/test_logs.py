@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import write_text
+from fgrpo_bench.stages.files import write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from tests.support.fake_sweep import fake_sweep
 
@@ -27,10 +26,8 @@ def test_logs_print_the_latest_attempt_of_the_stage_started_last(
     point = paths.point("grpo-n4-g0-s11")
     for attempt in (1, 2):
         write_text(point.log(attempt), "".join(f"{attempt}: line {n}\n" for n in range(100)))
-        event = ledger.Event(
-            event="start", stage="grpo-n4-g0-s11", attempt=attempt, pid=1, driver="d", time="t"
-        )
-        ledger.append(paths.ledger, event)
+        note = {"attempt": attempt, "driver": "d", "begun": f"t{attempt}"}
+        write_json(point.attempt(attempt), note)
     write_text(paths.warmup(11).log(1), "warming up\n")
     code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
     assert code == 0
@@ -58,7 +55,7 @@ def test_logs_follow_until_the_stage_is_no_longer_at_work(tmp_path: Path) -> Non
     sweep = fake_sweep(tmp_path)
     sweep.hold.touch()
     driver = sweep.start()
-    while not (sweep.paths.ledger.exists() and ledger.read(sweep.paths.ledger)):
+    while not sweep.paths.warmup(11).attempt(1).exists():
         assert driver.poll() is None
     with subprocess.Popen(
         [sys.executable, "-m", "sweeps", "logs", "smoke", "base-s11", "--follow"],

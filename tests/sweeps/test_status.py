@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.attempts import Attempts
+from fgrpo_bench.stages.files import append_line, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps import ledger, status
+from fgrpo_bench.stages.states import driver_id
+from sweeps import status
 from sweeps.cli import main
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
-from sweeps.ledger import Event
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm import show as slurm_show
 
@@ -39,9 +40,16 @@ def finish(paths: RunPaths, plan: Plan, name: str) -> None:
     write_json(StagePaths(paths.folder / name).done, marker)
 
 
-def note(paths: RunPaths, kind: Any, driver: str = "gone", **more: Any) -> None:
-    event = {"stage": TRAIN, "attempt": 1, "pid": 1, "time": "t"} | more
-    ledger.append(paths.ledger, Event(event=kind, driver=driver, **event))
+def note(paths: RunPaths, kind: str, driver: str = "gone", attempt: int = 1, **more: Any) -> None:
+    path = paths.point(TRAIN).attempt(attempt)
+    begun = {"attempt": attempt, "driver": driver, "begun": f"t{attempt}"}
+    write_json(path, begun if kind == "start" else read_json(path) | more)
+
+
+def note_in_ledger(paths: RunPaths, kind: str, **more: Any) -> None:
+    """As drivers of earlier versions did."""
+    row = {"event": kind, "stage": TRAIN, "attempt": 1, "pid": 1, "driver": "gone", "time": "t1"}
+    append_line(paths.ledger, row | more)
 
 
 def found(paths: RunPaths) -> status.StageStatus:
@@ -79,7 +87,7 @@ def test_a_started_stage_that_nobody_holds_was_stopped_by_a_kill(tmp_path: Path)
 def test_what_an_earlier_driver_left_waits_for_the_one_at_work(tmp_path: Path) -> None:
     paths, _ = planned(tmp_path)
     with locked(paths.driver_lock, wait=False, what="the sweep"):
-        driver = ledger.driver_id(status.driver_of(paths) or {})
+        driver = driver_id(status.driver_of(paths) or {})
         note(paths, "start")
         assert found(paths).state == "waiting"
         note(paths, "end", exit_code=1, outcome="failed", wall_seconds=1.0)
@@ -99,7 +107,51 @@ def test_an_attempt_that_ended_says_how(tmp_path: Path, code: int, outcome: Any)
     assert found(paths).state == outcome
 
 
-def test_a_marker_says_done_whatever_the_ledger_says(tmp_path: Path) -> None:
+def test_what_a_ledger_of_before_says_comes_before_the_notes(tmp_path: Path) -> None:
+    paths, _ = planned(tmp_path)
+    note_in_ledger(paths, "start")
+    assert (found(paths).state, found(paths).attempts) == ("stopped", 1)
+    note_in_ledger(paths, "end", exit_code=1, outcome="failed", wall_seconds=2.5)
+    assert (found(paths).state, found(paths).attempts) == ("failed", 1)
+    assert Attempts(paths).of(TRAIN)[0]["wall_seconds"] == 2.5
+    note(paths, "start", attempt=2)
+    assert (found(paths).state, found(paths).attempts) == ("stopped", 2)
+    assert [each["attempt"] for each in Attempts(paths).of(TRAIN)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("ending", "state"),
+    [
+        ({}, "running"),
+        ({"outcome": "failed"}, "failed"),
+        ({"outcome": "stopped"}, "stopped"),
+        ({"outcome": "unready"}, "waiting"),
+    ],
+)
+def test_a_job_is_believed_until_the_scheduler_is_asked(
+    tmp_path: Path, ending: dict[str, str], state: str
+) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    job = {"attempt": 2, "job_id": "12_3", "batch": "b", "begun": "t2"}
+    write_json(paths.point(TRAIN).attempt(2), job | ending)
+    assert found(paths).state == state
+
+
+def test_a_damaged_note_is_told_of_and_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, _ = planned(tmp_path)
+    note(paths, "start")
+    note(paths, "end", exit_code=1, outcome="failed")
+    paths.point(TRAIN).attempt(2).write_text('{"attempt": "two"}')
+    assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
+    damaged = paths.point(TRAIN).attempt(2)
+    assert f"{damaged} is damaged and was passed over" in capsys.readouterr().err
+    assert found(paths).state == "failed"
+
+
+def test_a_marker_says_done_whatever_the_notes_say(tmp_path: Path) -> None:
     paths, plan = planned(tmp_path)
     note(paths, "start")
     finish(paths, plan, TRAIN)
@@ -117,21 +169,21 @@ def test_a_marker_that_does_not_cover_the_plan_is_not_done(tmp_path: Path) -> No
 
 def test_a_ledger_line_cut_short_by_a_full_disk_hides_no_later_one(tmp_path: Path) -> None:
     paths, _ = planned(tmp_path)
-    note(paths, "start")
+    note_in_ledger(paths, "start")
     with paths.ledger.open("a") as file:
         file.write('{"event": "end", "stage": "grpo')
-    note(paths, "start", attempt=2)
-    assert [event.attempt for event in ledger.read(paths.ledger)] == [1, 2]
+    note_in_ledger(paths, "start", attempt=2)
+    assert [each["attempt"] for each in Attempts(paths).of(TRAIN)] == [1, 2]
 
 
 def test_a_damaged_ledger_is_told_of_by_file_and_line_and_hides_no_other_attempt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths, _ = planned(tmp_path)
-    note(paths, "start")
+    note_in_ledger(paths, "start")
     with paths.ledger.open("ab") as file:
         file.write(b"17\n\xff\0\n")
-    note(paths, "start", attempt=2)
+    note_in_ledger(paths, "start", attempt=2)
     assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
     said = capsys.readouterr()
     assert f"{paths.ledger}: lines 2 to 3 are damaged and were passed over" in said.err
@@ -191,21 +243,19 @@ def thousand_points(root: Path) -> tuple[RunPaths, Plan]:
     """A sweep of 1,001 points: some done, some running, the rest waiting."""
     seeds = ",".join(map(str, range(143)))
     paths, plan = planned(root, "groupsize", f"sweep.grid.seed=[{seeds}]")
-    lines = []
     for number, stage in enumerate(plan.stages):
         if number >= 1600:
             break
         folder = StagePaths(paths.folder / stage.name)
-        event = {"stage": stage.name, "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
-        lines.append({"event": "start"} | event)
-        folder.folder.mkdir(parents=True)
+        note = {"attempt": 1, "driver": "d", "begun": "t"}
+        folder.logs.mkdir(parents=True)
         if number % 100:
             marker = {"fingerprint": stage.fingerprint, "target": stage.target}
             folder.done.write_text(json.dumps(marker))
-            lines.append({"event": "end", "exit_code": 0, "outcome": "done"} | event)
+            note |= {"exit_code": 0, "outcome": "done"}
         else:
             folder.progress.write_text(json.dumps(PROGRESS))
-    paths.ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        folder.attempt(1).write_text(json.dumps(note))
     return paths, plan
 
 

@@ -14,22 +14,31 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages import attempts as of_stages
+from fgrpo_bench.stages.attempts import attempts, end
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.locks import is_locked, locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
-from sweeps.slurm import drive, notes, submissions, submit
-from sweeps.slurm.anew import options
+from sweeps.slurm import drive, submissions
 from sweeps.slurm.answers import LIMITS, Job
-from sweeps.slurm.arrays import Sending
-from sweeps.slurm.causes import check_room, damaged_path, log_path, of_failure, of_start
+from sweeps.slurm.causes import (
+    IDLE_ATTEMPTS,
+    UNREADY,
+    check_room,
+    damaged_path,
+    of_failure,
+    of_start,
+    stands_still,
+)
 from sweeps.slurm.judge import ANEW, Decision, Seen, Standing, State, decide, judge
-from sweeps.slurm.notes import IDLE_ATTEMPTS, UNREADY, attempts, stands_still
+from sweeps.slurm.packing import Packing, output_file
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.show import standing_now, stuck
 from sweeps.slurm.snapshot import freeze_code
 from sweeps.slurm.submissions import Batch, Place
+from sweeps.slurm.submit import options
 from tests.support.slurm_programs import Programs
 
 FULL = os.strerror(errno.ENOSPC)
@@ -107,8 +116,8 @@ def test_on_a_full_disk_the_end_of_an_attempt_is_noted_over_its_beginning(
     def full(path: Path, value: object) -> None:
         raise OSError(errno.ENOSPC, f"cannot write {path}")
 
-    monkeypatch.setattr(notes, "write_json", full)
-    notes.end(stage, note, exit_code=1, how="failed", why="disk full: ...")
+    monkeypatch.setattr(of_stages, "write_json", full)
+    end(stage, note, exit_code=1, outcome="failed", seconds=1.0, why="disk full: ...")
     (kept,) = attempts(stage)
     assert (kept["why"], kept["outcome"], kept["job_id"]) == ("disk full: ...", "failed", "12")
 
@@ -151,13 +160,13 @@ def test_a_job_that_found_its_code_damaged_did_not_never_start(
 
 
 def test_a_job_that_could_not_even_write_its_log_met_a_full_disk(tmp_path: Path) -> None:
-    log_path(tmp_path, "12").touch()
+    output_file(tmp_path, "12").touch()
     note = of_start(tmp_path, "12")
     assert note is not None and note["why"].startswith("disk full? it could not even write its log")
-    log_path(tmp_path, "12").write_text(f"OSError: [Errno 28] cannot write /r/x: {FULL}\n")
+    output_file(tmp_path, "12").write_text(f"OSError: [Errno 28] cannot write /r/x: {FULL}\n")
     note = of_start(tmp_path, "12")
     assert note is not None and note["why"] == f"disk full: cannot write /r/x: {FULL}"
-    log_path(tmp_path, "12").write_text("ModuleNotFoundError: No module named 'numpy'\n")
+    output_file(tmp_path, "12").write_text("ModuleNotFoundError: No module named 'numpy'\n")
     assert of_start(tmp_path, "12") is None
 
 
@@ -242,10 +251,10 @@ def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
 ) -> None:
     Programs(tmp_path / "bin", monkeypatch)
 
-    def full(sender: submit.Sender, sending: Sending) -> str:
+    def full(packing: Packing, jobs: object) -> str:
         raise OSError(errno.ENOSPC, FULL)
 
-    monkeypatch.setattr(submit, "_sbatch", full)
+    monkeypatch.setattr(Packing, "send", full)
     declaration = config.load("smoke", [f"run_root='{tmp_path}'", "profile=slurm"])
     paths = run_paths(declaration)
     with pytest.raises(OSError, match=f"jobs run, under {paths.folder}/slurm: {FULL}; nothing of"):

@@ -22,8 +22,7 @@ RESERVED = frozenset(
 class RunPaths:
     """One sweep of one experiment in one version.
 
-    <root>/<sweep>/<experiment>/<version>/   sweep.json  plan.json  ledger.jsonl
-                                             driver.lock  report/
+    <root>/<sweep>/<experiment>/<version>/   sweep.json  plan.json  driver.lock  report/
                                              on SLURM: submissions.jsonl  code/  slurm/
       _warmup/s<seed>/                       a stage; one for each training seed
       _data/<dataset>                        a link to <root>/_data/<dataset>-<fp8>/, a stage
@@ -62,7 +61,7 @@ class RunPaths:
 
     @property
     def ledger(self) -> Path:
-        """One JSON line for each start and end of an attempt at a stage; append-only."""
+        """What the drivers of earlier versions noted of attempts (fgrpo_bench.stages.attempts)."""
         return self.folder / "ledger.jsonl"
 
     @property

@@ -52,7 +52,7 @@ class StagePaths:
         return self.logs / f"attempt-{attempt:03d}.log"
 
     def attempt(self, attempt: int) -> Path:
-        """What a cluster's job notes of an attempt: its job, node and end."""
+        """Who made an attempt and how it ended (fgrpo_bench.stages.attempts)."""
         return self.logs / f"attempt-{attempt:03d}.json"
 
     @property

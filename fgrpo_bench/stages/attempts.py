@@ -1,0 +1,181 @@
+"""What was tried of each stage: a note beside the log of each attempt, logs/attempt-001.json.
+
+{"attempt": 1, "begun": "2026-01-02T03:04:05+00:00", "from_step": 80,
+ "driver": "host:4700:..."                                        of a worker of this machine, or
+ "job_id": "12_3", "batch": "smoke-train-5d41c01f0c66a2b9", "node": "n2", "restarts": 0   of a job
+ "exit_code": 75, "outcome": "stopped", "step": 120, "wall_seconds": 31.2, "ended": "..."}   at its
+end, and `why` where a job failed through no fault of its stage.
+
+Whoever begins an attempt claims its number by making its log, which one process alone can; drivers
+and jobs on several nodes could not append to one file safely. Notes tell what was tried: whether a
+stage is done is told by its marker alone. The drivers of earlier versions had a ledger for all
+stages (ledger.jsonl), which is read where there is one and not written any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.files import FULL, now, read_json, void, write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import EVENT, NOTE, misfit
+from fgrpo_bench.stages.stage import EXIT_CONTINUE
+
+Ending = Literal["done", "stopped", "failed"]
+Note = dict[str, Any]
+
+
+def begin(stage: StagePaths, **who: Any) -> tuple[Note, BinaryIO]:
+    """Claim the next attempt; its note, which is on the disk, and its log, which is open.
+
+    who: the note's fields that say who tries.
+    """
+    stage.logs.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        try:
+            handle = os.open(stage.log(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            break
+        except FileExistsError:
+            number += 1
+    note: Note = {"attempt": number, **who, "begun": now(), "from_step": step(stage)}
+    log = os.fdopen(handle, "wb")
+    try:
+        write_json(stage.attempt(number), note)
+    except OSError:
+        log.close()
+        raise
+    return note, log
+
+
+def end(
+    stage: StagePaths,
+    note: Note,
+    *,
+    exit_code: int,
+    outcome: str,
+    seconds: float,
+    why: str | None = None,
+) -> None:
+    """Note how an attempt ended, how far it had come, and why where it was not the stage's doing.
+
+    On a full disk the note is written over the one of the beginning, whose block it fits into.
+    """
+    note |= {"exit_code": exit_code, "outcome": outcome, "step": step(stage), "ended": now()}
+    note |= {"wall_seconds": round(seconds, 3)} | ({} if why is None else {"why": why})
+    path = stage.attempt(note["attempt"])
+    try:
+        write_json(path, note)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        with path.open("r+", encoding="utf-8") as file:
+            file.write(json.dumps(note))
+            file.truncate()
+
+
+def step(stage: StagePaths) -> int | None:
+    """How far the stage says it is; None where it has not said anything."""
+    try:
+        return int(read_json(stage.progress)["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def ending(exit_code: int, *, marked: bool) -> Ending:
+    """What an exit code means: 0 with a marker is done; 75, or SIGTERM before the stage could
+    answer it, is stopped; anything else is failed."""
+    if exit_code == 0 and marked:
+        return "done"
+    return "stopped" if exit_code in (EXIT_CONTINUE, -signal.SIGTERM) else "failed"
+
+
+def explain(exit_code: int) -> str:
+    """An exit code in words."""
+    if exit_code == 0:
+        return "ended with 0 but left no completion marker"
+    if exit_code == -signal.SIGKILL:
+        return "was killed by SIGKILL: by hand, or by the system for want of memory"
+    if exit_code < 0:
+        return f"was killed by {signal.Signals(-exit_code).name}"
+    return f"ended with exit code {exit_code}"
+
+
+def attempts(stage: StagePaths, warn: Callable[[str], None] = void) -> list[Note]:
+    """The notes in a stage's folder, in order. warn: told of each that is damaged; it is passed
+    over."""
+    notes = []
+    for path in _files(stage):
+        try:
+            note = read_json(path)
+            fault = misfit(note, NOTE)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            fault = "unreadable"
+        if fault is None:
+            notes.append(note)
+        else:
+            warn(f"warning: {path} is damaged and was passed over")
+    return notes
+
+
+def _files(stage: StagePaths) -> list[Path]:
+    try:
+        names = os.listdir(stage.logs)  # noqa: PTH208  (`status` looks at thousands of folders)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    notes = [name for name in names if name.startswith("attempt-") and name.endswith(".json")]
+    return [stage.logs / name for name in sorted(notes, key=lambda name: (len(name), name))]
+
+
+class Attempts:
+    """All that was tried of a sweep's stages, by the ledger of earlier versions and by notes.
+
+    warn: told of damaged lines and notes, which are passed over.
+    """
+
+    def __init__(self, paths: RunPaths, warn: Callable[[str], None] = void) -> None:
+        self._paths, self._warn = paths, warn
+        self._before = _ledger(paths.ledger, warn)
+
+    def count(self, name: str) -> int:
+        """Attempts at a stage; their notes are not opened."""
+        stage = StagePaths(self._paths.folder / name)
+        return len(self._before.get(name, ())) + len(_files(stage))
+
+    def of(self, name: str) -> Sequence[Note]:
+        """The notes of a stage, the attempt that was begun last at the end."""
+        notes = attempts(StagePaths(self._paths.folder / name), self._warn)
+        former = self._before.get(name)
+        return notes if former is None else sorted([*former, *notes], key=_begun)
+
+
+def _begun(note: Note) -> str:
+    return str(note.get("begun", ""))
+
+
+def _ledger(path: Path, warn: Callable[[str], None]) -> dict[str, list[Note]]:
+    """A ledger's starts and ends as notes, by stage; lines that are neither are passed over."""
+    lines = journal.read(path)
+    damaged = [line.number for line in lines if line.row is None]
+    if damaged:
+        warn(f"warning: {journal.passed_over(path, damaged)}")
+    notes: defaultdict[str, dict[int, Note]] = defaultdict(dict)
+    for line in lines:
+        row = line.row
+        if row is None or misfit(row, EVENT) is not None:
+            continue
+        begun = {"attempt": row["attempt"], "driver": row["driver"], "begun": row["time"]}
+        note = notes[row["stage"]].setdefault(row["attempt"], begun)
+        if row["event"] == "end":
+            ended = ("exit_code", "outcome", "wall_seconds")
+            note |= {key: row[key] for key in ended if key in row} | {"ended": row["time"]}
+    return {stage: [*of.values()] for stage, of in notes.items()}

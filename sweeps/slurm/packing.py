@@ -1,0 +1,77 @@
+"""submitit, which writes a batch's sbatch file and packs what its jobs run: all that touches it.
+
+It is asked for its own files' names and for the text that it would send, which it keeps to itself;
+how jobs are, SLURM itself is asked (sweeps.slurm.scheduler).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from submitit import SlurmExecutor
+from submitit.core.utils import FailedJobError, FailedSubmissionError, JobPaths
+from submitit.helpers import Checkpointable
+
+
+class Job(Checkpointable):
+    """What an element of a batch runs: pickled, and called on the node. A signal that comes before
+    it is called has it packed again as it is."""
+
+
+class Packing:
+    """A batch that is to be packed and sent.
+
+    folder: the batch's own. python: that runs the jobs. asked: submitit's parameters; those that
+    are None are left out.
+    """
+
+    def __init__(self, folder: Path, python: str, **asked: object) -> None:
+        self._executor = _Executor(
+            folder=str(folder), max_num_timeout=0, python=shlex.quote(python)
+        )
+        given = {key: value for key, value in asked.items() if value is not None}
+        self._executor.update_parameters(**given)
+
+    def text(self, size: int) -> str:
+        """The sbatch file for so many elements, to the letter."""
+        executor = self._executor
+        if size > 1:
+            executor.parameters["map_count"] = size
+        return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
+
+    def send(self, jobs: Sequence[Callable[[], str]]) -> str:
+        """Pack the jobs and have sbatch take them; the id under which SLURM has them.
+
+        Raises ValueError with SLURM's own words where it refuses, OSError where nothing can be
+        written.
+        """
+        try:
+            sent = self._executor.submit_array(jobs)
+        except (FailedJobError, FailedSubmissionError) as error:
+            raise ValueError(str(error).strip()) from error
+        return str(sent[0].job_id).split("_")[0]
+
+
+class _Executor(SlurmExecutor):
+    @classmethod
+    def affinity(cls) -> int:
+        """Usable where there is no SLURM: whether it is there shows when something is sent."""
+        return 2
+
+
+def sent_file(folder: Path, job_id: str | None) -> Path:
+    """The sbatch file of a batch as it was sent. folder: the batch's own."""
+    return JobPaths(folder, job_id=job_id).submission_file
+
+
+def output_file(folder: Path, job_id: str) -> Path:
+    """A job's own output, of its first task."""
+    return JobPaths(folder, job_id=job_id, task_id=0).stdout
+
+
+def is_packed(folder: Path, job_id: str) -> bool:
+    """Whether what a job runs stands where the job looks for it, which is so some time after sbatch
+    took it."""
+    return JobPaths(folder, job_id=job_id).submitted_pickle.exists()
