@@ -71,6 +71,12 @@ def test_openrlhfs_own_loss_is_the_embedded_engines_clip_objective(bounds):
     torch.testing.assert_close(grad, log_probs.grad)
 
 
+def test_the_tables_clip_in_openrlhfs_shape_is_openrlhfs_own_loss():
+    own = ObjectiveLoss("clip", 0.2, 0.28)(*batch())
+    for ours, theirs in zip(own[:3], PolicyLoss(0.2, 0.28)(*batch())[:3], strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_metrics_of_a_micro_batch_are_means_over_its_action_tokens():
     told = torch.full((2, 3), float("nan"))
     told[0] = torch.tensor([-1.0, -2.0, -9.0])

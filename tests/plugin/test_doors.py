@@ -17,8 +17,8 @@ from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import freeze, provenance, run_paths
 from sweeps.plan import Plan, make_plan
 from sweeps.points import check, expand
+from tests.plugin.overrides import MODULE, PARITY
 
-MODULE = "tests.plugin.fgrpo_parity"
 NAMES = {
     "tasks": "parity",
     "graders": "parity",
@@ -37,13 +37,6 @@ OURS = {
     "objectives": "clip",
     "engines": "openrlhf",
 }
-PARITY = [
-    "~experiment.train.task",
-    "+experiment.train.task={name: parity, seed: 1, n_bits: 6}",
-    "~experiment.evaluation.benchmarks.countdown",
-    "+benchmark@experiment.evaluation.benchmarks.parity=parity",
-]
-"""Overrides of `smoke` that take task, grader and benchmark of the plug-in."""
 OWN = [
     "algorithms.grpo.objective=plain",
     "+algorithms.grpo.advantage=centred",
