@@ -195,7 +195,8 @@ def provenance() -> dict[str, Any]:
         "git_dirty": None if changed is None else bool(changed),
         "versions": {"python": platform.python_version()}
         | {name: _version(name) for name in RECORDED},
-    } | doors.record()
+        **doors.record(),
+    }
 
 
 def _git(*arguments: str) -> str | None:
