@@ -69,9 +69,9 @@ OURS = PYTHONPATH=. $(@D)/bin/python -m fgrpo_bench
 
 $(OPENRLHF_CPU)/.installed: requirements/openrlhf-cpu.txt requirements/openrlhf-cpu.allowed
 	$(call install_openrlhf,$<,^$$)
-	@$(OURS).training.openrlhf.pip_check requirements/openrlhf-cpu.allowed
+	@$(OURS).engines.openrlhf.pip_check requirements/openrlhf-cpu.allowed
 	@echo "Compiling DeepSpeed's optimizer, once (a minute or two) ..."
-	@FGRPO_OPENRLHF_DEVICE=cpu $(OURS).training.openrlhf.rehearsal
+	@FGRPO_OPENRLHF_DEVICE=cpu $(OURS).engines.openrlhf.rehearsal
 	@touch $@
 
 # DeepSpeed's optimizers are compiled here and not by the processes of the first job, with a setuptools of their own,
@@ -81,14 +81,14 @@ $(OPENRLHF)/.installed: requirements/openrlhf.txt
 	$(call install_openrlhf,$<,^(deepspeed|flash-attn)==)
 	@$(PIP) --target $(@D)/build-tools --upgrade $$(grep '^setuptools==' requirements/base.txt)
 	@echo "Compiling DeepSpeed's optimizers, once ..."
-	@$(OURS).training.openrlhf.compilation --setuptools $(@D)/build-tools $(PIP) --no-deps --no-build-isolation \
+	@$(OURS).engines.openrlhf.compilation --setuptools $(@D)/build-tools $(PIP) --no-deps --no-build-isolation \
 	  --no-cache-dir --force-reinstall $$(grep '^deepspeed==' $<)
 	@echo "Compiling flash-attn, once: 73 files of some minutes each ..."
-	@$(OURS).training.openrlhf.compilation $(PIP) --no-deps --no-build-isolation --no-cache-dir \
+	@$(OURS).engines.openrlhf.compilation $(PIP) --no-deps --no-build-isolation --no-cache-dir \
 	  $$(grep '^flash-attn==' $<)
 	@DS_ACCELERATOR=cuda $(@D)/bin/python -c 'import torch, flash_attn, deepspeed.ops.adam.fused_adam_op, \
 	  deepspeed.ops.adam.cpu_adam_op' > /dev/null
-	@$(OURS).training.openrlhf.pip_check
+	@$(OURS).engines.openrlhf.pip_check
 	@touch $@
 
 sweep-%: setup

@@ -47,7 +47,7 @@ def add(subparsers: Any) -> None:
         "what", nargs="+", metavar="folder|key=value", help="a stage's folder, or overrides"
     )
     add_machine_arguments(run)
-    run.add_argument("--placement", help="profile.openrlhf as JSON; needed for sampler=vllm")
+    run.add_argument("--placement", help="profile.placement as JSON; needed for sampler=vllm")
     run.add_argument("--bar", action="store_true", help="show a progress bar on a terminal")
     run.add_argument("--dry-run", action="store_true", help="say what would be drawn; draw nothing")
     run.set_defaults(run=_run, words="what")

@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from evaluators.records import Draw, Sampler, Wanted
-from fgrpo_bench.engines.openrlhf.processes import deaf
+from fgrpo_bench.engines.processes import deaf
 
 Make = Callable[[], tuple[Sampler, dict[str, Any]]]
 """Starts an engine in the process that calls it; must be picklable."""

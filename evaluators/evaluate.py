@@ -17,6 +17,7 @@ from evaluators.grading import Grading, grade_workers
 from evaluators.mend import clear_draws, clear_tables
 from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
+from fgrpo_bench import doors
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
@@ -111,7 +112,7 @@ def evaluate(
                 tell=tell,
             )
             if engine:
-                write_json(paths.manifest, manifest | {"engine": engine})
+                write_json(paths.manifest, manifest | {"engine": engine} | doors.record())
             for layer in layers:
                 layer.finish(draws)
                 counts = count_stored(paths.grades(layer.version))

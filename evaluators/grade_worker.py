@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fgrpo_bench.engines.openrlhf.processes import deaf
+from fgrpo_bench.engines.processes import deaf
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.records import Grade, Problem

@@ -64,7 +64,7 @@ def former_layer(stored: Stored, version: str) -> str | None:
 
 
 def _split(version: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(.+)-(\d+)", version)
+    found = re.fullmatch(r"([^+]+)-(\d+)(?:\+.*)?", version)
     return (found[1], int(found[2])) if found else (version, 0)
 
 

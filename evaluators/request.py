@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec, config
-from fgrpo_bench.specs.base import STRICT, FolderName, Positive
+from fgrpo_bench.specs.base import STRICT, FolderName, Plugins, Positive
 
 ROOT = "evaluate"
 OF_EVALUATION = {field.name for field in fields(EvalSpec)} - {"name"}
@@ -23,6 +23,8 @@ OF_EVALUATION = {field.name for field in fields(EvalSpec)} - {"name"}
 class Request:
     """The evaluation of one checkpoint without a sweep."""
 
+    plugins: Plugins
+    """Modules that add to the tables (fgrpo_bench.doors)."""
     checkpoint: str
     """A folder, or an id of the Hugging Face Hub."""
     revision: str | None
@@ -63,10 +65,11 @@ def load(overrides: Sequence[str]) -> Request:
         )
     if "device=cuda" in given and "placement" not in keys:
         given.append("placement=single-gpu")
+    chosen = [each for each in given if each.startswith("evaluation=")]
+    chosen += [each for each in given if each.startswith("plugins=")]
+    shipped = list(config.compose(["checkpoint=x", *chosen], root=ROOT)["evaluation"]["benchmarks"])
     wanted = [name for each in given for name in _benchmarks(each)]
     given = [each for each in given if not each.startswith("evaluation.benchmarks=")]
-    chosen = [each for each in given if each.startswith("evaluation=")]
-    shipped = list(config.compose(["checkpoint=x", *chosen], root=ROOT)["evaluation"]["benchmarks"])
     more = [f"+benchmark@evaluation.benchmarks.{name}={name}" for name in wanted]
     added = [each for each, name in zip(more, wanted, strict=True) if name not in shipped]
     composed = config.compose([*added, *given], root=ROOT)

@@ -20,6 +20,7 @@ from evaluators import checkpoint
 from evaluators.request import Request
 from evaluators.sample import stored_draws
 from fgrpo_bench.benchmarks import load_problems, versions
+from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import (
     benchmark_identity,
@@ -87,7 +88,7 @@ def freeze(request: Request) -> StagePaths:
         "data": {key: os.path.relpath(of, paths.folder) for key, of in data.items()},
         "source": os.path.relpath(source.folder, paths.folder),
         "step": 0,
-    }
+    } | ({"plugins": list(request.plugins)} if request.plugins else {})
     write_json(paths.spec, _with_former(spec, paths))
     return paths
 
@@ -160,15 +161,13 @@ def elsewhere(request: Request) -> Path | None:
     """The interpreter that has vLLM; None where this one will do. FileNotFoundError without any."""
     if request.evaluation.sampler != "vllm" or find_spec("vllm") is not None:
         return None
-    folder = ".venv-openrlhf" if request.device == "cuda" else ".venv-openrlhf-cpu"
-    named = request.placement.python
-    python = Path(named) if named else REPOSITORY / folder / "bin" / "python"
+    environment = of_sampler("vllm").environment
+    python = Path(environment.interpreter(request))
     if not python.exists():
-        wanted = "setup-openrlhf" + ("" if request.device == "cuda" else "-cpu")
         raise FileNotFoundError(
             f"sampler=vllm, but vLLM is not installed here and there is no {python}: run `make "
-            f"{wanted}`, name an interpreter with placement.python=<path>, or set "
-            "sampler=transformers"
+            f"{environment.target(request.device)}`, name an interpreter with "
+            "placement.python=<path>, or set sampler=transformers"
         )
     return python
 

@@ -1,7 +1,7 @@
 """Sampling by vLLM: one request a draw, each with its own seed, a bounded number in flight.
 
 `LLM.generate(n=256)` would seed a prompt's draws by their place in the batch and return nothing
-before the last is done. Runs in the OpenRLHF environment, which pins its vLLM.
+before the last is done. Runs in an environment of its own, which pins its vLLM.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from evaluators.prompts import encoder, limits
 from evaluators.records import Draw, Sampler, Wanted, drawn
-from fgrpo_bench.engines.openrlhf.installation import check_own_driver
-from fgrpo_bench.engines.openrlhf.processes import deaf
+from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.engines.processes import deaf
 from fgrpo_bench.specs import EvalSpec, Placement
 from fgrpo_bench.stages.checkpoints import check_weights
 
@@ -101,7 +101,7 @@ def start(
 ) -> LLM:
     """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs."""
     if device == "cuda":
-        check_own_driver()
+        of_sampler("vllm").environment.check_machine()
     if device == "cpu":
         for name, value in CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)

@@ -194,7 +194,7 @@ def metrics_so_far(stage: StagePaths) -> pl.DataFrame:
     """Metrics of a training stage (tables.METRICS): of a finished one as it left them, else those
     of the steps that are stored; no rows where there are none.
 
-    Of OpenRLHF's rows one that is being written, or damaged, is passed over.
+    Of rows that a run appends one that is being written, or damaged, is passed over.
     """
     if stage.step_rows.exists() and not stage.done.exists():
         columns = {f"{name}?": NUMBER | None for name in METRICS} | STEP_ROW

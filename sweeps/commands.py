@@ -8,44 +8,25 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from fgrpo_bench.engines.openrlhf.arguments import extra_words
-from fgrpo_bench.engines.openrlhf.installation import (
-    DRIVER_QUERY,
-    ask,
-    check_driver,
-    cuda_major,
-)
-from fgrpo_bench.specs import (
-    OpenRLHFTrain,
-    Placement,
-    Profile,
-    SlurmProfile,
-    TrainSpec,
-    to_dict,
-)
+from fgrpo_bench import engines
+from fgrpo_bench.specs import Profile, TrainSpec, to_dict
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.stages import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 """Where stage commands run, whatever folder the driver was started in."""
 
-GPU_PINS = REPOSITORY / "requirements" / "openrlhf.txt"
-
 PROGRAMS: dict[Kind, tuple[str, ...]] = {
     "fetch": ("fgrpo_bench.data",),
     "warmup": ("fgrpo_bench.engines.embedded",),
-    "train": ("fgrpo_bench.engines.embedded",),
     "evaluate": ("evaluators", "run"),
     "rare": ("evaluators", "run"),
     "likelihood": ("evaluators", "run"),
 }
-OPENRLHF_TRAINING = ("fgrpo_bench.engines.openrlhf",)
 
 
 class StageCommand(Protocol):
@@ -65,74 +46,29 @@ def stage_command(
     if kind == "fetch":
         return [python, "-m", *PROGRAMS[kind], str(folder)]
     options = ["--device", profile.device, "--threads", str(profile.threads_per_worker)]
-    program = PROGRAMS[kind]
-    if environment == "openrlhf":
-        options += ["--placement", json.dumps(to_dict(profile.openrlhf))]
-        program = OPENRLHF_TRAINING if kind == "train" else program
+    engine = engines.of_environment(environment)
+    if engine.environment.is_placed:
+        options += ["--placement", json.dumps(to_dict(profile.placement))]
+    program = engine.program if kind == "train" else PROGRAMS[kind]
     return [python, "-m", *program, str(folder), *options]
 
 
 def interpreter(profile: Profile, environment: Environment) -> str:
     """The Python that runs a stage, as its path where the stage runs."""
-    if environment == "openrlhf":
-        return profile.openrlhf.python or str(openrlhf_home(profile.device) / "bin" / "python")
-    if isinstance(profile, SlurmProfile) and profile.python is not None:
-        return profile.python
-    return sys.executable
-
-
-def openrlhf_home(device: str) -> Path:
-    """Where `make setup-openrlhf` and `make setup-openrlhf-cpu` install."""
-    return REPOSITORY / (".venv-openrlhf" if device == "cuda" else ".venv-openrlhf-cpu")
+    return engines.environment(environment).interpreter(profile)
 
 
 def check_interpreters(profile: Profile, environments: Collection[Environment]) -> None:
-    """ValueError where an environment that stages of this plan need is not there, or this machine's
-    driver is too old for it and runs them.
-
-    An interpreter that the profile names is a path on the nodes, and is left to them; so are the
-    nodes' drivers, which their stages ask before anything is loaded.
-    """
-    placement: Placement = profile.openrlhf
-    if "openrlhf" not in environments or placement.python is not None:
-        return
-    python = Path(interpreter(profile, "openrlhf"))
-    if not python.exists():
-        target = "setup-openrlhf" + ("" if profile.device == "cuda" else "-cpu")
-        raise ValueError(
-            f"no OpenRLHF environment for device={profile.device}: there is no {python}; run "
-            f"`make {target}`, or name one with profile.openrlhf.python=<path on the nodes>"
-        )
-    if profile.device == "cuda" and not isinstance(profile, SlurmProfile):
-        check_driver(ask(*DRIVER_QUERY), cuda_major(GPU_PINS.read_text(encoding="utf-8")))
+    """ValueError where an environment that stages of this plan need is not there, or this machine
+    cannot run it and would."""
+    for name in environments:
+        engines.environment(name).check(profile)
 
 
 def check_flags(profile: Profile, train: TrainSpec) -> str | None:
-    """ValueError where the installed OpenRLHF does not take `extra`; a note for a person where
-    that OpenRLHF is on the nodes alone, and each job finds out by itself."""
-    if not isinstance(train, OpenRLHFTrain) or not train.extra:
-        return None
-    python = Path(interpreter(profile, "openrlhf"))
-    if not python.exists():
-        return (
-            f"note: {python} is not on this machine, so experiment.train.extra was not compared "
-            "with the flags that its OpenRLHF knows: one that it does not know fails the jobs"
-        )
-    command = [str(python), "-m", "fgrpo_bench.engines.openrlhf.flags", *extra_words(train)]
-    asked = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-    )
-    if asked.returncode:
-        said = asked.stderr.strip().splitlines()
-        raise ValueError(
-            f"experiment.train.extra is refused: {said[-1] if said else f'{python} failed'}; mend "
-            "or leave out that flag"
-        )
-    return None
+    """ValueError where what is installed refuses a training spec; a note for a person where that
+    cannot be found out from here."""
+    return engines.of(train).check_installed(profile, train)
 
 
 def stage_environment(

@@ -17,8 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.engines.openrlhf.states import check_origin
-from fgrpo_bench.specs import Declaration, SlurmProfile, to_dict
+from fgrpo_bench import doors, engines
+from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.stages.markers import read_marker
@@ -79,19 +79,14 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
 
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:
-    """ValueError where OpenRLHF has saved a state from which this profile cannot go on."""
-    profile = plan.declaration.profile
-    nodes = profile.nodes if isinstance(profile, SlurmProfile) else 1
+    """ValueError where a run has saved a state from which this profile cannot go on."""
+    engine = engines.of(plan.declaration.experiment.train)
     for stage in plan.stages:
         own = StagePaths(paths.folder / stage.name)
-        if stage.kind != "train" or stage.environment != "openrlhf" or own.done.exists():
+        if stage.kind != "train" or own.done.exists():
             continue
         base = StagePaths((own.folder / stage.spec["base"]).resolve())
-        check_origin(
-            own.training_states,
-            ranks=nodes * profile.openrlhf.actor_gpus_per_node,
-            base_sha256=_weights_sha256(base),
-        )
+        engine.check_state(own.folder, plan.declaration.profile, _weights_sha256(base))
 
 
 def _weights_sha256(base: StagePaths) -> str | None:
@@ -200,6 +195,7 @@ def provenance() -> dict[str, Any]:
         "git_dirty": None if changed is None else bool(changed),
         "versions": {"python": platform.python_version()}
         | {name: _version(name) for name in RECORDED},
+        **doors.record(),
     }
 
 

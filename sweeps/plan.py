@@ -7,10 +7,11 @@ needs. What each stage computes is frozen in its `spec`, which the stage reads f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fgrpo_bench.specs import DatasetSpec, Declaration, OpenRLHFTrain, SweepPoint
+from fgrpo_bench import engines
+from fgrpo_bench.specs import DatasetSpec, Declaration, SweepPoint
 from sweeps.points import check, expand
 from sweeps.rare import rare_stages
 from sweeps.stages import (
@@ -47,9 +48,16 @@ def make_plan(declaration: Declaration) -> Plan:
     return Plan(
         declaration=declaration,
         points=points,
-        stages=(*stages, *further),
+        stages=tuple(_with_plugins(declaration, each) for each in (*stages, *further)),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _with_plugins(declaration: Declaration, stage: Stage) -> Stage:
+    """A stage that loads the declaration's plug-ins wherever it runs."""
+    if not declaration.plugins:
+        return stage
+    return replace(stage, spec=stage.spec | {"plugins": list(declaration.plugins)})
 
 
 def _stages(points: tuple[SweepPoint, ...], checkpoints: Checkpoints) -> Iterator[Stage]:
@@ -88,10 +96,8 @@ def _datasets(point: SweepPoint) -> dict[str, Stage]:
         for benchmark in point.evaluation.benchmarks.values()
         if benchmark.dataset is not None
     ]
-    train = point.train
-    if isinstance(train, OpenRLHFTrain):
-        evaluated = train.eval_dataset if train.eval_every else None
-        wanted[:0] = [each for each in (train.dataset, evaluated) if each is not None]
+    inputs = engines.of(point.train).inputs(point.train)
+    wanted[:0] = [each for each in (inputs.dataset, inputs.eval_dataset) if each is not None]
     stages: dict[str, Stage] = {}
     for dataset in wanted:
         stage = fetch_stage(dataset_stage_name(dataset), dataset=dataset)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 
-from fgrpo_bench.engines.openrlhf import extra, fit
+from fgrpo_bench import engines
+from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.specs import Cell, Declaration, SlurmProfile, SweepPoint
-from fgrpo_bench.tasks import check_task
+from fgrpo_bench.specs import Cell, Declaration, SweepPoint
+
+CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
+"""Fields of an algorithm that not every engine has, in words."""
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
@@ -84,33 +87,39 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
                 f"updates_per_batch={train.updates_per_batch}: every update needs a prompt; raise "
                 "the budget or lower updates_per_batch"
             )
-    if train.task is not None:
-        check_task(train.task)
-    if declaration.experiment.evaluation.sampler == "embedded" and train.model is None:
-        raise ValueError(
-            "evaluation.sampler=embedded with a published model: the embedded engine samples from "
-            "its own checkpoints only; set experiment.evaluation.sampler=vllm"
-        )
-    profile = declaration.profile
-    cluster = profile if isinstance(profile, SlurmProfile) else None
+    engine, profile = engines.of(train), declaration.profile
     for point in points:
-        controls = (point.algorithm.entropy_coef, point.algorithm.kl_coef)
-        if train.engine == "embedded" and any(controls):
-            raise ValueError(
-                f"{point.point_id} has an entropy bonus or a KL penalty, which the embedded engine "
-                "does not have: exclude that algorithm, or choose an experiment of engine openrlhf"
-            )
-        if train.engine == "openrlhf":
-            extra.check(point)
-            warnings += fit.check(point, cluster, profile.openrlhf)
-    if declaration.experiment.evaluation.sampler == "vllm":
-        warnings += fit.check_evaluation(points[0], cluster, profile.openrlhf)
+        _check_has(engine, point)
+        warnings += engine.check(point, profile)
+    sampling = engines.of_sampler(declaration.experiment.evaluation.sampler)
+    warnings += sampling.check_evaluation(points[0], profile)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         for grader in (benchmark.grader, *benchmark.also):
             grader_version(grader)
-        if benchmark.dataset is None and train.task is None:
+        if benchmark.dataset is None and engine.inputs(train).task is None:
             raise ValueError(
                 f"benchmark {name} has no dataset and the experiment has no task whose held-out "
                 f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
             )
     return warnings
+
+
+def _check_has(engine: Engine, point: SweepPoint) -> None:
+    """ValueError for an algorithm that asks for what an engine does not have."""
+    algorithm = point.algorithm
+    for table, name in (("objectives", algorithm.objective), ("advantages", algorithm.advantage)):
+        has = getattr(engine, table)
+        if has is not None and name not in has:
+            raise ValueError(
+                f"{point.point_id} has {table[:-1]}={name}, and engine {engine.name} has "
+                f"{', '.join(has)}: exclude that algorithm, or choose an experiment of another "
+                "engine"
+            )
+    for control, words in CONTROLS.items():
+        if getattr(algorithm, control) and control not in engine.controls:
+            others = [each.name for each in engines.known() if control in each.controls]
+            raise ValueError(
+                f"{point.point_id} has {words} ({control}), which engine {engine.name} does not "
+                "have: exclude that algorithm, or choose an experiment of engine "
+                f"{' or '.join(others)}"
+            )

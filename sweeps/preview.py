@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from fgrpo_bench.engines.openrlhf import fit
+from fgrpo_bench import engines
 from fgrpo_bench.specs import SlurmProfile, method_name
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -75,7 +75,7 @@ def saving(plan: Plan) -> str | None:
     profile = plan.declaration.profile
     if not isinstance(profile, SlurmProfile):
         return None
-    found = fit.save(plan.points[0], profile)
+    found = engines.of(plan.points[0].train).save(plan.points[0], profile)
     return None if found is None else str(found)
 
 
@@ -103,8 +103,8 @@ def can_show(plan: Plan) -> list[str]:
 
 def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
     """Processor and wall seconds of what would run, and how many done stages they rest on."""
-    unknown = [stage for stage in to_run if stage.environment == "openrlhf"]
-    to_run = [stage for stage in to_run if stage.environment != "openrlhf"]
+    unknown = [stage for stage in to_run if stage.environment != "base"]
+    to_run = [stage for stage in to_run if stage.environment == "base"]
     measured: list[tuple[Kind, float, float]] = []
     names = {stage.name for stage in [*to_run, *unknown]}
     for stage in plan.stages:
@@ -170,7 +170,7 @@ def cost_words(answer: Mapping[str, Any]) -> str:
         else "by constants of sweeps/cost.py, nothing measured here yet"
     )
     rest = answer["not_estimated"]
-    further = f"; {counted(rest, 'stage')} of OpenRLHF and vLLM not estimated" if rest else ""
+    further = f"; {counted(rest, 'stage')} in other environments not estimated" if rest else ""
     return (
         f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
         f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} ({basis})"

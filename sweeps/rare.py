@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from fgrpo_bench import engines
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.specs import (
     BenchmarkSpec,
     EvalSpec,
-    OpenRLHFTrain,
     RareSpec,
     SweepPoint,
     to_dict,
@@ -75,7 +75,7 @@ def set_stage(point: SweepPoint, rare: RareSpec) -> Stage:
         },
         needs=(base.name, *([] if data is None else [data])),
         point_id=base.point_id,
-        environment="openrlhf" if evaluation.sampler == "vllm" else "base",
+        environment=engines.of_sampler(evaluation.sampler).environment.name,
     )
 
 
@@ -108,7 +108,7 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
     ValueError where nothing says how to grade them.
     """
     train = point.train
-    dataset = train.dataset if isinstance(train, OpenRLHFTrain) else None
+    dataset = engines.of(train).inputs(train).dataset
     if dataset is not None:
         grader = dataset.grader
     else:

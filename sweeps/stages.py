@@ -9,10 +9,10 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fgrpo_bench import engines
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.specs import (
     DatasetSpec,
-    OpenRLHFTrain,
     PretrainedSpec,
     SweepPoint,
     TrainSpec,
@@ -29,7 +29,7 @@ from fgrpo_bench.specs.fingerprint import (
 from fgrpo_bench.stats.selection import saved_steps
 
 Kind = Literal["fetch", "warmup", "train", "evaluate", "rare", "likelihood"]
-Environment = Literal["base", "openrlhf"]
+Environment = str
 Checkpoints = Literal["last", "every"] | tuple[int, ...]
 
 
@@ -80,16 +80,16 @@ def dataset_stage_name(dataset: DatasetSpec) -> str:
 
 def base_stage(point: SweepPoint) -> Stage:
     """What makes the base model of a point: a warm-up on its task, or a published model."""
-    train = point.train
-    if isinstance(train, OpenRLHFTrain) and train.pretrained is not None:
+    inputs = engines.of(point.train).inputs(point.train)
+    if inputs.pretrained is not None:
         return fetch_stage(
-            f"_base/{train.pretrained.name}",
-            model=train.pretrained,
-            chat_template=train.prompt.chat_template,
+            f"_base/{inputs.pretrained.name}",
+            model=inputs.pretrained,
+            chat_template=inputs.prompt is not None and inputs.prompt.chat_template,
         )
-    assert train.task is not None and train.model is not None and train.warmup is not None
+    assert inputs.task is not None and inputs.model is not None and inputs.warmup is not None
     identity = warmup_identity(
-        train, task=train.task, model=train.model, warmup=train.warmup, seed=point.seed
+        point.train, task=inputs.task, model=inputs.model, warmup=inputs.warmup, seed=point.seed
     )
     mark = fingerprint(identity)
     return Stage(
@@ -158,14 +158,12 @@ def train_stage(point: SweepPoint, base: Stage, datasets: dict[str, Stage]) -> S
         "base": os.path.relpath(base.name, point.point_id),
     }
     needs = [base.name]
-    if isinstance(point.train, OpenRLHFTrain) and point.train.dataset is not None:
-        data = datasets[point.train.dataset.name]
-        spec["data"] = os.path.relpath(data.name, point.point_id)
-        needs.append(data.name)
-        if point.train.eval_every and point.train.eval_dataset is not None:
-            evaluated = datasets[point.train.eval_dataset.name]
-            spec["eval_data"] = os.path.relpath(evaluated.name, point.point_id)
-            needs.append(evaluated.name)
+    inputs = engines.of(point.train).inputs(point.train)
+    for key, dataset in (("data", inputs.dataset), ("eval_data", inputs.eval_dataset)):
+        if dataset is not None:
+            fetched = datasets[dataset.name].name
+            spec[key] = os.path.relpath(fetched, point.point_id)
+            needs.append(fetched)
     return Stage(
         name=point.point_id,
         kind="train",
@@ -174,7 +172,7 @@ def train_stage(point: SweepPoint, base: Stage, datasets: dict[str, Stage]) -> S
         spec=spec,
         needs=tuple(dict.fromkeys(needs)),
         point_id=point.point_id,
-        environment="openrlhf" if point.train.engine == "openrlhf" else "base",
+        environment=engines.of(point.train).environment.name,
     )
 
 
@@ -223,5 +221,5 @@ def evaluation_stage(
         },
         needs=(source.name, *dict.fromkeys(data.values())),
         point_id=source.point_id,
-        environment="openrlhf" if evaluation.sampler == "vllm" else "base",
+        environment=engines.of_sampler(evaluation.sampler).environment.name,
     )

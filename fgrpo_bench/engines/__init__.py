@@ -1,1 +1,43 @@
-"""Training engines, one package each."""
+"""Training engines, one package each; all that is known of them outside stands in `engine.Engine`.
+
+Loads none of them: processes that need something small of one package start often.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fgrpo_bench import doors
+
+if TYPE_CHECKING:
+    from fgrpo_bench.engines.engine import Engine, Environment
+    from fgrpo_bench.specs import TrainSpec
+
+
+def of(train: TrainSpec) -> Engine:
+    """The engine of a training run."""
+    engine: Engine = doors.entry("engines", train.engine)
+    return engine
+
+
+def of_sampler(sampler: str) -> Engine:
+    """The engine in whose environment a sampler runs (EvalSpec.sampler)."""
+    return next(each for each in known() if sampler in each.samplers)
+
+
+def of_environment(name: str) -> Engine:
+    """The engine of an environment by its name in plan.json; ValueError that lists those."""
+    by_name = {each.environment.name: each for each in known()}
+    if name not in by_name:
+        raise ValueError(f"unknown environment {name!r}: there are {', '.join(sorted(by_name))}")
+    return by_name[name]
+
+
+def environment(name: str) -> Environment:
+    """An environment by its name; ValueError likewise."""
+    return of_environment(name).environment
+
+
+def known() -> list[Engine]:
+    """All engines."""
+    return list(doors.table("engines").values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fgrpo_bench import doors
 from fgrpo_bench.graders import choice, countdown, ifeval, math, math_tolerance, synlogic
 from fgrpo_bench.records import Grade, Problem
 
@@ -30,12 +31,12 @@ answer within microseconds."""
 
 def get_grader(name: str) -> Grader:
     """The grading function; ValueError that lists the valid names."""
-    grader_version(name)
-    return GRADERS[name][1]
+    grade: Grader = doors.entry("graders", name)[1]
+    return grade
 
 
 def grader_version(name: str) -> str:
-    """e.g. `countdown-1`; part of every stored grade's file name."""
-    if name not in GRADERS:
-        raise ValueError(f"unknown grader {name!r}: valid ones are {', '.join(sorted(GRADERS))}")
-    return f"{name}-{GRADERS[name][0]}"
+    """e.g. `countdown-1`, or `parity-1+package-0.3` where a package brings it; part of every stored
+    grade's file name."""
+    version, brought = doors.entry("graders", name)[0], doors.origin("graders", name)
+    return f"{name}-{version}" + ("+{package}-{version}".format(**brought) if brought else "")

@@ -1,11 +1,20 @@
-"""From the rewards of a group to its advantages, with the focal weight."""
+"""From the rewards of groups to their advantages, with the focal weight.
+
+Both engines read ADVANTAGES; to add one: a function of rewards [groups, group_size] that gives
+advantages of that shape, exactly 0 for a group that is all right or all wrong, and a line there.
+Nothing is imported to load the table: tensors bring what is done here.
+"""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from fgrpo_bench import doors
 from fgrpo_bench.objectives.focal import focal_weight
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EPSILON = 1e-6
 
@@ -15,16 +24,25 @@ def success_rate(rewards: Tensor) -> Tensor:
     return rewards.mean(1)
 
 
-def group_advantages(rewards: Tensor, focal_gamma: float) -> Tensor:
+def grpo(rewards: Tensor) -> Tensor:
+    """(R - mu) / (std + 1e-6) with the unbiased standard deviation over the group (GRPO, arXiv
+    2402.03300, eq. 3)."""
+    spread = rewards.std(1, correction=1, keepdim=True)
+    return (rewards - rewards.mean(1, keepdim=True)) / (spread + EPSILON)
+
+
+Advantage = Callable[["Tensor"], "Tensor"]
+ADVANTAGES: dict[str, Advantage] = {"grpo": grpo}
+
+
+def group_advantages(rewards: Tensor, focal_gamma: float, advantage: str = "grpo") -> Tensor:
     """Focal-weighted group-relative advantages; [groups, group_size] in and out.
 
-    (1 - mu)^gamma (R - mu) / (std + 1e-6) with the unbiased standard deviation over the group
-    (GRPO, arXiv 2402.03300, eq. 3; weight of arXiv 2602.06717). Exactly 0 for a group that is all
-    right or all wrong, and bitwise the unweighted advantage at focal_gamma = 0.
+    (1 - mu)^gamma times those of the table (weight of arXiv 2602.06717); at focal_gamma = 0 bitwise
+    those. Rewards are 0 and 1.
     """
-    mean = rewards.mean(1, keepdim=True)
-    base = (rewards - mean) / (rewards.std(1, correction=1, keepdim=True) + EPSILON)
-    weighted: Tensor = base * focal_weight(mean, focal_gamma)
+    base: Tensor = doors.entry("advantages", advantage)(rewards)
+    weighted: Tensor = base * focal_weight(rewards.mean(1, keepdim=True), focal_gamma)
     return weighted
 
 
@@ -40,4 +58,5 @@ def action_mask(tokens: Tensor, *, eos: int, pad: int) -> Tensor:
     were it masked out, a policy could put probability there unseen and collapse.
     """
     ends = ((tokens == eos) | (tokens == pad)).long()
-    return torch.cumsum(ends, 1) - ends == 0
+    before: Tensor = ends.cumsum(1) - ends
+    return before == 0

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import core_schema
 
+from fgrpo_bench import doors
 from fgrpo_bench.stages.paths import RESERVED
 
 T = TypeVar("T")
@@ -70,6 +72,76 @@ FolderName = Annotated[Name, AfterValidator(_not_reserved)]
 """A name that becomes a folder beside the run root's own files."""
 Axis = Annotated[tuple[T, ...], AfterValidator(_distinct)]
 """Values of which none is given twice."""
+
+
+def _loaded(modules: tuple[str, ...]) -> tuple[str, ...]:
+    doors.load(modules)
+    return modules
+
+
+Plugins = Annotated[tuple[str, ...], AfterValidator(_loaded)]
+"""Modules that add to the tables of fgrpo_bench.doors; have done so once they are validated."""
+
+
+def known(table: str) -> AfterValidator:
+    """The name must stand in a table of fgrpo_bench.doors."""
+
+    def check(name: str) -> str:
+        doors.entry(table, name)
+        return name
+
+    return AfterValidator(check)
+
+
+class OneOf:
+    """Base of a type of which each entry of a table has its own kind, told by a field.
+
+    A class that names table=, key= and member= is validated as the kind that its data names: the
+    attribute `member` of that entry. Classes that inherit from it are the kinds.
+    """
+
+    _union: ClassVar[tuple[type, str, str, str]]
+
+    def __init_subclass__(cls, *, table: str = "", key: str = "", member: str = "") -> None:
+        super().__init_subclass__()
+        if table:
+            cls._union = (cls, table, key, member)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        if cls is not cls._union[0]:
+            own: core_schema.CoreSchema = handler(source)
+            return own
+        return core_schema.with_info_plain_validator_function(cls._validated)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
+        return handler(cls._kinds().core_schema if cls is cls._union[0] else schema)
+
+    @classmethod
+    def _validated(cls, value: Any, info: core_schema.ValidationInfo) -> Any:
+        if isinstance(value, cls):
+            return value
+        if info.mode == "json":
+            return cls._kinds().validate_json(json.dumps(value))
+        return cls._kinds().validate_python(value)
+
+    @classmethod
+    def _kinds(cls) -> TypeAdapter[Any]:
+        _, table, key, member = cls._union
+        entries = doors.table(table).items()  # as it is now: plug-ins may have added to it
+        return _tagged(tuple((name, getattr(entry, member)) for name, entry in entries), key)
+
+
+@cache
+def _tagged(kinds: tuple[tuple[str, type], ...], key: str) -> TypeAdapter[Any]:
+    class Tagged:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+            choices = {name: handler.generate_schema(kind) for name, kind in kinds}
+            return core_schema.tagged_union_schema(choices, discriminator=key)
+
+    return TypeAdapter(Tagged)
 
 
 def check_name(option: str, name: str) -> None:

@@ -14,17 +14,21 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from fgrpo_bench import doors
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 T = TypeVar("T")
 
 CHOICES = ("sweep", "experiment", "profile")
+BENCHMARKS: dict[str, Any] = {path.stem: path for path in (CONF / "benchmark").glob("*.yaml")}
+"""Ours by their files; those of plug-ins as what such a file would compose to."""
 
 
 def options(group: str, conf: Path = CONF) -> list[str]:
     """Names of a config group, e.g. options("sweep")."""
-    return sorted(path.stem for path in (conf / group).glob("*.yaml"))
+    further = _brought() if group == "benchmark" else {}
+    return sorted({path.stem for path in (conf / group).glob("*.yaml")} | further.keys())
 
 
 def load(sweep: str, overrides: Sequence[str] = (), *, conf: Path = CONF) -> Declaration:
@@ -58,12 +62,18 @@ def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CON
         raise ValueError(f"benchmark {name} is refused:\n" + "\n".join(lines)) from error
 
 
+def _brought() -> dict[str, dict[str, Any]]:
+    """The benchmarks of plug-ins."""
+    return {name: own for name, own in doors.table("benchmarks").items() if isinstance(own, dict)}
+
+
 def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config") -> dict[str, Any]:
     """The merged configuration as plain dictionaries, lists and scalars.
 
     root: the file that it begins with. ValueError for overrides that cannot be applied, a file that
     cannot be read, and for an environment variable anywhere but in run_root.
     """
+    _load_plugins(overrides, conf / f"{root}.yaml")
     for override in overrides:
         name, _, value = override.partition("=")
         if name in CHOICES and value not in options(name, conf):
@@ -73,11 +83,14 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
             )
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
+    for name, own in _brought().items():
+        ConfigStore.instance().store(group="benchmark", name=name, node=own)
     try:
         with initialize_config_dir(str(conf), version_base="1.3"):
             config = hydra_compose(root, overrides=list(overrides))
@@ -96,6 +109,23 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         raise ValueError(_damaged(conf) or nested) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def _load_plugins(overrides: Sequence[str], path: Path) -> None:
+    """Load those that will be declared, whose benchmarks the rest may name; what is no list of
+    names is left to the validation."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        given = [OmegaConf.load(path)] if path.exists() else []
+        given += [OmegaConf.from_dotlist([each]) for each in overrides if each[:8] == "plugins="]
+        named = OmegaConf.to_container(OmegaConf.merge(*given), resolve=False) if given else {}
+    except (YAMLError, RecursionError, UnicodeDecodeError, OSError, OmegaConfBaseException):
+        return  # composing says what is wrong with it
+    modules = named.get("plugins") if isinstance(named, dict) else None
+    doors.load(each for each in modules or () if isinstance(each, str))
 
 
 def _check_environment(node: Any, where: tuple[str, ...] = ()) -> None:

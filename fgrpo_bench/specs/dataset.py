@@ -1,16 +1,15 @@
-"""What a dataset is: where it comes from and which of its rows are kept."""
+"""What is fetched: datasets with the rows of them that are kept, and published models."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.specs.base import STRICT, Name, Positive
+from fgrpo_bench import doors
+from fgrpo_bench.specs.base import STRICT, Name, Positive, known
 
-Layout = Literal["plain", "olympiadbench", "ifeval", "gpqa", "synlogic"]
-LAYOUTS = get_args(Layout)
 GATED = ("gpqa",)
 """Layouts of datasets whose publishers ask that none of their text is shown to others."""
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -32,7 +31,7 @@ class DatasetSpec:
     """The file: its name in the repository, or its path; .json, .jsonl, .csv or .parquet."""
     sha256: Digest | None
     """Digest that the file must have; null is the one of the first fetch, from the lock file."""
-    layout: Layout
+    layout: Annotated[Name, known("layouts")]
     """How the publisher's columns become a prompt and a gold; see fgrpo_bench.data.layouts."""
     prompt_key: str
     """Column of the problems."""
@@ -81,6 +80,20 @@ class DatasetSpec:
             )
 
 
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class PretrainedSpec:
+    """A published model, or one in a folder of yours."""
+
+    name: Name
+    """Name in tables."""
+    path: str
+    """Hugging Face id, e.g. Qwen/Qwen2.5-7B, or a folder that every node sees."""
+    revision: str | None
+    """Commit on the Hub; null takes the newest at the first fetch. Null for a folder."""
+    parameters: Annotated[int, Field(ge=1, le=10**14)]
+    """Number of parameters, for the check that weights and optimizer fit the GPUs."""
+
+
 def withheld(benchmark: object) -> bool:
     """Whether no text of a stored benchmark may be shown to others: it is gated, or what is stored
     does not say. benchmark: a BenchmarkSpec as it was read from a file."""
@@ -89,4 +102,5 @@ def withheld(benchmark: object) -> bool:
     dataset = benchmark["dataset"]
     if dataset is None:  # the held-out problems of a generated task
         return False
-    return not isinstance(dataset, dict) or dataset.get("layout") not in set(LAYOUTS) - set(GATED)
+    known_layouts = doors.table("layouts").keys()
+    return not isinstance(dataset, dict) or dataset.get("layout") not in known_layouts - set(GATED)

@@ -1,4 +1,4 @@
-"""How checkpoints are judged."""
+"""How models are asked, and how checkpoints are judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, PositiveFloat, Seed
 from fgrpo_bench.specs.dataset import DatasetSpec
-from fgrpo_bench.specs.openrlhf import PromptSpec
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class PromptSpec:
+    """How a problem becomes what the model reads."""
+
+    chat_template: bool
+    """Whether the tokenizer's chat template is applied; false gives the problem as it is."""
+    system: str | None
+    """System message; null is none (some templates then put their own)."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

@@ -10,12 +10,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from fgrpo_bench import doors
 from fgrpo_bench.specs import (
     DatasetSpec,
     EvalSpec,
-    LoopSpec,
     ModelSpec,
-    OpenRLHFTrain,
     PretrainedSpec,
     PromptSpec,
     SweepPoint,
@@ -46,7 +45,7 @@ def fingerprint(identity: Any) -> str:
 
 
 def warmup_identity(
-    train: LoopSpec, *, task: TaskSpec, model: ModelSpec, warmup: WarmupSpec, seed: int
+    train: TrainSpec, *, task: TaskSpec, model: ModelSpec, warmup: WarmupSpec, seed: int
 ) -> dict[str, Any]:
     """What defines a base model that is warmed up on a task."""
     return {
@@ -58,7 +57,7 @@ def warmup_identity(
         "beta2": train.beta2,
         "grad_clip": train.grad_clip,
         "seed": seed,
-    }
+    } | doors.identity(tasks=task.name)
 
 
 def model_identity(model: PretrainedSpec) -> dict[str, Any]:
@@ -70,28 +69,44 @@ def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     """What changes a dataset's table, apart from the bytes of its source."""
     fields = to_dict(dataset)
     del fields["expected_rows"], fields["exact_rows"]
-    return {"data_version": DATA_VERSION} | fields
+    brought = doors.identity(layouts=dataset.layout, graders=dataset.grader)
+    return {"data_version": DATA_VERSION} | fields | brought
 
 
-LATER: dict[str, Any] = {"lr_warmup_steps": None, "eval_dataset": None, "extra": {}}
-"""Fields that training specs did not always have, with the value that says what was so before: it
-is no part of an identity, so that this is the same as it was."""
+LATER: dict[str, Any] = {
+    "lr_warmup_steps": None,
+    "eval_dataset": None,
+    "extra": {},
+    "advantage": "grpo",
+}
+"""Fields that training specs and algorithms did not always have, with the value that says what was
+so before: it is no part of an identity, so that this is the same as it was."""
 
 
 def train_identity(point: SweepPoint) -> dict[str, Any]:
     """What defines a training run: the cell, the seed and the whole training spec."""
     return {
         "recipe_version": RECIPE_VERSION,
-        "algorithm": to_dict(point.algorithm),
+        "algorithm": _said(to_dict(point.algorithm)),
         "group_size": point.group_size,
         "focal_gamma": point.focal_gamma,
         "seed": point.seed,
-        "train": {
-            name: value
-            for name, value in to_dict(point.train).items()
-            if name not in LATER or value != LATER[name]
-        },
-    }
+        "train": _said(to_dict(point.train)),
+    } | doors.identity(
+        engines=point.train.engine,
+        objectives=point.algorithm.objective,
+        advantages=point.algorithm.advantage,
+        tasks=task_name(doors.entry("engines", point.train.engine).inputs(point.train).task),
+    )
+
+
+def task_name(task: TaskSpec | None) -> str | None:
+    """Of a task; None where there is none."""
+    return None if task is None else task.name
+
+
+def _said(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in LATER or value != LATER[key]}
 
 
 def dataset_stage(dataset: DatasetSpec) -> dict[str, Any]:
@@ -108,13 +123,13 @@ def dataset_stage(dataset: DatasetSpec) -> dict[str, Any]:
 
 def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
     """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
-    published = train if isinstance(train, OpenRLHFTrain) else None
+    inputs = doors.entry("engines", train.engine).inputs(train)
     return sampling_identity(
         evaluation,
-        task=train.task,
-        prompt=None if published is None else published.prompt,
-        prompt_tokens=None if published is None else published.prompt_tokens,
-        response_tokens=None if published is None else published.response_tokens,
+        task=inputs.task,
+        prompt=inputs.prompt,
+        prompt_tokens=inputs.prompt_tokens,
+        response_tokens=inputs.response_tokens,
     )
 
 
@@ -142,7 +157,7 @@ def sampling_identity(
         "dtype": evaluation.dtype,
         "seed": evaluation.seed,
         "seed_scheme": SEED_SCHEME,
-    }
+    } | doors.identity(tasks=task_name(task))
 
 
 def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, Name, Positive, PositiveFloat
-from fgrpo_bench.specs.openrlhf import Placement
+from fgrpo_bench.specs.placement import Placement
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class LocalProfile:
     """Threads of a worker; results are bit-identical only for equal thread counts."""
     device: Literal["cpu", "cuda"]
     """Where a worker computes."""
-    openrlhf: Placement
-    """How a run of OpenRLHF uses this machine."""
+    placement: Placement
+    """How runs over GPUs and vLLM use this machine."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SlurmProfile:
     exclude: str | None
     """sbatch --exclude: nodes to avoid, e.g. node[3-5]."""
     nodes: Positive
-    """Nodes of a training run, which only OpenRLHF uses; every other stage takes one."""
+    """Nodes of a training run, by an engine that uses several; every other stage takes one."""
     gpus_per_node: Positive | None
     """GPUs of a stage on each node; null asks for none."""
     cpus_per_task: Positive
@@ -84,8 +84,8 @@ class SlurmProfile:
     """Threads of a stage; results are bit-identical only for equal thread counts."""
     device: Literal["cpu", "cuda"]
     """Where a stage computes."""
-    openrlhf: Placement
-    """How a run of OpenRLHF uses the nodes of its job."""
+    placement: Placement
+    """How runs over GPUs and vLLM use the nodes of their job."""
 
     def __post_init__(self) -> None:
         if self.signal_seconds >= self.time_minutes * 60:

@@ -8,14 +8,20 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.objectives.focal import low_lr_multiplier
-from fgrpo_bench.specs.base import STRICT, Axis, FolderName, Gamma, GroupSize, Name, Positive, Seed
+from fgrpo_bench.specs.base import (
+    STRICT,
+    Axis,
+    FolderName,
+    Gamma,
+    GroupSize,
+    Name,
+    Plugins,
+    Positive,
+    Seed,
+)
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
-from fgrpo_bench.specs.openrlhf import OpenRLHFTrain
 from fgrpo_bench.specs.profile import Profile
-from fgrpo_bench.specs.training import AlgorithmSpec, EmbeddedTrain
-
-TrainSpec = Annotated[EmbeddedTrain | OpenRLHFTrain, Field(discriminator="engine")]
-"""A training run, by its engine."""
+from fgrpo_bench.specs.training import AlgorithmSpec, TrainSpec
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -103,6 +109,9 @@ class SweepSpec:
 class Declaration:
     """A whole composed configuration: what `python -m sweeps` was asked to run."""
 
+    plugins: Plugins = ()
+    """Modules that add to the tables (fgrpo_bench.doors), beside the packages that are installed.
+    Stands first, so that they have added when the rest is validated."""
     sweep: SweepSpec
     experiment: ExperimentSpec
     profile: Profile

@@ -1,10 +1,9 @@
-"""What is trained by the embedded engine, and the base algorithms of both engines."""
+"""What is trained, and by which algorithm: all that does not belong to one engine or task."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import (
@@ -14,26 +13,19 @@ from fgrpo_bench.specs.base import (
     Name,
     NonNegative,
     NonNegativeFloat,
+    OneOf,
     Positive,
     PositiveFloat,
-    Seed,
+    known,
 )
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
-class TaskSpec:
-    """A generated task: what a problem is, and how its problems are split."""
+class TaskSpec(OneOf, table="tasks", key="name", member="spec"):
+    """A generated task, with the fields of its own kind (fgrpo_bench.tasks)."""
 
     name: Name
     """A key of fgrpo_bench.tasks.TASKS."""
-    seed: Seed
-    """Seed of the generator and of the split into training and held-out problems."""
-    n_digits: Annotated[int, Field(ge=2, le=5)]
-    """Digits a problem offers, each to be used once."""
-    max_target: Annotated[int, Field(ge=1, le=99)]
-    """Largest target value; targets run from 1."""
-    heldout_fraction: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the problems that training never sees."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -84,8 +76,10 @@ class AlgorithmSpec:
 
     name: Name
     """Name in grids and tables."""
-    objective: Literal["clip", "cispo"]
-    """clip: min(r A, clip(r) A). cispo: sg(clip(r)) A log pi."""
+    objective: Annotated[Name, known("objectives")]
+    """A key of fgrpo_bench.objectives.losses.OBJECTIVES."""
+    advantage: Annotated[Name, known("advantages")] = "grpo"
+    """A key of fgrpo_bench.objectives.advantages.ADVANTAGES."""
     clip_low: NonNegativeFloat
     """The ratio is clipped at 1 - clip_low from below."""
     clip_high: NonNegativeFloat
@@ -104,10 +98,12 @@ class AlgorithmSpec:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
-class LoopSpec:
-    """The reinforcement learning that both engines do, apart from its cell (algorithm, N, gamma,
-    seed)."""
+class TrainSpec(OneOf, table="engines", key="engine", member="train"):
+    """A training run apart from its cell (algorithm, N, gamma, seed): what every engine does, with
+    the fields of its own engine (fgrpo_bench.engines)."""
 
+    engine: Name
+    """A key of fgrpo_bench.engines.ENGINES."""
     budget: Literal["constant_rollouts", "constant_prompts"]
     """What every cell of a group-size grid shares: rollouts a step, or prompts a step."""
     rollouts_per_step: Positive | None
@@ -171,17 +167,3 @@ class LoopSpec:
             return self.lr_warmup_updates
         assert self.lr_warmup_steps is not None
         return self.lr_warmup_steps * self.updates_per_batch
-
-
-@dataclass(config=STRICT, frozen=True, kw_only=True)
-class EmbeddedTrain(LoopSpec):
-    """A training run of the one-process engine of this package."""
-
-    engine: Literal["embedded"]
-    """Training engine."""
-    task: TaskSpec
-    """Where the training problems come from."""
-    model: ModelSpec
-    """Architecture of the policy."""
-    warmup: WarmupSpec
-    """How the base model is made."""

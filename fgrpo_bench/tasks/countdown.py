@@ -9,22 +9,43 @@ random order. Everything follows from the spec's seed.
 from __future__ import annotations
 
 from itertools import combinations_with_replacement, permutations, product
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import TaskSpec
+from fgrpo_bench.specs.base import STRICT, Seed
 
 OPERATORS = "+-*"
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class CountdownSpec(TaskSpec):
+    """What a problem of countdown is, and how its problems are split."""
+
+    name: Literal["countdown"]
+    """A key of fgrpo_bench.tasks.TASKS."""
+    seed: Seed
+    """Seed of the generator and of the split into training and held-out problems."""
+    n_digits: Annotated[int, Field(ge=2, le=5)]
+    """Digits a problem offers, each to be used once."""
+    max_target: Annotated[int, Field(ge=1, le=99)]
+    """Largest target value; targets run from 1."""
+    heldout_fraction: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the problems that training never sees."""
 
 
 class Countdown:
     """All solvable problems of a spec, split by its seed; see fgrpo_bench.tasks.Task."""
 
+    spec = CountdownSpec
     vocabulary = "0123456789+-*=:"
 
-    def __init__(self, spec: TaskSpec) -> None:
+    def __init__(self, spec: CountdownSpec) -> None:
         self.prompt_length = spec.n_digits + 4
         self.response_length = 2 * spec.n_digits - 1
         self._digits, self._targets, self._solutions, self._starts = _enumerate(spec)
@@ -64,7 +85,7 @@ class Countdown:
 
 
 def _enumerate(
-    spec: TaskSpec,
+    spec: CountdownSpec,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
     """Digits [items, n] in rising order, targets [items], solutions as ASCII rows [all, 2n - 1]
     sorted by item, and where each item's solutions start [items + 1]."""

@@ -149,17 +149,17 @@ class Resources:
     """On each node; None leaves it to the site."""
 
 
-def resources(profile: SlurmProfile, kind: str, *, openrlhf: bool) -> Resources:
+def resources(profile: SlurmProfile, kind: str, *, is_placed: bool) -> Resources:
     """Those of a job of a kind of stage, or of the report.
 
-    openrlhf: whether it runs in that environment, with several GPUs where the placement says so.
+    is_placed: whether it may have several GPUs, as the placement says (Environment.is_placed).
     """
     gpus = profile.gpus_per_node
     used = gpus
     if gpus is not None and kind != "train":
-        placement = profile.openrlhf
+        placement = profile.placement
         engines = 1 if kind == "likelihood" else placement.evaluation_engines
-        used = engines * placement.evaluation_tensor_parallel if openrlhf else 1
+        used = engines * placement.evaluation_tensor_parallel if is_placed else 1
     share = 1.0 if gpus is None or used is None else used / gpus
     return Resources(
         nodes=profile.nodes if kind == "train" else 1,

@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fgrpo_bench.engines.openrlhf.arguments import batches
-from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain, Profile
+from fgrpo_bench import engines
+from fgrpo_bench.specs import DatasetSpec, Profile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import StageCommand
@@ -45,25 +45,10 @@ def check_sizes(plan: Plan, paths: RunPaths) -> None:
     """ValueError where a fetched dataset has fewer problems than an epoch of a point, or than its
     evaluation during training."""
     for point in plan.points:
-        train = point.train
-        if not isinstance(train, OpenRLHFTrain) or train.dataset is None:
-            continue
-        rows, wanted = _rows(paths, train.dataset), batches(point).prompts_per_epoch
-        if rows < wanted:
-            raise ValueError(
-                f"an epoch of {point.point_id} has {wanted} prompts (prompts a step x steps / "
-                f"epochs), but dataset {train.dataset.name} has {rows}: raise "
-                "experiment.train.epochs, or lower steps or the prompts a step; nothing was "
-                "submitted"
-            )
-        if train.eval_dataset is None or not train.eval_every:
-            continue
-        rows = _rows(paths, train.eval_dataset)
-        if rows < train.eval_n_problems:
-            raise ValueError(
-                f"eval_n_problems={train.eval_n_problems}, but eval_dataset "
-                f"{train.eval_dataset.name} has {rows}: ask for fewer; nothing was submitted"
-            )
+        try:
+            engines.of(point.train).check_sizes(point, lambda dataset: _rows(paths, dataset))
+        except ValueError as error:
+            raise ValueError(f"{error}; nothing was submitted") from None
 
 
 def _rows(paths: RunPaths, dataset: DatasetSpec) -> int:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from fgrpo_bench.engines.openrlhf import fit
+from fgrpo_bench import engines
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.plan import Plan
 from sweeps.slurm.arrays import Sending
@@ -206,7 +206,7 @@ def short_graces(plan: Plan, call: Call) -> Iterator[str]:
     SLURM did not tell; where no save is estimated it is not asked."""
     profile = plan.declaration.profile
     assert isinstance(profile, SlurmProfile)
-    saving = fit.save(plan.points[0], profile)
+    saving = engines.of(plan.points[0].train).save(plan.points[0], profile)
     if saving is None:
         return
     try:
@@ -219,7 +219,7 @@ def short_graces(plan: Plan, call: Call) -> Iterator[str]:
             yield (
                 f"{saving}, and partition {name} gives jobs that it preempts {grace} s "
                 "(GraceTime): such a run goes on from its last state; lower "
-                "profile.openrlhf.state_every, have GraceTime raised, or name another "
+                "profile.placement.state_every, have GraceTime raised, or name another "
                 "profile.partition"
             )
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fgrpo_bench import engines
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
@@ -115,16 +116,16 @@ class Sender:
         ]
 
     def _resources(self, sending: Sending) -> Resources:
-        return resources(self.profile, sending.batch.kind, openrlhf=self._openrlhf(sending))
+        return resources(self.profile, sending.batch.kind, is_placed=self._is_placed(sending))
 
-    def _openrlhf(self, sending: Sending) -> bool:
+    def _is_placed(self, sending: Sending) -> bool:
         records = [self.records[name] for name in sending.batch.stages if name in self.records]
-        return any(record["environment"] == "openrlhf" for record in records)
+        return any(engines.environment(record["environment"]).is_placed for record in records)
 
     def _srun(self, sending: Sending) -> list[str]:
-        """One task, or where OpenRLHF trains one on each node."""
+        """One task, or of a run over several nodes one on each."""
         asked = self._resources(sending)
-        tasks = asked.nodes if self._openrlhf(sending) else 1
+        tasks = asked.nodes if self._is_placed(sending) else 1
         arguments = [f"--nodes={tasks}", f"--ntasks={tasks}"]
         arguments += [f"--cpus-per-task={asked.cpus_per_task}"]
         if tasks > 1:  # where a task dies without a word, the others end after so many seconds

@@ -19,8 +19,8 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
 from fgrpo_bench.stages.files import read_json, read_lines, write_json
-from sweeps.commands import openrlhf_home
 from tests.support.openrlhf import Run, make_model, train_problems, write_prompts
 
 PROMPTS, GOAL = 32, 2.0

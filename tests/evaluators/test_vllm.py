@@ -9,8 +9,8 @@ import pytest
 from evaluators.vllm import engine_settings, in_flight
 from tests.support.points import declared, point
 
-GPUS = declared().profile.openrlhf
-PROCESSORS = declared("placement@profile.openrlhf=cpu").profile.openrlhf
+GPUS = declared().profile.placement
+PROCESSORS = declared("placement@profile.placement=cpu").profile.placement
 
 
 def test_an_evaluation_has_a_placement_of_its_own() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
+from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
 from fgrpo_bench.engines.openrlhf.installation import DRIVER_QUERY, ask
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
@@ -22,7 +23,7 @@ from fgrpo_bench.stages.files import sha256_file
 from fgrpo_bench.stages.locks import lock_holder
 from fgrpo_bench.stages.paths import StagePaths, find_runs
 from fgrpo_bench.tables import METRICS, read_table
-from sweeps.commands import REPOSITORY, openrlhf_home
+from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
 from tests.support.stages import freeze, start
@@ -42,7 +43,7 @@ TWO_STEPS = [
         "experiment.train.steps=2",
         "experiment.train.save_every=2",
     ),
-    *("profile.max_parallel=1", "profile.openrlhf.state_every=1"),
+    *("profile.max_parallel=1", "profile.placement.state_every=1"),
 ]
 GAP = 0.02
 """Nats a token by which vLLM and the policy may differ where both have the same weights in bf16."""
@@ -169,9 +170,9 @@ def evaluates(machine: Machine, folder: Path) -> str:
 
 def two_gpus(machine: Machine, folder: Path) -> str:
     """Two ranks of the policy under ZeRO 3, and one engine over both GPUs."""
-    ranks = ["profile.openrlhf.actor_gpus_per_node=2", "profile.openrlhf.zero_stage=3"]
+    ranks = ["profile.placement.actor_gpus_per_node=2", "profile.placement.zero_stage=3"]
     if machine.device == "cuda":
-        ranks += ["profile.openrlhf.vllm_tensor_parallel=2"]
+        ranks += ["profile.placement.vllm_tensor_parallel=2"]
     sweep = _rehearsal(folder / "two-gpus", machine, *ranks)
     _end(_start(sweep))
     return _two_steps(sweep.stage)
@@ -214,8 +215,8 @@ def _rehearsal(root: Path, machine: Machine, *overrides: str) -> Sweep:
     """Sweep `rehearsal` of one point; on a GPU with what a GPU's placement has."""
     chosen = [f"run_root='{root}'", *TWO_STEPS]
     if machine.device == "cuda":
-        chosen += ["placement@profile.openrlhf=single-gpu", "profile.device=cuda"]
-        chosen += [f"profile.openrlhf.gpu_memory_gb={machine.gpu_memory_gb:.0f}"]
+        chosen += ["placement@profile.placement=single-gpu", "profile.device=cuda"]
+        chosen += [f"profile.placement.gpu_memory_gb={machine.gpu_memory_gb:.0f}"]
     chosen += overrides
     declaration = config.load("rehearsal", chosen)
     paths = run_paths(declaration)

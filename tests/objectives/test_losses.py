@@ -1,11 +1,9 @@
 """The objectives against hand-computed losses and gradients, with the shipped clip bounds."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from fgrpo_bench.objectives.losses import aggregate, token_losses
+from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate
 from fgrpo_bench.specs import config
 
 SHIPPED = config.load("gamma").algorithms
@@ -17,7 +15,9 @@ def gradient(name: str, ratio: float, advantage: float) -> tuple[float, float, b
     log_probs = torch.tensor([[-1.0]], dtype=torch.float64, requires_grad=True)
     old = log_probs.detach() - torch.tensor(ratio, dtype=torch.float64).log()
     advantages = torch.tensor([[advantage]], dtype=torch.float64)
-    loss, clipped = token_losses(log_probs, old, advantages, ALGORITHMS[name])
+    algorithm = ALGORITHMS[name]
+    bounds = (algorithm.clip_low, algorithm.clip_high)
+    loss, clipped = OBJECTIVES[algorithm.objective](log_probs, old, advantages, *bounds)
     loss.sum().backward()
     assert log_probs.grad is not None
     return loss.item(), log_probs.grad.item(), bool(clipped)
@@ -73,10 +73,8 @@ def test_a_token_without_advantage_has_no_gradient(name):
 def test_the_token_mean_weighs_tokens_and_the_sequence_mean_sequences():
     losses = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    token = ALGORITHMS["grpo"]
-    sequence = replace(token, loss_aggregation="sequence_mean")
     got = [
-        aggregate(losses, mask, algorithm=algorithm, batch_tokens=10, batch_sequences=4).item()
-        for algorithm in (token, sequence)
+        aggregate(losses, mask, aggregation=each, batch_tokens=10, batch_sequences=4).item()
+        for each in ("token_mean", "sequence_mean")
     ]
     assert got == pytest.approx([7.0 / 10, (1.5 + 4.0) / 4])

@@ -26,24 +26,24 @@ GOLDEN = {
 """Written from the shipped configuration by tests/engines/openrlhf/test_arguments.py."""
 
 CONDITIONAL = {
-    "actor.gradient_checkpointing_enable": "profile.openrlhf.gradient_checkpointing",
+    "actor.gradient_checkpointing_enable": "profile.placement.gradient_checkpointing",
     "algo.dynamic_filtering_enable": "algorithm.dynamic_sampling",
     "algo.dynamic_filtering_range": "algorithm.dynamic_sampling",
     "algo.kl.use_loss": "algorithm.kl_coef > 0",
     "data.apply_chat_template": "prompt.chat_template",
-    "ds.adam_offload": "profile.openrlhf.adam_offload",
-    "ds.enable_sleep": "profile.openrlhf.colocate on GPUs",
-    "ds.packing_samples": "profile.openrlhf.packing",
+    "ds.adam_offload": "profile.placement.adam_offload",
+    "ds.enable_sleep": "profile.placement.colocate on GPUs",
+    "ds.packing_samples": "profile.placement.packing",
     "eval.dataset": "eval_every > 0",
     "reward.overlong_buffer_len": "overlong_buffer_tokens",
     "reward.overlong_penalty_factor": "overlong_buffer_tokens",
-    "rollout.max_tokens_per_gpu": "profile.openrlhf.max_tokens_per_gpu",
+    "rollout.max_tokens_per_gpu": "profile.placement.max_tokens_per_gpu",
     "train.agent_func_path": "passed by the driver: fgrpo_bench.engines.openrlhf.reward",
-    "train.colocate_all": "profile.openrlhf.colocate",
-    "train.dynamic_batch_enable": "profile.openrlhf.max_tokens_per_gpu",
-    "train.max_tokens_per_gpu": "profile.openrlhf.max_tokens_per_gpu",
-    "vllm.enable_sleep": "profile.openrlhf.colocate on GPUs",
-    "vllm.enforce_eager": "profile.openrlhf.vllm_enforce_eager",
+    "train.colocate_all": "profile.placement.colocate",
+    "train.dynamic_batch_enable": "profile.placement.max_tokens_per_gpu",
+    "train.max_tokens_per_gpu": "profile.placement.max_tokens_per_gpu",
+    "vllm.enable_sleep": "profile.placement.colocate on GPUs",
+    "vllm.enforce_eager": "profile.placement.vllm_enforce_eager",
 }
 """Passed where this holds; without it the option's default means what the spec says."""
 

@@ -5,7 +5,7 @@ import torch
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.objectives.advantages import group_advantages
+from fgrpo_bench.objectives.advantages import ADVANTAGES, group_advantages
 from tests.support.experiences import advantages, maker_arguments, micro_batches
 
 pytestmark = pytest.mark.openrlhf
@@ -61,6 +61,17 @@ def test_both_engines_give_a_batch_the_same_advantages(gamma):
     embedded = group_advantages(torch.tensor(SCORES).view(4, 4), gamma).flatten()
     got = advantages(FocalExperienceMaker, maker_arguments(gamma), micro_batches(SCORES, ORDERS[2]))
     torch.testing.assert_close(got, embedded, rtol=1e-5, atol=1e-6)  # their epsilons differ
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_advantage_of_the_table_takes_the_place_of_openrlhfs_own(gamma, order, monkeypatch):
+    monkeypatch.setitem(ADVANTAGES, "centred", lambda rewards: rewards - rewards.mean(1)[:, None])
+    wanted = group_advantages(torch.tensor(SCORES).view(4, 4), gamma, "centred").flatten()
+    assert wanted[:4].tolist() == [0.75 * 0.75**gamma, *3 * [-0.25 * 0.75**gamma]]
+    arguments = maker_arguments(gamma, advantage="centred")
+    got = advantages(FocalExperienceMaker, arguments, micro_batches(SCORES, order))
+    torch.testing.assert_close(got, wanted, rtol=0, atol=0)
 
 
 def test_rollouts_without_scores_are_refused():

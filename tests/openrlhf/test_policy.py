@@ -15,13 +15,13 @@ from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
 from fgrpo_bench.engines.openrlhf.labels import dispatch, make_label
 from fgrpo_bench.engines.openrlhf.policy import (
-    CispoLoss,
+    ObjectiveLoss,
     check_update,
     check_weights,
     update_metrics,
 )
 from fgrpo_bench.objectives.advantages import action_mask, group_advantages
-from fgrpo_bench.objectives.losses import aggregate, token_losses
+from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate
 from tests.support.experiences import advantages, maker_arguments, micro_batches
 from tests.support.openrlhf import algorithm, train_problems
 
@@ -41,7 +41,7 @@ def batch(seed=0):
 
 def test_the_gradient_of_cispo_is_the_clipped_ratio_times_the_advantage():
     log_probs, old, advantages, mask = batch()
-    loss, *_ = CispoLoss(1.0, 5.0)(log_probs, old, advantages, mask)
+    loss, *_ = ObjectiveLoss("cispo", 1.0, 5.0)(log_probs, old, advantages, mask)
     loss.backward()
     weight = (log_probs.detach() - old).exp().clamp(0.0, 6.0)
     assert weight.max() == 6.0  # the bound binds somewhere
@@ -50,7 +50,7 @@ def test_the_gradient_of_cispo_is_the_clipped_ratio_times_the_advantage():
 
 def test_only_tokens_with_an_advantage_count_as_clipped():
     log_probs, old, advantages, mask = batch()
-    _, share, kl, *_ = CispoLoss(1.0, 5.0)(log_probs, old, advantages, mask)
+    _, share, kl, *_ = ObjectiveLoss("cispo", 1.0, 5.0)(log_probs, old, advantages, mask)
     clipped = (log_probs - old).exp() > 6.0
     assert share * mask.sum() == (clipped & mask)[:2].sum()
     torch.testing.assert_close(kl, (old - log_probs.detach())[mask].mean())
@@ -59,7 +59,7 @@ def test_only_tokens_with_an_advantage_count_as_clipped():
 @pytest.mark.parametrize("bounds", [(0.2, 0.2), (0.2, 0.28)])
 def test_openrlhfs_own_loss_is_the_embedded_engines_clip_objective(bounds):
     log_probs, old, advantages, mask = batch()
-    losses, clipped = token_losses(log_probs, old, advantages, algorithm("clip", bounds))
+    losses, clipped = OBJECTIVES["clip"](log_probs, old, advantages, *bounds)
     ours = (losses * mask).sum() / mask.sum()
     theirs, share, *_ = PolicyLoss(*bounds)(log_probs, old, advantages, mask)
     torch.testing.assert_close(ours, theirs)
@@ -69,6 +69,12 @@ def test_openrlhfs_own_loss_is_the_embedded_engines_clip_objective(bounds):
     log_probs.grad = None
     theirs.backward()
     torch.testing.assert_close(grad, log_probs.grad)
+
+
+def test_the_tables_clip_in_openrlhfs_shape_is_openrlhfs_own_loss():
+    own = ObjectiveLoss("clip", 0.2, 0.28)(*batch())
+    for ours, theirs in zip(own[:3], PolicyLoss(0.2, 0.28)(*batch())[:3], strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_metrics_of_a_micro_batch_are_means_over_its_action_tokens():
@@ -109,9 +115,10 @@ def embedded_gradient(model, rollouts, gamma, chosen):
     logits = policy.completion_logits(prompts, drawn.tokens, 8)
     log_probs = logits.log_softmax(-1).gather(2, drawn.tokens[..., None]).squeeze(-1)
     advantage = group_advantages(rewards(), gamma).view(-1, 1)
-    losses, _ = token_losses(log_probs, drawn.log_probs, advantage, chosen)
+    bounds = (chosen.clip_low, chosen.clip_high)
+    losses, _ = OBJECTIVES[chosen.objective](log_probs, drawn.log_probs, advantage, *bounds)
     aggregate(
-        losses, mask, algorithm=chosen, batch_tokens=int(mask.sum()), batch_sequences=32
+        losses, mask, aggregation="token_mean", batch_tokens=int(mask.sum()), batch_sequences=32
     ).backward()
     return {name: p.grad for name, p in policy.named_parameters()}
 
@@ -131,8 +138,9 @@ def openrlhf_gradient(model, rollouts, gamma, chosen):
     actions = padded.long()
     got = actor(sequences, actions, attention_mask=attention)
     bounds = (chosen.clip_low, chosen.clip_high)
-    loss_class = CispoLoss if chosen.objective == "cispo" else PolicyLoss
-    loss, *_ = loss_class(*bounds)(
+    is_own = chosen.objective != "clip"
+    made = ObjectiveLoss(chosen.objective, *bounds) if is_own else PolicyLoss(*bounds)
+    loss, *_ = made(
         got, got.detach(), advantage.expand_as(got), actions, batch_num_tokens=mask.sum()
     )
     loss.backward()

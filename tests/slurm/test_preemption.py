@@ -39,7 +39,7 @@ def test_a_grace_that_is_shorter_than_a_save_is_a_warning(
     for text, (name, seconds) in zip(said, short.items(), strict=True):
         assert text.startswith("saving a training state of 91.4 GB takes about 91 s (12 bytes")
         assert f"partition {name} gives jobs that it preempts {seconds} s (GraceTime)" in text
-        assert "lower profile.openrlhf.state_every, have GraceTime raised, or name another" in text
+        assert "lower profile.placement.state_every, have GraceTime raised, or name another" in text
 
 
 def test_where_no_save_is_estimated_slurm_is_not_asked() -> None:

@@ -12,12 +12,14 @@ from openrlhf.trainer.ppo_utils.kl_controller import FixedKLController
 from torch import Tensor
 
 
-def maker_arguments(gamma: float, *, group_size: int = 4, overlong: int | None = None) -> Any:
+def maker_arguments(
+    gamma: float, *, group_size: int = 4, overlong: int | None = None, advantage: str = "grpo"
+) -> Any:
     """What an experience maker reads of OpenRLHF's arguments; overlong: length of DAPO's buffer."""
-    advantage = SimpleNamespace(estimator="group_norm", gamma=1.0, lambd=1.0, no_std_norm=False)
+    estimator = SimpleNamespace(estimator="group_norm", gamma=1.0, lambd=1.0, no_std_norm=False)
     return SimpleNamespace(
         algo=SimpleNamespace(
-            advantage=advantage, kl=SimpleNamespace(init_coef=0.0, use_loss=False)
+            advantage=estimator, kl=SimpleNamespace(init_coef=0.0, use_loss=False)
         ),
         rollout=SimpleNamespace(n_samples_per_prompt=group_size, max_new_tokens=5),
         reward=SimpleNamespace(
@@ -27,7 +29,7 @@ def maker_arguments(gamma: float, *, group_size: int = 4, overlong: int | None =
             stop_properly_penalty_coef=None,
         ),
         data=SimpleNamespace(max_len=16),
-        fgrpo=SimpleNamespace(focal_gamma=gamma),
+        fgrpo=SimpleNamespace(focal_gamma=gamma, advantage=advantage),
     )
 
 

@@ -11,12 +11,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import AlgorithmSpec, EmbeddedTrain, ModelSpec, TaskSpec, WarmupSpec
+from fgrpo_bench.specs import AlgorithmSpec, ModelSpec, WarmupSpec
 from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.tasks import make_task
+from fgrpo_bench.tasks.countdown import CountdownSpec
 
-TASK = TaskSpec(name="countdown", seed=4, n_digits=2, max_target=99, heldout_fraction=0.2)
+TASK = CountdownSpec(name="countdown", seed=4, n_digits=2, max_target=99, heldout_fraction=0.2)
 MODEL = ModelSpec(
     name="tiny",
     hidden_size=96,

@@ -57,13 +57,13 @@ def files(evaluation: Path | None = None) -> RunFiles:
 
 def openrlhfs_words(of: SweepPoint, *overrides: str, evaluation: Path | None = None) -> list[str]:
     """OpenRLHF's share of the command line on one node of slurm-8gpu."""
-    placement = declared(*overrides).profile.openrlhf
+    placement = declared(*overrides).profile.placement
     return arguments(of, placement, files(evaluation), nodes=1, device="cuda")
 
 
 def command_line(of: SweepPoint) -> str:
     """The whole command line, one option with its values a line."""
-    placement = declared().profile.openrlhf
+    placement = declared().profile.placement
     metrics = RUN / "openrlhf" / "metrics.jsonl"
     own = own_arguments(of, placement, StagePaths(RUN), metrics, base_sha256="0" * 64)
     words = openrlhfs_words(of, evaluation=RUN / "openrlhf" / "evaluation.jsonl")

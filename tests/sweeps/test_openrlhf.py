@@ -71,7 +71,7 @@ def test_dataset_and_model_are_fetched_once_and_trained_on_by_every_point() -> N
         ("experiment.train.dataset.revision=main", True),
         ("experiment.train.dataset.deduplicate=false", True),
         ("experiment.train.dataset.expected_rows=1", False),
-        ("profile.openrlhf.python=/elsewhere/bin/python", False),
+        ("profile.placement.python=/elsewhere/bin/python", False),
     ],
 )
 def test_what_changes_a_datasets_rows_is_its_identity(change: str, is_identity: bool) -> None:
@@ -117,11 +117,11 @@ def test_how_a_run_is_laid_out_is_no_identity() -> None:
         {stage.name: stage.fingerprint for stage in make_plan(declaration).stages}
         for declaration in (
             declared(),
-            declared("profile.openrlhf.zero_stage=2", "profile.openrlhf.vllm_gpu_memory=0.5"),
+            declared("profile.placement.zero_stage=2", "profile.placement.vllm_gpu_memory=0.5"),
             declared(
-                "profile.openrlhf.evaluation_engines=2",
-                "profile.openrlhf.evaluation_tensor_parallel=4",
-                "profile.openrlhf.vllm_max_num_seqs=64",
+                "profile.placement.evaluation_engines=2",
+                "profile.placement.evaluation_tensor_parallel=4",
+                "profile.placement.vllm_max_num_seqs=64",
             ),
             config.load("groupsize", ["experiment=qwen2.5-7b", "profile=slurm-multinode"]),
         )
@@ -141,8 +141,8 @@ def test_a_benchmark_without_problems_is_refused() -> None:
 
 
 def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.openrlhf.gpu_memory_gb=18.0"]
-    assert main(["plan", "groupsize", *tight, "profile.openrlhf.vllm_gpu_memory=0.9"]) == 0
+    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.placement.gpu_memory_gb=18.0"]
+    assert main(["plan", "groupsize", *tight, "profile.placement.vllm_gpu_memory=0.9"]) == 0
     said = capsys.readouterr().out
     assert said.count("warning: qwen2.5-7b with 7.62 billion parameters needs 14.2 GiB") == 1
     assert said.count("warning: qwen2.5-7b needs 14.2 GiB a GPU in an evaluation") == 1

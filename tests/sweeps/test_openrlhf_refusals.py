@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.engines.openrlhf import environment
 from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json
@@ -94,7 +95,7 @@ def local_files(
 
 
 def run(tmp_path: Path, *overrides: str) -> int:
-    python = f"profile.openrlhf.python={sys.executable}"
+    python = f"profile.placement.python={sys.executable}"
     shared = "profile.shared_run_root=true"
     chosen = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", python, shared]
     return main(["run", "groupsize", f"run_root={tmp_path}/runs", *chosen, *overrides])
@@ -179,17 +180,17 @@ def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anythin
             "254 prompts a step, no multiple of updates_per_batch=4",
         ),
         (
-            ["profile.openrlhf.gpu_memory_gb=10.0"],
+            ["profile.placement.gpu_memory_gb=10.0"],
             "it cannot fit; take zero_stage 3, more GPUs",
         ),
-        (["profile.openrlhf.python=null"], "run `make setup-openrlhf`"),
-        (["profile.openrlhf.vllm_engines=3"], "change profile.openrlhf.vllm_engines to 8"),
+        (["profile.placement.python=null"], "run `make setup-openrlhf`"),
+        (["profile.placement.vllm_engines=3"], "change profile.placement.vllm_engines to 8"),
         (
-            ["profile.openrlhf.evaluation_engines=3"],
-            "set profile.openrlhf.evaluation_engines to 1, 2, 4 or 8",
+            ["profile.placement.evaluation_engines=3"],
+            "set profile.placement.evaluation_engines to 1, 2, 4 or 8",
         ),
         (
-            ["profile.openrlhf.vllm_max_num_batched_tokens=256"],
+            ["profile.placement.vllm_max_num_batched_tokens=256"],
             "is less than vllm_max_num_seqs=512",
         ),
     ],
@@ -202,7 +203,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(commands, "REPOSITORY", tmp_path)  # no environment is made here
+    monkeypatch.setattr(environment, "REPOSITORY", tmp_path)  # no environment is made here
     assert run(tmp_path, *overrides) == 2
     assert said in refused(capfd)
     assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
@@ -220,7 +221,7 @@ def test_a_flag_that_the_installed_openrlhf_does_not_know_is_refused_before_anyt
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     python = interpreter(tmp_path, "echo OpenRLHF 9 has no flag ds.zpgs >&2; exit 2")
-    chosen = [f"profile.openrlhf.python={python}", "+experiment.train.extra.ds.zpgs=2"]
+    chosen = [f"profile.placement.python={python}", "+experiment.train.extra.ds.zpgs=2"]
     assert run(tmp_path, *local_files(tmp_path), *chosen) == 2
     assert "extra is refused: OpenRLHF 9 has no flag ds.zpgs; mend or leave" in refused(capfd)
     asked = (tmp_path / "flags").read_text().split()
@@ -236,8 +237,8 @@ def test_flags_that_cannot_be_looked_up_here_are_left_to_the_jobs_and_that_is_sa
     profile, train = declaration.profile, declaration.experiment.train
 
     def note(python: Path) -> str | None:
-        placement = replace(profile.openrlhf, python=str(python))
-        return commands.check_flags(replace(profile, openrlhf=placement), train)  # type: ignore[arg-type]
+        placement = replace(profile.placement, python=str(python))
+        return commands.check_flags(replace(profile, placement=placement), train)  # type: ignore[arg-type]
 
     assert note(interpreter(tmp_path, "exit 0")) is None
     said = note(Path("/on/the/nodes/python"))
@@ -283,13 +284,13 @@ def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(commands, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(environment, "REPOSITORY", tmp_path)
     profile = replace(declared().profile, device=device)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=f"no OpenRLHF environment for device={device}") as refused:
         commands.check_interpreters(profile, {"base", "openrlhf"})
     assert target in str(refused.value) and f"{home}/bin/python" in str(refused.value)
     commands.check_interpreters(profile, {"base"})  # nothing needs it
-    named = replace(profile, openrlhf=replace(profile.openrlhf, python="/on/the/nodes/python"))
+    named = replace(profile, placement=replace(profile.placement, python="/on/the/nodes/python"))
     commands.check_interpreters(named, {"openrlhf"})  # the nodes' business
     made = tmp_path / home / "bin" / "python"
     made.parent.mkdir(parents=True)
@@ -301,7 +302,7 @@ def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
 def test_a_driver_that_is_too_old_for_the_pins_is_refused_where_it_would_run_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(environment, "REPOSITORY", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     smi, python = tmp_path / "nvidia-smi", tmp_path / ".venv-openrlhf/bin/python"
     smi.write_text("#!/bin/sh\necho 570.86.10\n")

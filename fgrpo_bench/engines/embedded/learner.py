@@ -8,18 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fgrpo_bench import doors
 from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.rollouts import Rollouts
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
+from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.objectives.advantages import group_advantages, is_active
-from fgrpo_bench.objectives.losses import aggregate, token_losses
+from fgrpo_bench.objectives.losses import aggregate
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds, stream
-from fgrpo_bench.specs import EmbeddedTrain, SweepPoint
+from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.tasks import Task, make_task
 
 MAX_ROUNDS = 8
@@ -79,8 +81,9 @@ class Learner:
             raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
         texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
         outcomes = [
-            get_grader(problem.grader)(problem, texts[i * n + j]).outcome
+            grade(problem, texts[i * n + j]).outcome
             for i, problem in enumerate(problems)
+            for grade in [get_grader(problem.grader)]
             for j in range(n)
         ]
         correct, unscored = (
@@ -164,9 +167,11 @@ class Learner:
         logits = self.policy.completion_logits(used.prompts, tokens, size)
         scaled = logits.float() / self.point.train.temperature
         log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
-        advantages = group_advantages(used.rewards, self.point.focal_gamma).view(-1, 1)
-        old = used.log_probs.flatten(0, 1)
-        losses, clipped = token_losses(log_probs, old, advantages, self.point.algorithm)
+        algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
+        advantages = group_advantages(used.rewards, self.point.focal_gamma, algorithm.advantage)
+        losses, clipped = doors.entry("objectives", algorithm.objective)(
+            log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
+        )
         lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
         if bool(lost.any()):
             prompts = self.tokenizer.decode(used.prompts[lost].cpu().numpy())
@@ -174,7 +179,7 @@ class Learner:
         loss = aggregate(
             losses,
             mask,
-            algorithm=self.point.algorithm,
+            aggregation=algorithm.loss_aggregation,
             batch_tokens=int(part.mask.sum()),
             batch_sequences=part.rewards.numel(),
         )

@@ -3,5 +3,5 @@
 `driver` starts OpenRLHF's own command line unmodified, after putting subclasses of its trainer
 (`trainer`, `samples`, `experience`) and of its policy actor (`policy`) in their place. Everything
 else is OpenRLHF's. What runs here needs the environments of `make setup-openrlhf` or
-`make setup-openrlhf-cpu`; the arithmetic of `fit` and the signals of `processes` do not.
+`make setup-openrlhf-cpu`; what `engine` tells the rest does not.
 """

@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_stage_arguments(parser)
-    parser.add_argument("--placement", required=True, help="profile.openrlhf as JSON")
+    parser.add_argument("--placement", required=True, help="profile.placement as JSON")
     options = parser.parse_args(argv)
     paths = named_stage(parser, options)
     if options.device == "cpu":

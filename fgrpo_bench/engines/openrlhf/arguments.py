@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fgrpo_bench.specs import OpenRLHFTrain, Placement, SweepPoint
+from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
+from fgrpo_bench.specs import Placement, SweepPoint
 from fgrpo_bench.specs.base import MOST
 
 FILTERED_EPOCHS = 16

@@ -20,8 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.engines.openrlhf.processes import deaf, die_with_parent
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, missing, start_arguments
+from fgrpo_bench.engines.processes import deaf, die_with_parent
 from fgrpo_bench.stages.stage import EXIT_DONE, EXIT_FAILED, Stopped
 
 POLL_SECONDS = 0.5

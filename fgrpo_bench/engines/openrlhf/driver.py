@@ -20,7 +20,7 @@ from typing import Any
 import fgrpo_bench
 from fgrpo_bench.engines.openrlhf import guards, rehearsal, states
 from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
-from fgrpo_bench.engines.openrlhf.processes import STOP_SIGNALS, deaf, stay_deaf
+from fgrpo_bench.engines.processes import STOP_SIGNALS, deaf, stay_deaf
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
 
 CLI = "openrlhf.cli.train_ppo_ray"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from fgrpo_bench.engines.openrlhf.arguments import OPEN, openrlhf_train
 from fgrpo_bench.specs import SweepPoint
 
-TRAIN, PLACEMENT = "experiment.train", "profile.openrlhf"
+TRAIN, PLACEMENT = "experiment.train", "profile.placement"
 FIELDS = {
     "actor.model_name_or_path": f"{TRAIN}.pretrained.path",
     "actor.gradient_checkpointing_enable": f"{PLACEMENT}.gradient_checkpointing",
@@ -86,7 +86,7 @@ FIXED = {
     "actor.optim": ADAMW,
     "actor.lr_scheduler": ADAMW,
     "actor.min_lr_ratio": ADAMW,
-    "algo.advantage.estimator": "the focal weight is defined on group-normalised advantages",
+    "algo.advantage.estimator": "advantage of the algorithm chooses it",
     "algo.advantage.gamma": NO_CRITIC,
     "algo.advantage.lambd": NO_CRITIC,
     "algo.advantage.no_std_norm": "it changes nothing of group-normalised advantages",
@@ -148,10 +148,11 @@ def check(point: SweepPoint) -> None:
                     "leave it out"
                 )
         is_of_clip = name.startswith("algo.advantage.is_correction_") or name == "actor.dual_clip"
-        if point.algorithm.objective == "cispo" and is_of_clip:
+        objective = point.algorithm.objective
+        if objective != "clip" and is_of_clip:
             raise ValueError(
-                f"{where}, which {point.algorithm.name} does not have (objective=cispo): leave it "
-                "out, or leave that algorithm out of the grid"
+                f"{where}, which {point.algorithm.name} does not have (objective={objective}): "
+                "leave it out, or leave that algorithm out of the grid"
             )
 
 

@@ -10,11 +10,12 @@ the adapters in them; the adapters themselves are small and not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from fgrpo_bench.engines.engine import Save
 from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.engines.openrlhf.extra import lora_rank
-from fgrpo_bench.specs import OpenRLHFTrain, Placement, PretrainedSpec, SlurmProfile, SweepPoint
+from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
+from fgrpo_bench.specs import Placement, PretrainedSpec, SlurmProfile, SweepPoint
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -51,7 +52,7 @@ def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) 
             f"colocate=true with {policy} GPUs of the policy ({nodes} nodes x actor_gpus_per_node="
             f"{placement.actor_gpus_per_node}) and {engines} of vLLM (vllm_engines="
             f"{placement.vllm_engines} x vllm_tensor_parallel={placement.vllm_tensor_parallel}): "
-            "they share the same GPUs, so the products must be equal; change profile.openrlhf."
+            "they share the same GPUs, so the products must be equal; change profile.placement."
             + (
                 f"vllm_tensor_parallel to {_either(_divisors(policy))}"
                 if policy % placement.vllm_tensor_parallel
@@ -63,12 +64,12 @@ def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) 
         raise ValueError(
             f"the run needs {needed} GPUs and the profile has {nodes * gpus_per_node} (nodes="
             f"{nodes} x gpus_per_node={gpus_per_node}): raise them, or lower "
-            "profile.openrlhf.actor_gpus_per_node or vllm_engines"
+            "profile.placement.actor_gpus_per_node or vllm_engines"
         )
     if placement.packing and placement.attention != "flash_attention_2":
         raise ValueError(
             f"packing=true with attention={placement.attention}: packed samples need flash "
-            "attention; set profile.openrlhf.packing=false or attention=flash_attention_2"
+            "attention; set profile.placement.packing=false or attention=flash_attention_2"
         )
 
 
@@ -82,16 +83,16 @@ def _check_batches(point: SweepPoint, placement: Placement, *, nodes: int) -> No
             f"{point.train.updates_per_batch}), no multiple of the {processes * each} that "
             f"{processes} processes take at once, {each} each: "
             + (
-                "lower profile.openrlhf.train_micro_batch or actor_gpus_per_node"
+                "lower profile.placement.train_micro_batch or actor_gpus_per_node"
                 if each > 1
-                else "change the prompts a step, or profile.openrlhf.actor_gpus_per_node"
+                else "change the prompts a step, or profile.placement.actor_gpus_per_node"
             )
         )
     if sizes.samples // placement.rollout_micro_batch < processes:
         raise ValueError(
             f"{point.point_id} has {sizes.samples} samples a step, fewer than {processes} "
             f"processes x rollout_micro_batch={placement.rollout_micro_batch}: lower "
-            "profile.openrlhf.rollout_micro_batch"
+            "profile.placement.rollout_micro_batch"
         )
 
 
@@ -122,7 +123,7 @@ def _check_memory(point: SweepPoint, placement: Placement, *, nodes: int) -> Ite
     )
     remedy = (
         "take zero_stage 3, more GPUs (profile.nodes, actor_gpus_per_node) or "
-        "profile.openrlhf.adam_offload=true"
+        "profile.placement.adam_offload=true"
     )
     if need > have:
         raise ValueError(f"{formula}: it cannot fit; {remedy}")
@@ -147,7 +148,7 @@ def _check_engine(
     name, value = share
     sized = f"{pretrained.name} needs {need:.1f} GiB a GPU {where}"
     parallel, engines = (name.replace("gpu_memory", of) for of in ("tensor_parallel", "engines"))
-    remedy = f"raise profile.openrlhf.{name}, or {parallel} and lower {engines} alike"
+    remedy = f"raise profile.placement.{name}, or {parallel} and lower {engines} alike"
     if need > value * have:
         raise ValueError(f"{sized}, more than {name}={value:g} of {have:g} GiB: {remedy}")
     if need > TIGHT * value * have:
@@ -192,7 +193,7 @@ def _check_share(placement: Placement, *, gpus: int) -> None:
     raise ValueError(
         f"an evaluation takes {engines * parallel} GPUs (evaluation_engines={engines} x "
         f"evaluation_tensor_parallel={parallel}), which does not divide the {gpus} of a node "
-        f"(profile.gpus_per_node): set profile.openrlhf.{remedy}"
+        f"(profile.gpus_per_node): set profile.placement.{remedy}"
     )
 
 
@@ -205,23 +206,6 @@ def _either(numbers: Sequence[int]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-@dataclass(frozen=True, kw_only=True)
-class Save:
-    """A whole training state on its way to the disk."""
-
-    gb: float
-    """Its size, 10^9 bytes."""
-    seconds: float
-    """What it takes at the rate that the profile states."""
-    formula: str
-
-    def __str__(self) -> str:
-        return (
-            f"saving a training state of {self.gb:.1f} GB takes about {self.seconds:.0f} s "
-            f"({self.formula})"
-        )
-
-
 def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
     """How long a save takes; None where the parameters or the rate are not known.
 
@@ -230,7 +214,7 @@ def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
     pretrained, rate = published(point), profile.save_gb_per_second
     if pretrained is None or rate is None:
         return None
-    each = 12 if profile.openrlhf.zero_stage >= 3 else 14
+    each = 12 if profile.placement.zero_stage >= 3 else 14
     gb = each * pretrained.parameters / 1e9
     return Save(
         gb=gb,

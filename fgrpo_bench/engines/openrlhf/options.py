@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fgrpo_bench import doors
+
 
 @dataclass(frozen=True, kw_only=True)
 class DriverOptions:
@@ -18,7 +20,9 @@ class DriverOptions:
     focal_gamma: float
     """Exponent of the focal weight; 0 is the base algorithm to the bit."""
     objective: str
-    """clip (OpenRLHF's own PPO loss) or cispo (fgrpo_bench.objectives.losses)."""
+    """A key of fgrpo_bench.objectives.losses.OBJECTIVES; clip is OpenRLHF's own PPO loss."""
+    advantage: str
+    """A key of fgrpo_bench.objectives.advantages.ADVANTAGES; grpo is OpenRLHF's own."""
     metrics: Path
     """JSONL, one row a step (metrics.step_row)."""
     stop_flag: Path
@@ -48,9 +52,11 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
         allow_abbrev=False,
     )
     parser.add_argument("--fgrpo.focal_gamma", dest="focal_gamma", type=_gamma, required=True)
-    parser.add_argument(
-        "--fgrpo.objective", dest="objective", choices=("clip", "cispo"), required=True
-    )
+    for name, default in (("objective", None), ("advantage", "grpo")):
+        names, required = sorted(doors.table(f"{name}s")), default is None
+        parser.add_argument(
+            f"--fgrpo.{name}", dest=name, choices=names, default=default, required=required
+        )
     parser.add_argument("--fgrpo.metrics", dest="metrics", type=_absolute, required=True)
     parser.add_argument("--fgrpo.stop_flag", dest="stop_flag", type=_absolute, required=True)
     parser.add_argument("--fgrpo.checkpoints", dest="checkpoints", type=_absolute, required=True)

@@ -1,4 +1,4 @@
-"""OpenRLHF's policy actor with CISPO, seeded updates, exact metrics and whole checkpoints.
+"""OpenRLHF's policy actor with any objective, seeded updates, exact metrics and whole checkpoints.
 
 PolicyActor takes the place of OpenRLHF's PolicyModelActor, one process a GPU; UpdateTrainer that of
 its ActorPPOTrainer within it. With objective=clip the loss is OpenRLHF's own.
@@ -20,17 +20,20 @@ from openrlhf.trainer.ray import ppo_actor
 from openrlhf.utils.distributed_util import torch_dist_barrier_and_cuda_sync
 from torch import Tensor
 
+from fgrpo_bench import doors
 from fgrpo_bench.engines.diverged import diverged, named_groups, not_finite
 from fgrpo_bench.engines.openrlhf import lora
 from fgrpo_bench.engines.openrlhf.guards import class_of_actor
 from fgrpo_bench.engines.openrlhf.labels import read_dispatched
-from fgrpo_bench.objectives.losses import token_losses
-from fgrpo_bench.specs import AlgorithmSpec
 from fgrpo_bench.stages.files import sync_folder
 
 
-class CispoLoss(PolicyLoss):  # type: ignore[misc]
-    """CISPO in the shape of OpenRLHF's policy loss."""
+class ObjectiveLoss(PolicyLoss):  # type: ignore[misc]
+    """An objective of the table in the shape of OpenRLHF's policy loss."""
+
+    def __init__(self, objective: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.objective = doors.entry("objectives", objective)
 
     def forward(
         self,
@@ -46,18 +49,9 @@ class CispoLoss(PolicyLoss):  # type: ignore[misc]
         Inputs [sequences, actions]; normalizers are `aggregate_loss`'s. A token counts as clipped
         only where it has an advantage.
         """
-        algorithm = AlgorithmSpec(
-            name="cispo",
-            objective="cispo",
-            clip_low=float(self.clip_eps_low),
-            clip_high=float(self.clip_eps_high),
-            loss_aggregation="token_mean" if self.token_level_loss else "sequence_mean",
-            dynamic_sampling=False,
-            low_lr_gamma=None,
-            entropy_coef=0.0,
-            kl_coef=0.0,
+        losses, clipped = self.objective(
+            log_probs, old_log_probs, advantages, self.clip_eps_low, self.clip_eps_high
         )
-        losses, clipped = token_losses(log_probs, old_log_probs, advantages, algorithm)
         loss = aggregate_loss(
             losses, action_mask, token_level_loss=self.token_level_loss, **normalizers
         )
@@ -73,10 +67,11 @@ class UpdateTrainer(ppo_actor.ActorPPOTrainer):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.step = 0
         """Of the run, for errors; PolicyActor.seed_step keeps it."""
-        if self.args.fgrpo.objective == "cispo":
+        objective = self.args.fgrpo.objective
+        if objective != "clip":
             low, high = self.args.actor.eps_clip_low_high
             token_mean = self.args.actor.loss_agg_mode == "token-mean"
-            self.actor_loss_fn = CispoLoss(low, high, token_level_loss=token_mean)
+            self.actor_loss_fn = ObjectiveLoss(objective, low, high, token_level_loss=token_mean)
 
     def ppo_train(self, kl_ctl: float) -> dict[str, Any]:
         """All updates of a step; OpenRLHF's status, with ours beside it. FloatingPointError where

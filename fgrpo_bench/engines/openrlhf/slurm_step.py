@@ -114,7 +114,7 @@ def missing(step: SlurmStep, joined: Collection[str], *, seconds: float, logs: P
     return (
         f"{len(absent)} of {len(step.nodes)} nodes did not join Ray within {seconds:.0f} s: "
         f"{', '.join(absent)}; what Ray said there is in {logs}; raise "
-        "profile.openrlhf.start_seconds where nodes are only slow, else see whether they reach "
+        "profile.placement.start_seconds where nodes are only slow, else see whether they reach "
         "each other over the network"
     )
 

@@ -24,7 +24,6 @@ from fgrpo_bench.engines.openrlhf.arguments import (
     openrlhf_train,
 )
 from fgrpo_bench.engines.openrlhf.installation import check_own_driver
-from fgrpo_bench.engines.openrlhf.processes import die_with_parent
 from fgrpo_bench.engines.openrlhf.prompts import (
     evaluation_problems,
     token_counter,
@@ -32,6 +31,7 @@ from fgrpo_bench.engines.openrlhf.prompts import (
     write_prompts,
 )
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpus
+from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.specs import Placement, SweepPoint, from_dict
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, read_lines, sha256_file
@@ -142,6 +142,7 @@ def own_arguments(
     flags = {
         "focal_gamma": point.focal_gamma,
         "objective": point.algorithm.objective,
+        "advantage": point.algorithm.advantage,
         "metrics": metrics,
         "stop_flag": paths.folder / "openrlhf" / "stop",
         "checkpoints": paths.checkpoints,

@@ -127,6 +127,6 @@ def _check_origin(folder: Path, listed: dict[str, Any], origin: Origin) -> None:
         raise ValueError(
             f"{folder} was saved by {listed['ranks']} ranks, and this run has {origin.ranks}: a "
             f"state is split over its ranks and fits no other number; give the run "
-            f"{listed['ranks']} again (profile.nodes x profile.openrlhf.actor_gpus_per_node), or "
+            f"{listed['ranks']} again (profile.nodes x profile.placement.actor_gpus_per_node), or "
             "move the state away to start at step 1"
         )

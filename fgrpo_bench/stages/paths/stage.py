@@ -62,13 +62,13 @@ class StagePaths:
 
     @property
     def step_rows(self) -> Path:
-        """The same while OpenRLHF trains: a JSON line a step, of which a resumed run takes back
-        those that it makes again (engines.openrlhf.metrics)."""
+        """The same while an engine over GPUs trains: a JSON line a step, of which a resumed run
+        takes back those that it makes again."""
         return self.folder / "openrlhf" / "metrics.jsonl"
 
     @property
     def training_states(self) -> Path:
-        """Folder of OpenRLHF's training states (engines.openrlhf.states)."""
+        """Folder of its training states."""
         return self.folder / "openrlhf" / "states"
 
     @property

@@ -180,7 +180,7 @@ def test_evaluation_is_passed_with_its_prompts_and_is_off_without():
 
 
 def test_processors_have_neither_nccl_nor_sleep_mode():
-    placement = declared().profile.openrlhf
+    placement = declared().profile.placement
     gpu, cpu = (
         told(arguments(point(), placement, files(), nodes=2, device=device))
         for device in ("cuda", "cpu")

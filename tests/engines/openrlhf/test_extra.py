@@ -24,8 +24,8 @@ def test_every_flag_that_is_passed_is_a_fields_or_fixed_or_open() -> None:
         of = point(name, further, "experiment.train.overlong_buffer_tokens=512")
         words = openrlhfs_words(
             of,
-            "profile.openrlhf.vllm_enforce_eager=true",
-            "profile.openrlhf.adam_offload=true",
+            "profile.placement.vllm_enforce_eager=true",
+            "profile.placement.adam_offload=true",
             evaluation=Path("/e"),
         )
         passed |= {line.split()[0].removeprefix("--") for line in by_option(words)}
@@ -38,7 +38,7 @@ def test_every_flag_that_is_passed_is_a_fields_or_fixed_or_open() -> None:
     ("flag", "said"),
     [
         ("train.seed=5", "has train.seed, which sweep.grid.seed sets: set that, and leave it out"),
-        ("ds.zero_stage=2", "which profile.openrlhf.zero_stage sets"),
+        ("ds.zero_stage=2", "which profile.placement.zero_stage sets"),
         (
             "actor.lr_warmup_ratio=0.1",
             "which experiment.train.lr_warmup_steps or lr_warmup_updates",

@@ -13,7 +13,7 @@ from tests.support.points import ALGORITHMS, EXPERIMENTS, declared, point
 
 CLUSTER = declared().profile
 assert isinstance(CLUSTER, SlurmProfile)
-NODE = CLUSTER.openrlhf
+NODE = CLUSTER.placement
 BILLIONS = 7_615_616_512
 
 
@@ -26,8 +26,8 @@ def test_the_shipped_experiments_fit_the_shipped_clusters_with_room_to_spare(
     assert isinstance(cluster, SlurmProfile)
     for algorithm in ALGORITHMS:
         it = point(algorithm, experiment=experiment)
-        assert fit.check(it, cluster, cluster.openrlhf) == []
-        assert fit.check_evaluation(it, cluster, cluster.openrlhf) == []
+        assert fit.check(it, cluster, cluster.placement) == []
+        assert fit.check_evaluation(it, cluster, cluster.placement) == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_tight_fit_is_a_warning() -> None:
 
 
 def test_an_engine_that_cannot_hold_the_weights_is_refused_and_a_tight_one_is_a_warning() -> None:
-    rule = r"14\.2 GiB a GPU in vLLM .* vllm_gpu_memory=0\.1 of 80 GiB: raise profile\.openrlhf\.v"
+    rule = r"14\.2 GiB a GPU in vLLM .* vllm_gpu_memory=0\.1 of 80 GiB: raise profile\.placement\.v"
     with pytest.raises(ValueError, match=rule):
         fit.check(point(), CLUSTER, replace(NODE, vllm_gpu_memory=0.1))
     (said,) = fit.check(point(), CLUSTER, replace(NODE, vllm_gpu_memory=0.2))
@@ -104,7 +104,7 @@ def test_evaluation_has_limits_of_its_own() -> None:
     rule = (
         r"qwen2\.5-7b needs 14\.2 GiB a GPU in an evaluation \(2 bytes a parameter over "
         r"evaluation_tensor_parallel=1\), more than evaluation_gpu_memory=0\.1 of 80 GiB: raise "
-        r"profile\.openrlhf\.evaluation_gpu_memory, or evaluation_tensor_parallel and lower "
+        r"profile\.placement\.evaluation_gpu_memory, or evaluation_tensor_parallel and lower "
         r"evaluation_engines alike"
     )
     with pytest.raises(ValueError, match=rule):
@@ -142,7 +142,7 @@ def test_a_save_is_estimated_and_one_longer_than_the_signals_lead_is_a_warning(
 ) -> None:
     """Bytes a parameter: files that DeepSpeed wrote over two ranks, 4 million parameters."""
     placement = replace(NODE, zero_stage=zero_stage)
-    slow = replace(CLUSTER, save_gb_per_second=0.05, openrlhf=placement)
+    slow = replace(CLUSTER, save_gb_per_second=0.05, placement=placement)
     found = fit.save(point(), slow)
     assert found is not None and found.gb == pytest.approx(gb, abs=0.05)
     assert found.seconds == pytest.approx(gb / 0.05, abs=1)
@@ -162,7 +162,7 @@ def test_without_a_known_memory_nothing_is_said_of_it() -> None:
 
 
 def test_policy_and_engines_that_share_gpus_must_be_as_many() -> None:
-    rule = r"8 GPUs of the policy .* 3 of vLLM .*change profile\.openrlhf\.vllm_engines to 8"
+    rule = r"8 GPUs of the policy .* 3 of vLLM .*change profile\.placement\.vllm_engines to 8"
     with pytest.raises(ValueError, match=rule):
         fit.check(point(), CLUSTER, replace(NODE, vllm_engines=3))
     with pytest.raises(ValueError, match=r"vllm_tensor_parallel=3\).* to 1, 2, 4 or 8$"):
@@ -184,7 +184,7 @@ def test_packing_needs_flash_attention() -> None:
 
 def test_mini_batches_that_processes_cannot_share_are_refused() -> None:
     placement = replace(NODE, max_tokens_per_gpu=None, train_micro_batch=3)
-    rule = r"512 samples .* no multiple of the 24 .* 3 each: lower profile\.openrlhf\.train_micro"
+    rule = r"512 samples .* no multiple of the 24 .* 3 each: lower profile\.placement\.train_micro"
     with pytest.raises(ValueError, match=rule):
         fit.check(point(), CLUSTER, placement)
 

@@ -10,11 +10,11 @@ from importlib import import_module
 from pathlib import Path
 
 from fgrpo_bench.engines.openrlhf import driver
-from fgrpo_bench.engines.openrlhf.processes import STOP_SIGNALS, deaf
+from fgrpo_bench.engines.processes import STOP_SIGNALS, deaf
 
 BLOCKED = "import signal; print(sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))))"
 TRACKER = "from multiprocessing import resource_tracker as r; r.ensure_running(); "
-HOOK = "from fgrpo_bench.engines.openrlhf.processes import stay_deaf; stay_deaf(); "
+HOOK = "from fgrpo_bench.engines.processes import stay_deaf; stay_deaf(); "
 
 
 def blocked(code: str) -> list[int]:
@@ -45,7 +45,7 @@ def test_every_worker_of_ray_is_told_to_stay_deaf() -> None:
 def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys; "
-        "from fgrpo_bench.engines.openrlhf.processes import die_with_parent; "
+        "from fgrpo_bench.engines.processes import die_with_parent; "
         "child = subprocess.Popen(['sleep', '60'], preexec_fn=die_with_parent); "
         "print(child.pid, flush=True); child.wait()"
     )

@@ -1,4 +1,4 @@
-"""A training run by OpenRLHF, and how it is laid out over GPUs (which is never identity)."""
+"""A training run by OpenRLHF."""
 
 from __future__ import annotations
 
@@ -8,44 +8,19 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.specs.base import (
-    STRICT,
-    Fraction,
-    Name,
-    NonNegative,
-    Positive,
-    PositiveFloat,
+from fgrpo_bench.specs import (
+    DatasetSpec,
+    ModelSpec,
+    PretrainedSpec,
+    PromptSpec,
+    TaskSpec,
+    TrainSpec,
+    WarmupSpec,
 )
-from fgrpo_bench.specs.dataset import DatasetSpec
-from fgrpo_bench.specs.training import LoopSpec, ModelSpec, TaskSpec, WarmupSpec
-
-
-@dataclass(config=STRICT, frozen=True, kw_only=True)
-class PretrainedSpec:
-    """A published model, or one in a folder of yours."""
-
-    name: Name
-    """Name in tables."""
-    path: str
-    """Hugging Face id, e.g. Qwen/Qwen2.5-7B, or a folder that every node sees."""
-    revision: str | None
-    """Commit on the Hub; null takes the newest at the first fetch. Null for a folder."""
-    parameters: Annotated[int, Field(ge=1, le=10**14)]
-    """Number of parameters, for the check that weights and optimizer fit the GPUs."""
-
-
-@dataclass(config=STRICT, frozen=True, kw_only=True)
-class PromptSpec:
-    """How a problem becomes what the model reads."""
-
-    chat_template: bool
-    """Whether the tokenizer's chat template is applied; false gives the problem as it is."""
-    system: str | None
-    """System message; null is none (some templates then put their own)."""
-
+from fgrpo_bench.specs.base import STRICT, Positive, PositiveFloat
 
 FlagValue = bool | int | float | str | tuple[int | float | str, ...]
 
@@ -88,7 +63,7 @@ def _flags(nested: Any) -> Any:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
-class OpenRLHFTrain(LoopSpec):
+class OpenRLHFTrain(TrainSpec):
     """A training run by OpenRLHF: on a generated task with a base model of our own (task, model,
     warmup), or on a dataset with a published model (dataset, pretrained)."""
 
@@ -152,68 +127,4 @@ class OpenRLHFTrain(LoopSpec):
             raise ValueError(
                 f"steps={self.steps} is no multiple of epochs={self.epochs}: every epoch has the "
                 "same prompts; change one of them"
-            )
-
-
-@dataclass(config=STRICT, frozen=True, kw_only=True)
-class Placement:
-    """How OpenRLHF uses the machines of a profile. Changes speed and memory, never what is meant to
-    be computed."""
-
-    python: str | None
-    """Interpreter of the OpenRLHF environment, as its path on the nodes; null is the one that
-    `make setup-openrlhf` (with device: cpu, `make setup-openrlhf-cpu`) made in this checkout."""
-    gpu_memory_gb: PositiveFloat | None
-    """Memory of one GPU, GiB, for the check that everything fits; null checks nothing."""
-    colocate: bool
-    """Whether policy and vLLM engines share the same GPUs and take turns (sleep mode)."""
-    actor_gpus_per_node: Positive
-    """GPUs of the policy on each node."""
-    vllm_engines: Positive
-    """vLLM engines of training, over all nodes."""
-    vllm_tensor_parallel: Positive
-    """GPUs of one of them."""
-    vllm_gpu_memory: Fraction
-    """Share of a GPU's memory that one of them may take."""
-    evaluation_engines: Positive
-    """vLLM engines of one evaluation, each on GPUs of its own, drawing different problems."""
-    evaluation_tensor_parallel: Positive
-    """GPUs of one of them."""
-    evaluation_gpu_memory: Fraction
-    """Share of a GPU's memory that one of them may take."""
-    vllm_max_num_seqs: Positive
-    """Sequences that an engine draws at once, in training and in evaluation; more wait."""
-    vllm_max_num_batched_tokens: Positive
-    """Tokens of a forward pass of an engine, in training and in evaluation."""
-    vllm_enforce_eager: bool
-    """Whether vLLM runs without CUDA graphs: slower, starts sooner, needs less memory."""
-    zero_stage: Annotated[int, Field(ge=0, le=3)]
-    """DeepSpeed ZeRO: 2 shards optimizer and gradients, 3 the weights too."""
-    adam_offload: bool
-    """Whether the optimizer lives in the memory of the host."""
-    gradient_checkpointing: bool
-    """Whether activations are computed again in the backward pass."""
-    attention: Literal["flash_attention_2", "sdpa", "eager"]
-    """Attention of the policy."""
-    packing: bool
-    """Whether samples are packed without padding; needs flash attention."""
-    train_micro_batch: Positive
-    """Samples of a forward and backward pass on one GPU."""
-    rollout_micro_batch: Positive
-    """Samples of a forward pass on one GPU for the policy's log-probabilities."""
-    max_tokens_per_gpu: Positive | None
-    """Packs passes up to so many tokens instead of counting samples; null counts samples."""
-    state_every: Positive
-    """Steps between whole training states, from which a run continues after a crash."""
-    states_kept: Positive
-    """Whole training states that are kept."""
-    start_seconds: NonNegative
-    """How long Ray may take to see all nodes before the job fails with what is missing."""
-
-    def __post_init__(self) -> None:
-        if self.vllm_max_num_batched_tokens < self.vllm_max_num_seqs:
-            raise ValueError(
-                f"vllm_max_num_batched_tokens={self.vllm_max_num_batched_tokens} is less than "
-                f"vllm_max_num_seqs={self.vllm_max_num_seqs}: every sequence takes a token or more "
-                "of a forward pass; raise the one or lower the other"
             )

@@ -1,0 +1,31 @@
+"""The one-process engine of this package, as the rest sees it."""
+
+from __future__ import annotations
+
+from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
+from fgrpo_bench.engines.engine import BASE, Engine, Inputs
+from fgrpo_bench.specs import Profile, SweepPoint
+
+
+def _inputs(train: EmbeddedTrain) -> Inputs:
+    return Inputs(task=train.task, model=train.model, warmup=train.warmup)
+
+
+def _check_evaluation(point: SweepPoint, _: Profile) -> list[str]:
+    if point.evaluation.sampler == "embedded" and getattr(point.train, "model", None) is None:
+        raise ValueError(
+            "evaluation.sampler=embedded with a published model: the embedded engine samples from "
+            "its own checkpoints only; set experiment.evaluation.sampler=vllm"
+        )
+    return []
+
+
+ENGINE = Engine(
+    name="embedded",
+    train=EmbeddedTrain,
+    program=("fgrpo_bench.engines.embedded",),
+    environment=BASE,
+    samplers=("embedded", "transformers"),
+    inputs=_inputs,
+    check_evaluation=_check_evaluation,
+)

@@ -1,0 +1,148 @@
+"""What the rest asks of a training engine, and of the installation that it runs in.
+
+Nothing here or in a module that defines an ENGINE loads torch, ray or another heavy package.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fgrpo_bench.specs import (
+    DatasetSpec,
+    ModelSpec,
+    Placement,
+    PretrainedSpec,
+    Profile,
+    PromptSpec,
+    SlurmProfile,
+    SweepPoint,
+    TaskSpec,
+    TrainSpec,
+    WarmupSpec,
+)
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """Of an engine or environment that has nothing to check or to say."""
+
+
+def no_warnings(*_: Any) -> list[str]:
+    """Of an engine that takes every point and evaluation."""
+    return []
+
+
+class Machine(Protocol):
+    """What an environment is looked for with: a profile, or what an evaluation without one says."""
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda."""
+
+    @property
+    def placement(self) -> Placement:
+        """How stages use it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """An installation that stages run in."""
+
+    name: str
+    """In plan.json; no two engines share one."""
+    interpreter: Callable[[Machine], str]
+    """Its Python, as the path where a stage runs."""
+    target: Callable[[str], str]
+    """The Makefile's target that installs it for a device."""
+    check: Callable[[Profile], None] = nothing
+    """ValueError where it is not there for a profile, which must be known before anything runs."""
+    check_machine: Callable[[], None] = nothing
+    """ValueError where the machine that a stage runs on cannot run it, asked by the stage."""
+    is_placed: bool = False
+    """Whether profile.placement lays its stages out over GPUs; they are given it."""
+
+
+def _own_python(machine: Machine) -> str:
+    if isinstance(machine, SlurmProfile) and machine.python is not None:
+        return machine.python
+    return sys.executable
+
+
+BASE = Environment(name="base", interpreter=_own_python, target=lambda _: "setup")
+"""That of the commands themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What a training run begins with: either a task with a model that is warmed up on it, or a
+    dataset with a published model; None of what it does not have."""
+
+    task: TaskSpec | None = None
+    model: ModelSpec | None = None
+    warmup: WarmupSpec | None = None
+    pretrained: PretrainedSpec | None = None
+    dataset: DatasetSpec | None = None
+    eval_dataset: DatasetSpec | None = None
+    """Of the evaluation during training."""
+    prompt: PromptSpec | None = None
+    """How a problem becomes what the model reads; None gives it as it is."""
+    prompt_tokens: int | None = None
+    response_tokens: int | None = None
+    """Bounds; None are the task's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Save:
+    """A whole training state on its way to the disk."""
+
+    gb: float
+    """Its size, 10^9 bytes."""
+    seconds: float
+    """What it takes at the rate that the profile states."""
+    formula: str
+
+    def __str__(self) -> str:
+        return (
+            f"saving a training state of {self.gb:.1f} GB takes about {self.seconds:.0f} s "
+            f"({self.formula})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """One way to train."""
+
+    name: str
+    """The value of TrainSpec.engine."""
+    train: type[TrainSpec]
+    """Its training spec."""
+    program: tuple[str, ...]
+    """What follows `python -m` in the command of a training stage."""
+    environment: Environment
+    samplers: tuple[str, ...] = ()
+    """Values of EvalSpec.sampler that run in its environment."""
+    objectives: tuple[str, ...] | None = None
+    """Names of the objectives that it has; None is every one of the table."""
+    advantages: tuple[str, ...] | None = None
+    """Likewise of the advantages."""
+    controls: tuple[str, ...] = ()
+    """Fields of AlgorithmSpec that need more of an engine than the objective, of those it has."""
+    inputs: Callable[[Any], Inputs]
+    """What a training spec of this engine begins with."""
+    check: Callable[[SweepPoint, Profile], list[str]] = no_warnings
+    """Warnings of a point; ValueError with value, rule and remedy where it cannot be trained."""
+    check_evaluation: Callable[[SweepPoint, Profile], list[str]] = no_warnings
+    """The same of a point's evaluation, where the sampler is one of `samplers`."""
+    check_installed: Callable[[Profile, Any], str | None] = nothing
+    """ValueError where the installation refuses a training spec; a note for a person where that
+    cannot be found out from here."""
+    check_state: Callable[[Path, Profile, str | None], None] = nothing
+    """ValueError where a run cannot go on from the state that its stage's folder has: with this
+    profile, from a base model with this digest (None is one that is not made yet)."""
+    check_sizes: Callable[[SweepPoint, Callable[[DatasetSpec], int]], None] = nothing
+    """ValueError where a fetched dataset, whose rows the function tells, is too small."""
+    save: Callable[[SweepPoint, SlurmProfile], Save | None] = nothing
+    """What a save takes; None where nobody can tell."""

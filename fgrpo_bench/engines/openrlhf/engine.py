@@ -1,0 +1,87 @@
+"""OpenRLHF as the rest sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fgrpo_bench.engines.engine import Engine, Inputs
+from fgrpo_bench.engines.openrlhf import extra, fit
+from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
+from fgrpo_bench.engines.openrlhf.environment import ENVIRONMENT, check_flags
+from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
+from fgrpo_bench.engines.openrlhf.states import check_origin
+from fgrpo_bench.specs import DatasetSpec, Profile, SlurmProfile, SweepPoint
+from fgrpo_bench.stages.paths import StagePaths
+
+
+def _inputs(train: OpenRLHFTrain) -> Inputs:
+    return Inputs(
+        task=train.task,
+        model=train.model,
+        warmup=train.warmup,
+        pretrained=train.pretrained,
+        dataset=train.dataset,
+        eval_dataset=train.eval_dataset if train.eval_every else None,
+        prompt=train.prompt,
+        prompt_tokens=train.prompt_tokens,
+        response_tokens=train.response_tokens,
+    )
+
+
+def _check(point: SweepPoint, profile: Profile) -> list[str]:
+    extra.check(point)
+    return fit.check(point, _cluster(profile), profile.placement)
+
+
+def _check_evaluation(point: SweepPoint, profile: Profile) -> list[str]:
+    return fit.check_evaluation(point, _cluster(profile), profile.placement)
+
+
+def _cluster(profile: Profile) -> SlurmProfile | None:
+    return profile if isinstance(profile, SlurmProfile) else None
+
+
+def _check_state(folder: Path, profile: Profile, base_sha256: str | None) -> None:
+    nodes = profile.nodes if isinstance(profile, SlurmProfile) else 1
+    ranks = nodes * profile.placement.actor_gpus_per_node
+    check_origin(StagePaths(folder).training_states, ranks=ranks, base_sha256=base_sha256)
+
+
+def _check_sizes(point: SweepPoint, rows_of: Callable[[DatasetSpec], int]) -> None:
+    """An epoch and an evaluation during training have different problems."""
+    train = openrlhf_train(point)
+    if train.dataset is None:
+        return
+    rows, wanted = rows_of(train.dataset), batches(point).prompts_per_epoch
+    if rows < wanted:
+        raise ValueError(
+            f"an epoch of {point.point_id} has {wanted} prompts (prompts a step x steps / "
+            f"epochs), but dataset {train.dataset.name} has {rows}: raise "
+            "experiment.train.epochs, or lower steps or the prompts a step"
+        )
+    if train.eval_dataset is None or not train.eval_every:
+        return
+    rows = rows_of(train.eval_dataset)
+    if rows < train.eval_n_problems:
+        raise ValueError(
+            f"eval_n_problems={train.eval_n_problems}, but eval_dataset "
+            f"{train.eval_dataset.name} has {rows}: ask for fewer"
+        )
+
+
+ENGINE = Engine(
+    name="openrlhf",
+    train=OpenRLHFTrain,
+    program=("fgrpo_bench.engines.openrlhf",),
+    environment=ENVIRONMENT,
+    samplers=("vllm",),
+    controls=("entropy_coef", "kl_coef"),
+    inputs=_inputs,
+    check=_check,
+    check_evaluation=_check_evaluation,
+    check_installed=check_flags,
+    check_state=_check_state,
+    check_sizes=_check_sizes,
+    save=fit.save,
+)

@@ -1,0 +1,95 @@
+"""What stands outside an engine's package asks its Engine, and the tables load nothing heavy."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from fgrpo_bench import doors, engines
+from fgrpo_bench.specs import config
+from sweeps.commands import REPOSITORY
+from sweeps.points import check, expand
+from tests.support.points import declared
+
+NAMED = {
+    "fgrpo_bench/stages/paths/stage.py": "the name of a folder on the disk, which stays as it is"
+}
+"""Files outside fgrpo_bench/engines that may name an engine's package or classes, and why."""
+
+
+def test_no_file_outside_the_engines_names_one() -> None:
+    words = re.compile("openrlhf|EmbeddedTrain", re.IGNORECASE)
+    packages = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
+    files = [path for package in packages for path in (REPOSITORY / package).rglob("*.py")]
+    found = {
+        path.relative_to(REPOSITORY).as_posix() for path in files if words.search(path.read_text())
+    }
+    assert {name for name in found if not name.startswith("fgrpo_bench/engines/")} == set(NAMED)
+
+
+def test_the_tables_of_engines_and_objectives_load_nothing_heavy() -> None:
+    code = (
+        "from fgrpo_bench import doors; import sys; [doors.table(name) for name in doors.TABLES];"
+        "print(*{m.partition('.')[0] for m in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "ray", "transformers", "vllm", "hydra"} & set(done.stdout.split())
+
+
+def test_every_sampler_and_environment_has_one_engine() -> None:
+    samplers = [sampler for each in engines.known() for sampler in each.samplers]
+    assert sorted(samplers) == ["embedded", "transformers", "vllm"]
+    environments = [each.environment.name for each in engines.known()]
+    assert sorted(environments) == ["base", "openrlhf"]
+    with pytest.raises(ValueError, match="unknown environment 'nope': there are base, openrlhf"):
+        engines.environment("nope")
+
+
+def test_inputs_are_those_of_a_task_or_of_a_dataset() -> None:
+    own = config.load("smoke").experiment.train
+    inputs = engines.of(own).inputs(own)
+    assert inputs.task is not None and inputs.pretrained is None and inputs.prompt is None
+    train = declared().experiment.train
+    inputs = engines.of(train).inputs(train)
+    assert inputs.task is None and inputs.dataset is not None and inputs.pretrained is not None
+    assert inputs.eval_dataset is not None and inputs.prompt is not None
+    never = replace(train, eval_every=0)
+    assert engines.of(never).inputs(never).eval_dataset is None  # nothing is fetched for it
+
+
+def test_a_control_that_an_engine_does_not_have_is_refused_with_those_that_do() -> None:
+    declaration = config.load("controls", ["experiment=countdown-tiny"])
+    with pytest.raises(
+        ValueError,
+        match=r"has an entropy bonus \(entropy_coef\), which engine embedded does not have: "
+        "exclude that algorithm, or choose an experiment of engine openrlhf",
+    ):
+        check(declaration, expand(declaration))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("engine=nope", r"experiment.train.engine = 'nope': must be one of 'embedded', 'openrlhf'"),
+        ("steps=0", r"experiment.train.steps = 0: .* set experiment.train.steps=<value>"),
+        ("model.n_heads=none", r"experiment.train.model.n_heads = 'none': .* It is: Attention"),
+    ],
+)
+def test_errors_within_a_training_spec_name_field_value_and_meaning(
+    override: str, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        config.load("groupsize", [f"experiment.train.{override}"])
+
+
+def test_an_unknown_field_of_an_engine_is_refused_with_those_it_has() -> None:
+    with pytest.raises(
+        ValueError, match=r"train.epochs: unknown key; remove it \(valid"
+    ) as refused:
+        config.load("groupsize", ["+experiment.train.epochs=2"])
+    assert "warmup" in str(refused.value) and "response_tokens" not in str(refused.value)
+    assert doors.table("engines").keys() == {"embedded", "openrlhf"}

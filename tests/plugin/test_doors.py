@@ -1,0 +1,183 @@
+"""What other packages add: found, refused, recorded, part of what it defines."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgrpo_bench import doors, engines
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.specs import DatasetSpec, config, from_dict, to_dict, withheld
+from fgrpo_bench.specs.fingerprint import dataset_identity
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import StagePaths
+from sweeps.freeze import freeze, provenance, run_paths
+from sweeps.plan import Plan, make_plan
+from sweeps.points import check, expand
+from tests.plugin.overrides import MODULE, PARITY
+
+NAMES = {
+    "tasks": "parity",
+    "graders": "parity",
+    "benchmarks": "parity",
+    "layouts": "reversed",
+    "advantages": "centred",
+    "objectives": "plain",
+    "engines": "parity",
+}
+OURS = {
+    "tasks": "countdown",
+    "graders": "math",
+    "benchmarks": "aime24",
+    "layouts": "plain",
+    "advantages": "grpo",
+    "objectives": "clip",
+    "engines": "openrlhf",
+}
+OWN = [
+    "algorithms.grpo.objective=plain",
+    "+algorithms.grpo.advantage=centred",
+]
+
+
+def planned(*overrides: str, root: Path = Path("runs")) -> Plan:
+    chosen = [f"plugins=[{MODULE}]", f"run_root='{root}'"]
+    return make_plan(config.load("smoke", [*chosen, *PARITY, *overrides]))
+
+
+def stage_of(plan: Plan, kind: str) -> dict[str, Any]:
+    return next(stage.spec for stage in plan.stages if stage.kind == kind)
+
+
+@pytest.mark.parametrize("table", doors.TABLES)
+@pytest.mark.usefixtures("installed")
+def test_an_installed_package_adds_to_every_table_and_is_named_as_the_origin(table: str) -> None:
+    assert doors.entry(table, NAMES[table]) is not None
+    assert doors.origin(table, NAMES[table]) == {"package": "fgrpo-parity", "version": "0.3"}
+    assert doors.entry(table, OURS[table]) is not None and doors.origin(table, OURS[table]) is None
+    assert doors.record() == {"plugins": {"fgrpo-parity": "0.3"}}
+
+
+@pytest.mark.parametrize("table", doors.TABLES)
+def test_a_module_of_the_checkout_adds_likewise_once_it_is_named(table: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown {table[:-1]} {NAMES[table]!r}: valid ones are"):
+        doors.entry(table, NAMES[table])
+    doors.load([MODULE])
+    assert doors.origin(table, NAMES[table]) == {"package": MODULE, "version": "0.3"}
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_package_that_is_installed_and_named_too_adds_once() -> None:
+    doors.load(["fgrpo_parity"])
+    assert "parity" in doors.table("graders")
+
+
+def test_without_a_plugin_nothing_is_recorded_and_nothing_joins_an_identity() -> None:
+    assert doors.record() == {} and doors.identity(**OURS) == {} == doors.identity(tasks=None)
+    assert "plugins" not in provenance()
+
+
+@pytest.mark.parametrize("added", ["GRADERS = {'math': (9, print)}", "LAYOUTS = {'plain': print}"])
+def test_a_name_that_is_taken_is_refused_with_both_packages(
+    added: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _module(tmp_path, monkeypatch, "greedy", f"__version__ = '1'\n{added}\n")
+    doors.load(["greedy"])
+    with pytest.raises(ValueError, match=r"is both greedy's and fgrpo_bench's: rename one"):
+        doors.table(added.partition(" ")[0].lower())
+
+
+def test_two_plugins_with_one_name_are_refused_with_both_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _module(tmp_path, monkeypatch, "other", "__version__ = '1'\nGRADERS = {'parity': (1, print)}\n")
+    doors.load([MODULE, "other"])
+    with pytest.raises(ValueError, match=f"'parity' is both other's and {MODULE}'s"):
+        doors.table("graders")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("GRADERS = {'g': (1, print)}", "'lacking', which has no __version__: give it one"),
+        ("__version__ = '1'", "lacking adds to no table: give it one of TASKS, GRADERS"),
+        ("import nothing_of_that_name", "'lacking', which cannot be imported .*: install it where"),
+    ],
+)
+def test_a_module_that_is_no_plugin_is_refused_where_it_is_declared(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _module(tmp_path, monkeypatch, "lacking", text + "\n")
+    with pytest.raises(ValueError, match=said):
+        config.load("smoke", ["plugins=[lacking]"])
+
+
+def _module(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_a_plan_with_a_plugins_task_says_so_in_every_stage_and_identity() -> None:
+    plan = planned(*OWN)
+    brought = {"package": MODULE, "version": "0.3"}
+    assert all(stage.spec["plugins"] == [MODULE] for stage in plan.stages)
+    assert stage_of(plan, "warmup")["identity"]["plugins"] == {"tasks": brought}
+    trained = stage_of(plan, "train")["identity"]
+    assert trained["plugins"] == dict.fromkeys(("objectives", "advantages", "tasks"), brought)
+    assert trained["algorithm"]["advantage"] == "centred"
+    evaluated = stage_of(plan, "evaluate")
+    assert evaluated["identity"]["sampling"]["plugins"] == {"tasks": brought}
+    assert evaluated["target"]["graders"] == {"parity": f"parity-1+{MODULE}-0.3"}
+    assert grader_version("countdown") == "countdown-1"
+
+
+def test_a_dataset_in_a_plugins_layout_has_it_in_its_identity_and_may_be_shown() -> None:
+    doors.load([MODULE])
+    fields = to_dict(config.load_benchmark("math500").dataset)
+    assert "plugins" not in dataset_identity(from_dict(DatasetSpec, fields))
+    spec = from_dict(DatasetSpec, fields | {"layout": "reversed"})
+    assert dataset_identity(spec)["plugins"]["layouts"]["package"] == MODULE
+    assert not withheld({"dataset": to_dict(spec)}) and withheld({"dataset": {"layout": "gpqa"}})
+
+
+def test_what_an_engine_does_not_have_is_refused_with_engine_and_names() -> None:
+    declaration = config.load(
+        "smoke", [f"plugins=[{MODULE}]", *PARITY, "experiment.train.engine=parity", *OWN[1:]]
+    )
+    assert engines.of(declaration.experiment.train).name == "parity"
+    with pytest.raises(ValueError, match="has advantage=centred, and engine parity has grpo: excl"):
+        check(declaration, expand(declaration))
+
+
+@pytest.mark.parametrize("field", ["objective", "advantage"])
+def test_an_unknown_objective_or_advantage_is_refused_with_those_that_exist(field: str) -> None:
+    names = {"objective": "cispo, clip", "advantage": "grpo"}
+    with pytest.raises(ValueError, match=f"unknown {field} 'nope': valid ones are {names[field]}"):
+        config.load("smoke", [f"++algorithms.grpo.{field}=nope"])
+
+
+def test_a_sweep_of_a_plugins_task_trains_and_is_graded_and_records_the_plugin(
+    tmp_path: Path,
+) -> None:
+    from evaluators.__main__ import main as evaluate
+    from fgrpo_bench.engines.embedded.__main__ import main as train
+
+    few = ["steps=2", "save_every=2", "eval_every=0", "warmup.steps=4", "rollouts_per_step=16"]
+    plan = planned(*OWN, *(f"experiment.train.{each}" for each in few), root=tmp_path)
+    paths = run_paths(plan.declaration)
+    freeze(paths, plan, nothing_to_run=False)
+    assert read_json(paths.sweep_json)["plugins"] == {MODULE: "0.3"}
+    trained = next(stage for stage in plan.stages if stage.kind == "train")
+    own = [stage for stage in plan.stages if stage.name in (*trained.needs, trained.name)]
+    own += [s for s in plan.stages if s.kind == "evaluate" and trained.name in s.needs]
+    for stage in own:
+        folder = str(paths.folder / stage.name)
+        assert (evaluate(["run", folder]) if stage.kind == "evaluate" else train([folder])) == 0
+        assert read_json(StagePaths(Path(folder)).done)["plugins"] == {MODULE: "0.3"}
+    drawn = StagePaths(Path(folder)).benchmark("parity")
+    assert read_json(drawn.manifest)["plugins"] == {MODULE: "0.3"}
+    assert drawn.grades(f"parity-1+{MODULE}-0.3").exists()
