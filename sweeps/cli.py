@@ -44,15 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _plan(arguments: Namespace) -> int:
     from fgrpo_bench.specs import config
     from sweeps import show
-    from sweeps.freeze import check_conflicts, run_paths
-    from sweeps.plan import make_plan
+    from sweeps.freeze import check_conflicts, plan_over
 
     if arguments.command == "plan" and arguments.config:
         composed = config.compose([f"sweep={arguments.sweep}", *arguments.overrides])
         print("\n".join(show.flat(composed)))
         return 0
-    plan = make_plan(config.load(arguments.sweep, arguments.overrides))
-    paths = run_paths(plan.declaration)
+    plan, paths = plan_over(config.load(arguments.sweep, arguments.overrides))
     found = show.preview(plan, paths)
     if plan.declaration.profile.dispatcher == "slurm":
         from sweeps.slurm import preemption, scheduler
@@ -85,11 +83,10 @@ def _run(arguments: Namespace) -> int:
 
 
 def _sbatch_files(declaration: Declaration) -> int:
-    from sweeps.freeze import run_paths
-    from sweeps.plan import make_plan
+    from sweeps.freeze import plan_over
     from sweeps.slurm import drive
 
-    for text in drive.dry_run(make_plan(declaration), run_paths(declaration)):
+    for text in drive.dry_run(*plan_over(declaration)):
         print(f"\n{text}", end="")
     return 0
 

@@ -6,7 +6,6 @@ does what is missing and says with its exit code how it ended (fgrpo_bench.stage
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -21,55 +20,35 @@ from fgrpo_bench.engines.openrlhf.installation import (
     check_driver,
     cuda_major,
 )
+from fgrpo_bench.kinds import KINDS, Environment
 from fgrpo_bench.specs import (
     OpenRLHFTrain,
     Placement,
     Profile,
     SlurmProfile,
     TrainSpec,
-    to_dict,
 )
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.stages import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 """Where stage commands run, whatever folder the driver was started in."""
 
 GPU_PINS = REPOSITORY / "requirements" / "openrlhf.txt"
 
-PROGRAMS: dict[Kind, tuple[str, ...]] = {
-    "fetch": ("fgrpo_bench.data",),
-    "warmup": ("fgrpo_bench.engines.embedded",),
-    "train": ("fgrpo_bench.engines.embedded",),
-    "evaluate": ("evaluators", "run"),
-    "rare": ("evaluators", "run"),
-    "likelihood": ("evaluators", "run"),
-}
-OPENRLHF_TRAINING = ("fgrpo_bench.engines.openrlhf",)
-
 
 class StageCommand(Protocol):
     """What turns a stage into a command; tests put a fake program in its place."""
 
     def __call__(
-        self, kind: Kind, folder: Path, profile: Profile, environment: Environment
+        self, kind: str, folder: Path, profile: Profile, environment: Environment
     ) -> list[str]:
         """Arguments of the process; folder is absolute."""
 
 
-def stage_command(
-    kind: Kind, folder: Path, profile: Profile, environment: Environment
-) -> list[str]:
+def stage_command(kind: str, folder: Path, profile: Profile, environment: Environment) -> list[str]:
     """e.g. [python, -m, fgrpo_bench.engines.embedded, <folder>, --device, cpu, --threads, 1]."""
-    python = interpreter(profile, environment)
-    if kind == "fetch":
-        return [python, "-m", *PROGRAMS[kind], str(folder)]
-    options = ["--device", profile.device, "--threads", str(profile.threads_per_worker)]
-    program = PROGRAMS[kind]
-    if environment == "openrlhf":
-        options += ["--placement", json.dumps(to_dict(profile.openrlhf))]
-        program = OPENRLHF_TRAINING if kind == "train" else program
-    return [python, "-m", *program, str(folder), *options]
+    own = KINDS[kind].command(folder, profile, environment)
+    return [interpreter(profile, environment), *own]
 
 
 def interpreter(profile: Profile, environment: Environment) -> str:

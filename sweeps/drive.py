@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from textwrap import indent
 
+from fgrpo_bench.kinds import Stage, remade
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.stages.locks import lock_holder, locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -25,13 +26,12 @@ from sweeps.commands import (
     workers,
 )
 from sweeps.finish import finish, shown
-from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
+from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
 from sweeps.ledger import driver_id
 from sweeps.logs import last_lines
 from sweeps.overview import title
-from sweeps.plan import Plan, make_plan
+from sweeps.plan import Plan
 from sweeps.pool import Pool, Watcher
-from sweeps.stages import Stage
 from sweeps.stopping import stop_requests
 from sweeps.text import counted
 from sweeps.view import shown as view
@@ -50,7 +50,7 @@ def run(
     Raises ValueError or OSError where it cannot be begun: a plan that makes no sense, a folder
     that cannot be written or holds other settings, another driver at work.
     """
-    plan, paths = make_plan(declaration), run_paths(declaration)
+    plan, paths = plan_over(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
     note = check_flags(declaration.profile, declaration.experiment.train)
     if note is not None:
@@ -131,7 +131,7 @@ def _say_begin(seen: Watcher, plan: Plan, pool: Pool) -> None:
         seen.say(f"warning: {warning}")
     for stage in pool.waiting.values():
         record = {"kind": stage.kind, "fingerprint": stage.fingerprint, "target": stage.target}
-        why = damage_of(StagePaths(pool.paths.folder / stage.name), record, done=False)
+        why = damage_of(StagePaths(pool.paths.folder / stage.name), record, remade, done=False)
         if why is not None:
             seen.say(f"damaged: {title(stage)}: {why}")
 

@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.engines.openrlhf.states import check_origin
+from fgrpo_bench.kinds import Stage, fetch, train
 from fgrpo_bench.specs import Declaration, SlurmProfile, to_dict
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
 from sweeps.commands import REPOSITORY
-from sweeps.plan import Plan, plan_record
-from sweeps.stages import Stage
+from sweeps.former import read_former
+from sweeps.plan import Plan, make_plan, plan_record
 
 RECORDED = ("numpy", "polars", "pydantic", "torch", "safetensors", "hydra-core", "mlflow")
 """Packages whose versions sweep.json records."""
@@ -39,6 +40,13 @@ def run_paths(declaration: Declaration) -> RunPaths:
         experiment=declaration.experiment.name,
         version=declaration.version,
     )
+
+
+def plan_over(declaration: Declaration) -> tuple[Plan, RunPaths]:
+    """The plan of a declaration over what stands in its folder, and where that is; raises as
+    `make_plan`."""
+    paths = run_paths(declaration)
+    return make_plan(declaration, read_former(paths)), paths
 
 
 def check_writable(paths: RunPaths) -> None:
@@ -84,9 +92,9 @@ def _check_states(paths: RunPaths, plan: Plan) -> None:
     nodes = profile.nodes if isinstance(profile, SlurmProfile) else 1
     for stage in plan.stages:
         own = StagePaths(paths.folder / stage.name)
-        if stage.kind != "train" or stage.environment != "openrlhf" or own.done.exists():
+        if stage.kind != train.NAME or stage.environment != "openrlhf" or own.done.exists():
             continue
-        base = StagePaths((own.folder / stage.spec["base"]).resolve())
+        base = train.Spec(own, stage.spec).base
         check_origin(
             own.training_states,
             ranks=nodes * profile.openrlhf.actor_gpus_per_node,
@@ -163,7 +171,7 @@ def _share_data(paths: RunPaths, plan: Plan) -> None:
     """Let the sweep's datasets be those that all sweeps share, so that none is fetched twice."""
     for stage in plan.stages:
         own = paths.folder / stage.name
-        if "dataset" not in stage.spec or stage.kind != "fetch" or own.exists():
+        if not fetch.is_shared(stage) or own.exists():
             continue
         shared = shared_data(paths.root, own.name, stage.fingerprint)
         shared.mkdir(parents=True, exist_ok=True)

@@ -6,21 +6,12 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
+from fgrpo_bench.kinds import KINDS, Stage
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps import cost
 from sweeps.pool import Pool
 from sweeps.schedule import wall_seconds
-from sweeps.stages import Kind, Stage
 from sweeps.status import read_progress
-
-NOUNS: dict[Kind, str] = {
-    "fetch": "fetch",
-    "warmup": "warm-up",
-    "train": "train",
-    "evaluate": "evaluate",
-    "rare": "rare set",
-    "likelihood": "likelihood",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +19,7 @@ class Running:
     """One worker at work."""
 
     title: str
-    """e.g. `train grpo-n8-g0.5-s11`."""
+    """e.g. `training grpo-n8-g0.5-s11`."""
     elapsed_seconds: float
     step: int | None
     """None before the first word of the worker, likewise below."""
@@ -53,7 +44,7 @@ class Overview:
 
 def title(stage: Stage) -> str:
     """A stage in words."""
-    return f"{NOUNS[stage.kind]} {stage.point_id}"
+    return f"{KINDS[stage.kind].noun} {stage.point_id}"
 
 
 def overview(pool: Pool) -> Overview:
@@ -62,7 +53,7 @@ def overview(pool: Pool) -> Overview:
     by_point: dict[str, list[str]] = defaultdict(list)
     for stage in pool.stages:
         by_point[stage.point_id].append(stage.name)
-    trained = {stage.point_id for stage in pool.stages if stage.kind == "train"}
+    trained = {stage.point_id for stage in pool.stages if stage.name == stage.point_id}
     return Overview(
         points_done=sum(pool.done.issuperset(by_point[point_id]) for point_id in trained),
         points_total=len(trained),

@@ -20,13 +20,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
 
+from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.files import now
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import ledger
 from sweeps.commands import REPOSITORY
 from sweeps.schedule import in_order, ready
-from sweeps.stages import Stage
 from sweeps.stopping import Stop, holder_here, terminate
 from sweeps.text import counted
 

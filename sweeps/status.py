@@ -32,6 +32,13 @@ def on_slurm(paths: RunPaths) -> bool:
     return bool(profile["dispatcher"] == "slurm")
 
 
+def remade(kind: str) -> str:
+    """What `run` does about a missing file of a stage of a kind."""
+    from fgrpo_bench import kinds  # not before it is asked for: this answers in a blink
+
+    return kinds.remade(kind)
+
+
 def is_point_done(stages: Iterable[StageStatus]) -> bool:
     """Whether everything that a point needs by itself is done."""
     return all(stage.state == "done" for stage in stages)
@@ -43,7 +50,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
     warn: told of damaged lines of the ledger.
     """
     plan = read_json(paths.plan, PLAN)
-    stages = read_stages(paths, plan["stages"], warn)
+    stages = read_stages(paths, plan["stages"], warn, remade)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
         cell["point_id"]: [

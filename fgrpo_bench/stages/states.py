@@ -24,12 +24,8 @@ from fgrpo_bench.stages.watch import NUMBERS, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
 Outcome = Literal["done", "stopped", "failed"]
-REMADE_ALONE = "makes it again, and nothing else"
-REMADE = {
-    "warmup": "trains it again from its start, since only training makes it",
-    "train": "trains it again from its start, since only training makes it",
-}
-"""What `run` does about a missing file, by kind of stage."""
+REMADE = "makes it again"
+"""What `run` does about a missing file, whatever the kind of its stage."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,10 +116,11 @@ def read_stages(
     paths: RunPaths,
     records: Iterable[Mapping[str, Any]],
     warn: Callable[[str], None] = void,
+    remade: Callable[[str], str] = lambda _: REMADE,
 ) -> list[StageStatus]:
     """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target.
 
-    warn: as `read_events` takes it.
+    warn: as `read_events` takes it. remade: what `run` does about a missing file, by kind.
     """
     events = read_events(paths.ledger, warn)
     begun = Counter(event.stage for event in events if event.event == "start")
@@ -135,7 +132,7 @@ def read_stages(
         stage = StagePaths(paths.folder / record["name"])
         done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
         state: State = "done" if done else _state(stage, last.get(record["name"]), driver)
-        why = None if state == "running" else damage_of(stage, record, done=done)
+        why = None if state == "running" else damage_of(stage, record, remade, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
         numbers = {name: progress[name] for name in NUMBERS if name in progress}
@@ -157,15 +154,18 @@ def read_stages(
     return found
 
 
-def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
-    """What is wrong with a stage's files, in words; None where nothing is."""
+def damage_of(
+    stage: StagePaths, record: Mapping[str, Any], remade: Callable[[str], str], *, done: bool
+) -> str | None:
+    """What is wrong with a stage's files, in words; None where nothing is. remade: as `read_stages`
+    takes it."""
     lacks = {} if done else damage(stage, fingerprint=record["fingerprint"])
     if stage.done.name in lacks:
         return lacks[stage.done.name]
     if lacks:
         return (
             "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
-            + f": `run` {REMADE.get(record['kind'], REMADE_ALONE)}"
+            + f": `run` {remade(record['kind'])}"
         )
     return _foreign(stage, record, done=done)
 
@@ -176,11 +176,10 @@ def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str
         return None
     try:
         facts = {} if done else {stage.done: read_marker(stage)}
-        if record["kind"] == "evaluate":
-            for name in record["target"].get("graders", {}):
-                manifest = stage.benchmark(name).manifest
-                if manifest.exists():
-                    facts[manifest] = read_json(manifest, MANIFEST)
+        for name in record["target"].get("graders", {}):
+            manifest = stage.benchmark(name).manifest
+            if manifest.exists():
+                facts[manifest] = read_json(manifest, MANIFEST)
     except ValueError as error:
         return str(error)
     faults = (foreign(path, of, fingerprint=record["fingerprint"]) for path, of in facts.items())

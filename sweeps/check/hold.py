@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fgrpo_bench.kinds import train
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import is_altered, is_edited, read_json
 from fgrpo_bench.stages.locks import is_locked
@@ -38,7 +39,9 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
         there = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
         stored = [file.relative_to(paths.folder).as_posix() for file in there]
         of_before = list(_of_before(paths, stage, record, marker or {}))
-    source = (spec or {}).get("source")
+    said = train.Spec(stage, spec or {})
+    source = said.path("source")
+    is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
     return Held(
         record=record,
         standing=standing,
@@ -48,9 +51,9 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
         seconds=_seconds(marker, events),
-        labels=_labels(spec) if spec is not None and _is_whole(spec) else {},
+        labels=said.labels if is_labelled else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
-        step=(spec or {}).get("step", 0),
+        step=0 if source is None else said.step,
         stored=tuple(stored),
         of_before=tuple(of_before),
     )
@@ -114,14 +117,6 @@ def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     return all(spec[key] == record[key] for key in ("fingerprint", "kind"))
 
 
-def _labels(spec: Mapping[str, Any]) -> dict[str, Any]:
-    if spec.get("kind") != "train":
-        return {}
-    identity = spec["identity"]
-    named = {key: identity[key] for key in ("group_size", "focal_gamma", "seed")}
-    return named | {"algorithm": identity["algorithm"]["name"]}
-
-
 def _seconds(marker: Mapping[str, Any] | None, events: Sequence[Event]) -> float | None:
     """Of all attempts that the ledger noted, else of the last one by its marker."""
     noted = [event.wall_seconds for event in events if event.wall_seconds is not None]
@@ -148,9 +143,9 @@ def _of_before(
 ) -> Iterator[Known]:
     """The few digests in markers of versions before: those of a dataset's table and of weights."""
     files, digest = [], marker.get("weights_sha256")
-    if record["kind"] in ("warmup", "train", "fetch") and "step" in marker:
+    if "step" in marker:
         files = sorted(stage.checkpoint(marker["step"]).glob("*.safetensors"))
-    elif record["kind"] == "fetch":
+    elif DataPaths(stage.folder).problems.exists():
         files, digest = [DataPaths(stage.folder).problems], marker.get("sha256")
     if digest is not None and len(files) == 1:  # of several files it is no file's
         name = files[0].relative_to(paths.folder).as_posix()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from fgrpo_bench.kinds import Stage
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import load_results
 from fgrpo_bench.simulation.plan import is_simulation
-from fgrpo_bench.specs import Declaration, from_dict
+from fgrpo_bench.specs import Declaration
+from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import put_aside, read_marker
@@ -23,9 +25,9 @@ from sweeps.check.held import DECLARATION, REPORT, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.drive import Finish
 from sweeps.finish import shown, sync
+from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
 from sweeps.plan import Plan, make_plan
-from sweeps.stages import Stage
 from sweeps.status import on_slurm
 from sweeps.text import counted
 
@@ -54,8 +56,8 @@ def repair(
         _put_aside(found, removed, say)
         say("now `python -m fgrpo_bench.simulation` makes again what is missing")
         return 1
-    declaration = from_dict(Declaration, read_json(paths.sweep_json, SWEEP)["declaration"])
-    plan = make_plan(declaration)
+    declared = read_json(paths.sweep_json, SWEEP)["declaration"]
+    plan = make_plan(from_stored(Declaration, declared, paths.sweep_json), read_former(paths))
     stages = _same_stages(found, plan)
     finish = finish or _reporting(paths)
     _put_aside(found, removed, say)

@@ -12,14 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
+from fgrpo_bench.kinds import KINDS
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
-KINDS = ("warmup", "rare", "train", "evaluate", "likelihood")
-"""What jobs do."""
-JUDGING = KINDS[-2:]
+JOBS = [kind.name for kind in KINDS.values() if not kind.fetches]
+"""Kinds of what jobs do."""
+JUDGING = [kind.name for kind in KINDS.values() if kind.in_report]
 """What the report waits for."""
-FETCH = "fetch"
-"""Kind of the stages that are no jobs: `run` fetches files first, where there is a network."""
 Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
 
@@ -65,7 +64,7 @@ def arrange(
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
     sendings: list[Sending] = []
-    for kind in KINDS:
+    for kind in JOBS:
         groups = list(_groups([s for s in stages if s["kind"] == kind], done, places, limit))
         throttles = throttle([len(names) for names, _, _ in groups], at_once)
         for (names, relation, after), share in zip(groups, throttles, strict=True):

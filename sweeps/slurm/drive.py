@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import Declaration, SlurmProfile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import locked
@@ -21,11 +22,11 @@ from sweeps.commands import (
     check_interpreters,
     stage_command,
 )
-from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
+from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
 from sweeps.live import LiveSync
-from sweeps.plan import Plan, make_plan, plan_record
+from sweeps.plan import Plan, plan_record
 from sweeps.slurm import doubts, preemption, preflight, recover, scheduler, show, submissions
-from sweeps.slurm.arrays import FETCH, arrange
+from sweeps.slurm.arrays import arrange
 from sweeps.slurm.causes import FULL
 from sweeps.slurm.fetch import fetch_files
 from sweeps.slurm.judge import Decision, decide
@@ -66,7 +67,7 @@ def run(
     absent = scheduler.missing("sbatch")
     if absent is not None:
         raise ValueError(absent)
-    plan, paths = make_plan(declaration), run_paths(declaration)
+    plan, paths = plan_over(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
     note = check_flags(declaration.profile, declaration.experiment.train)
     if note is not None:
@@ -217,7 +218,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
     found = observe(paths, records, call, warn=said)
-    seen = [replace(s, done=s.done or s.record["kind"] == FETCH) for s in found.seen]
+    seen = [replace(s, done=s.done or KINDS[s.record["kind"]].fetches) for s in found.seen]
     decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
 

@@ -8,13 +8,13 @@ import subprocess
 import sys
 
 from fgrpo_bench.engines.openrlhf.arguments import batches
+from fgrpo_bench.kinds import KINDS
+from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, OpenRLHFTrain
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY, StageCommand, stage_environment
 from sweeps.plan import Plan
-from sweeps.slurm.arrays import FETCH
-from sweeps.stages import dataset_stage_name
 
 
 def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
@@ -22,7 +22,7 @@ def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> None:
     small for the epochs of a point."""
     profile = plan.declaration.profile
     for stage in plan.stages:
-        if stage.kind != FETCH:
+        if not KINDS[stage.kind].fetches:
             continue
         folder = paths.folder / stage.name
         asked = command(stage.kind, folder, profile, stage.environment)
@@ -61,5 +61,5 @@ def check_sizes(plan: Plan, paths: RunPaths) -> None:
 
 
 def _rows(paths: RunPaths, dataset: DatasetSpec) -> int:
-    rows: int = read_json(StagePaths(paths.folder / dataset_stage_name(dataset)).done)["rows"]
+    rows: int = read_json(StagePaths(paths.folder / dataset_name(dataset)).done)["rows"]
     return rows

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.slurm.arrays import Sending
 from sweeps.slurm.nodes import Node, list_nodes
@@ -31,6 +32,8 @@ PATIENCE_S = (0.5, 1.5)
 UNAVAILABLE = "Requested node configuration is not available"
 """What `sbatch --test-only` says of a request that no node in service fits."""
 
+LARGEST = next(kind.name for kind in KINDS.values() if kind.takes == "profile")
+"""The kind whose jobs ask for most."""
 MOUNTS = Path("/proc/mounts")
 LOCAL = {
     *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "bcachefs", "f2fs", "jfs", "reiserfs"),
@@ -47,7 +50,7 @@ def check(
     elements: of the largest array that will be sent.
     """
     profile = sender.profile
-    for kind, size in (("train", elements), (REPORT, 1)):
+    for kind, size in ((LARGEST, elements), (REPORT, 1)):
         batch = Batch(name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0)
         refusal, nodes = _ask(sender.text(Sending(batch=batch)), profile, call)
         if refusal is None:

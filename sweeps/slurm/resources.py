@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.slurm.submissions import REPORT
 
@@ -32,14 +33,14 @@ def resources(profile: SlurmProfile, kind: str, *, openrlhf: bool) -> Resources:
     openrlhf: whether it runs in that environment, with several GPUs where the placement says so.
     """
     gpus = profile.gpus_per_node
-    used = gpus
-    if gpus is not None and kind != "train":
+    used, takes = gpus, "engines" if kind == REPORT else KINDS[kind].takes
+    if gpus is not None and takes != "profile":
         placement = profile.openrlhf
-        engines = 1 if kind == "likelihood" else placement.evaluation_engines
+        engines = 1 if takes == "engine" else placement.evaluation_engines
         used = engines * placement.evaluation_tensor_parallel if openrlhf else 1
     share = 1.0 if gpus is None or used is None else used / gpus
     return Resources(
-        nodes=profile.nodes if kind == "train" else 1,
+        nodes=profile.nodes if takes == "profile" else 1,
         gpus_per_node=None if kind == REPORT else used,
         cpus_per_task=ceil(profile.cpus_per_task * share),
         mem_mb=None if profile.mem_gb is None else ceil(profile.mem_gb * 1024 * share),

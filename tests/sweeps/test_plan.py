@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs import Declaration, Profile, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
-from sweeps.stages import Stage
 
 BASE = to_dict(config.load("smoke", ["run_root=runs"]))
 
