@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.kinds import evaluate
+from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
+from fgrpo_bench.kinds.evaluate import read_spec
 from fgrpo_bench.simulation.plan import is_simulation
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stages.files import read_json, read_lines
@@ -137,9 +138,9 @@ class PointResult:
         marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
         return marker
 
-    def evaluation_spec(self) -> evaluate.Spec:
+    def evaluation_spec(self) -> EvaluationSpec:
         """What the evaluation computes."""
-        return evaluate.read_spec(self.evaluate)
+        return read_spec(self.evaluate)
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""

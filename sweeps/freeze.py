@@ -21,6 +21,7 @@ from fgrpo_bench.engines.openrlhf.states import check_origin
 from fgrpo_bench.kinds import Stage, fetch, train
 from fgrpo_bench.specs import Declaration, SlurmProfile, to_dict
 from fgrpo_bench.specs.fingerprint import differences
+from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
@@ -94,7 +95,7 @@ def _check_states(paths: RunPaths, plan: Plan) -> None:
         own = StagePaths(paths.folder / stage.name)
         if stage.kind != train.NAME or stage.environment != "openrlhf" or own.done.exists():
             continue
-        base = train.Spec(own, stage.spec).base
+        base = TrainStageSpec(own, stage.spec).base
         check_origin(
             own.training_states,
             ranks=nodes * profile.openrlhf.actor_gpus_per_node,

@@ -49,7 +49,9 @@ def stage(planned: Planned, point: SweepPoint) -> Stage:
         }.items()
         if dataset is not None
     }
-    paths = {field: os.path.relpath(of, name) for field, of in {"base": base.name, **data}.items()}
+    paths: dict[str, Any] = {
+        field: os.path.relpath(of, name) for field, of in {"base": base.name, **data}.items()
+    }
     return make_stage(
         NAME,
         name,

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from fgrpo_bench.specs.base import _adapter
-from fgrpo_bench.specs.profile import Profile
+from fgrpo_bench.specs.profile import LocalProfile, SlurmProfile
 
 T = TypeVar("T")
 
 
-def from_stored(cls: Any, data: Any, path: Path) -> Any:
+def from_stored(cls: type[T], data: Any, path: Path) -> T:
     """A spec from a stored file: unknown fields are passed over, and one that is missing takes its
     neutral value.
 
@@ -23,7 +23,8 @@ def from_stored(cls: Any, data: Any, path: Path) -> Any:
     such a value is missing, or holds what this version cannot take.
     """
     try:
-        return _adapter(cls).validate_json(json.dumps(data), extra="ignore")
+        value: T = _adapter(cls).validate_json(json.dumps(data), extra="ignore")
+        return value
     except ValidationError as error:
         fault = error.errors()[0]
         field = ".".join(str(part) for part in fault["loc"]) or "what it declares"
@@ -37,27 +38,25 @@ def from_stored(cls: Any, data: Any, path: Path) -> Any:
 
 
 PLACEMENTS = ("placement", "openrlhf")
-"""Names of the field of a profile that lays a run out over GPUs."""
+"""Names that a profile's field for the layout over GPUs has or had."""
 
 
-def stored_profile(declaration: Mapping[str, Any], path: Path) -> Any:
+def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile | SlurmProfile:
     """The profile of a stored declaration; the rest of it is not looked at. Raises as
     `from_stored`."""
-    profile = dict(declaration.get("profile") or {})
-    (named,) = (name for name in PLACEMENTS if name in _fields())
-    for former in PLACEMENTS:
-        if former in profile:
-            profile[named] = profile.pop(former)
-    return from_stored(Profile, profile, path)
+    profile = {k: v for k, v in declaration["profile"].items() if k not in PLACEMENTS}
+    kinds = {"local": LocalProfile, "slurm": SlurmProfile}
+    kind = kinds.get(profile.get("dispatcher", ""))
+    if kind is None:
+        raise ValueError(
+            f"{path}: profile.dispatcher is {profile.get('dispatcher')!r}, which this version does "
+            f"not have ({', '.join(kinds)}): go on with the version that wrote it"
+        )
+    (named,) = (name for name in PLACEMENTS if name in kind.__dataclass_fields__)
+    return from_stored(kind, profile | {named: stored_placement(declaration)}, path)
 
 
 def stored_placement(declaration: Mapping[str, Any]) -> Any:
     """The placement to the letter, for code that was frozen with it; None where there is none."""
-    profile = declaration.get("profile") or {}
+    profile = declaration["profile"]
     return next((profile[name] for name in PLACEMENTS if name in profile), None)
-
-
-def _fields() -> set[str]:
-    from fgrpo_bench.specs.profile import LocalProfile
-
-    return set(LocalProfile.__dataclass_fields__)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fgrpo_bench.kinds import train
 from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import is_altered, is_edited, read_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
@@ -39,7 +40,7 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
         there = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
         stored = [file.relative_to(paths.folder).as_posix() for file in there]
         of_before = list(_of_before(paths, stage, record, marker or {}))
-    said = train.Spec(stage, spec or {})
+    said = TrainStageSpec(stage, spec or {})
     source = said.path("source")
     is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
     return Held(
