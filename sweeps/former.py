@@ -6,8 +6,10 @@ is the same in all of that keeps its fingerprint, and with it everything that re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.kinds import Stage
@@ -15,6 +17,8 @@ from fgrpo_bench.specs.fingerprint import fingerprint, reduced
 from fgrpo_bench.stages.files import is_edited, read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN, SPEC
+
+PLACEMENT = "--placement"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,27 @@ def taken_over(stage: Stage, stored: Former | None, undefining: Collection[str])
 def is_same(stored: Any, identity: Any, undefining: Collection[str]) -> bool:
     """Whether a stored identity defines what one of today does."""
     return bool(reduced(stored, undefining) == identity)
+
+
+PROGRAMS = {
+    "fgrpo_bench.engines.embedded": "fgrpo_bench.training",
+    "fgrpo_bench.engines.openrlhf": "fgrpo_bench.training.openrlhf",
+}
+"""Modules of commands, and what they were called in code without KINDS_FILE."""
+KINDS_FILE = Path("fgrpo_bench", "kinds", "__init__.py")
+
+
+def as_frozen(command: Sequence[str], code: Path, placement: Any) -> tuple[str, ...]:
+    """A stage's command as the code that was frozen with its sweep takes it.
+
+    placement: as sweep.json has it, which that code wrote; None leaves the command's own.
+    """
+    words = list(command)
+    if not (code / KINDS_FILE).exists():
+        words = [PROGRAMS.get(word, word) for word in words]
+    if placement is not None and PLACEMENT in words:
+        words[words.index(PLACEMENT) + 1] = json.dumps(placement)
+    return tuple(words)
 
 
 def read_former(paths: RunPaths) -> dict[str, Former]:

@@ -25,6 +25,7 @@ from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
+from fgrpo_bench.stages.states import read_progress
 from sweeps.commands import REPOSITORY
 from sweeps.former import read_former
 from sweeps.plan import Plan, make_plan, plan_record
@@ -76,7 +77,7 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
             clashing.add(stage.name)
     _check_states(paths, plan)
     if not clashes:
-        return
+        return _check_checkpoints(paths, plan)
     lines = []
     for clash, (first, *more) in clashes.items():
         lines.append(f"  {clash}  ({first}" + (f" and {len(more)} more)" if more else ")"))
@@ -101,6 +102,36 @@ def _check_states(paths: RunPaths, plan: Plan) -> None:
             ranks=nodes * profile.openrlhf.actor_gpus_per_node,
             base_sha256=_weights_sha256(base),
         )
+
+
+def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
+    """ValueError where a checkpoint is asked for that a run has passed without leaving it. When
+    checkpoints are saved is no identity, so that such a run is not trained again."""
+    stages = {stage.name: stage for stage in plan.stages}
+    for stage in plan.stages:
+        if not stage.step or stage.source is None:
+            continue
+        source = StagePaths(paths.folder / stage.source)
+        if source.checkpoint(stage.step).exists() or not source.owner.exists():
+            continue
+        stored = TrainStageSpec(source, _frozen(source.spec) or {})
+        wanted = TrainStageSpec(source, stages[stage.source].spec)
+        if stage.step % stored.save_every and _reached(source) >= stage.step:
+            raise ValueError(
+                f"{source.folder} left no checkpoint at step {stage.step}, since it was trained "
+                f"with save_every={stored.save_every} and not {wanted.save_every}, which trains "
+                "nothing again: set experiment.train.save_every as it was, evaluate the last one "
+                f"alone with experiment.checkpoints=last, or take version={next_version(paths)}"
+            )
+
+
+def _reached(stage: StagePaths) -> int:
+    """The step that a run has got to; 0 where nothing tells."""
+    try:
+        told = read_marker(stage) if stage.done.exists() else read_progress(stage)
+    except ValueError:
+        return 0
+    return int(told.get("step", 0))
 
 
 def _weights_sha256(base: StagePaths) -> str | None:

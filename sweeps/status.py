@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from fgrpo_bench.stages.files import read_json, void
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.shapes import PLAN, SWEEP
+from fgrpo_bench.stages.shapes import PLAN, PROFILE
 from fgrpo_bench.stages.states import StageStatus as StageStatus
 from fgrpo_bench.stages.states import State as State
 from fgrpo_bench.stages.states import driver_of as driver_of
@@ -28,7 +28,7 @@ def on_slurm(paths: RunPaths) -> bool:
     """Whether the sweep was last run on SLURM."""
     if not paths.sweep_json.exists():
         return False
-    profile = read_json(paths.sweep_json, SWEEP)["declaration"]["profile"]
+    profile = read_json(paths.sweep_json, PROFILE)["declaration"]["profile"]
     return bool(profile["dispatcher"] == "slurm")
 
 

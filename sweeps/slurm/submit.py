@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
@@ -18,6 +19,7 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
+from sweeps.former import as_frozen
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Sending
 from sweeps.slurm.causes import damaged_path
@@ -41,6 +43,8 @@ class Sender:
     records: Mapping[str, Record]
     """All stages by name."""
     command: StageCommand = stage_command
+    placement: Any = None
+    """The profile's as sweep.json has it, for code of before; None takes that of `profile`."""
 
     def payloads(self, sending: Sending) -> list[Callable[[], str]]:
         """What each element runs."""
@@ -57,8 +61,10 @@ class Sender:
                 Payload(
                     folder=str(folder),
                     needs=tuple(str(self.paths.folder / need) for need in record["needs"]),
-                    command=tuple(
-                        self.command(record["kind"], folder, self.profile, record["environment"])
+                    command=as_frozen(
+                        self.command(record["kind"], folder, self.profile, record["environment"]),
+                        self.code,
+                        self.placement,
                     ),
                     cwd=cwd,
                     environment=environment,
