@@ -8,7 +8,7 @@ from typing import Any
 
 from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.specs.frozen import Frozen, trained_task
+from fgrpo_bench.specs.frozen import Frozen, trained_with
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import now, read_json, write_json
 from fgrpo_bench.stages.markers import read_marker, write_marker
@@ -102,7 +102,7 @@ def task_of(folder: Path) -> dict[str, Any] | None:
     stage = StagePaths(folder.resolve().parents[1])
     if folder.resolve().parent.name != "checkpoints" or not stage.spec.exists():
         return None
-    return trained_task(stage)
+    return trained_with(stage, "task")
 
 
 def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:

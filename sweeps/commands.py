@@ -47,6 +47,11 @@ class StageCommand(Protocol):
 
 def stage_command(kind: str, folder: Path, profile: Profile, environment: Environment) -> list[str]:
     """e.g. [python, -m, fgrpo_bench.engines.embedded, <folder>, --device, cpu, --threads, 1]."""
+    if kind not in KINDS:
+        raise ValueError(
+            f"{folder} is a stage of kind {kind!r}, which this version does not have "
+            f"({', '.join(KINDS)}): go on with the version that planned it"
+        )
     own = KINDS[kind].command(folder, profile, environment)
     return [interpreter(profile, environment), *own]
 

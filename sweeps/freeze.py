@@ -114,12 +114,12 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
         source = StagePaths(paths.folder / stage.source)
         if source.checkpoint(stage.step).exists() or not source.owner.exists():
             continue
-        stored = TrainStageSpec(source, _frozen(source.spec) or {})
-        wanted = TrainStageSpec(source, stages[stage.source].spec)
-        if stage.step % stored.save_every and _reached(source) >= stage.step:
+        stored = TrainStageSpec(source, _frozen(source.spec) or {}).point.train.save_every
+        wanted = TrainStageSpec(source, stages[stage.source].spec).point.train.save_every
+        if stage.step % stored and _reached(source) >= stage.step:
             raise ValueError(
                 f"{source.folder} left no checkpoint at step {stage.step}, since it was trained "
-                f"with save_every={stored.save_every} and not {wanted.save_every}, which trains "
+                f"with save_every={stored} and not {wanted}, which trains "
                 "nothing again: set experiment.train.save_every as it was, evaluate the last one "
                 f"alone with experiment.checkpoints=last, or take version={next_version(paths)}"
             )

@@ -145,7 +145,7 @@ class Draws(Frozen):
     @property
     def evaluation(self) -> EvalSpec:
         """How it draws and grades."""
-        return from_stored(EvalSpec, self.value("evaluation"), self.stage.spec)
+        return self.typed(EvalSpec, "evaluation")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -162,11 +162,6 @@ class Draws(Frozen):
     def n_samples(self) -> int:
         """Draws a problem that are asked for."""
         return int(self.value("evaluation", "n_samples"))
-
-    @property
-    def temperature(self) -> float:
-        """Of the draws."""
-        return float(self.value("evaluation", "temperature"))
 
 
 @dataclass(frozen=True)

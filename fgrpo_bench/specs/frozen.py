@@ -7,8 +7,10 @@ training runs, which stand below the kinds, read theirs by the classes here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass as plain
+from typing import Any, TypeVar
+
+from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs import (
     DatasetSpec,
@@ -18,14 +20,16 @@ from fgrpo_bench.specs import (
     TaskSpec,
     WarmupSpec,
 )
+from fgrpo_bench.specs.base import STRICT
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import SPEC
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@plain(frozen=True)
 class Frozen:
     """The spec.json of a stage of any kind."""
 
@@ -44,6 +48,10 @@ class Frozen:
             for key in keys:
                 value = value[key]
             return value
+
+    def typed(self, cls: type[T], *keys: str) -> T:
+        """A field as a spec; see `from_stored`."""
+        return from_stored(cls, self.value(*keys), self.stage.spec)
 
     def path(self, *keys: str) -> str | None:
         """Where another stage is, from here; None where the field is null or not there."""
@@ -80,35 +88,28 @@ class Frozen:
         return fingerprint(identity)
 
 
-def read_content(stage: StagePaths) -> dict[str, Any]:
-    """The spec.json of any kind (shapes.SPEC)."""
-    content: dict[str, Any] = read_json(stage.spec, SPEC)
-    return content
+def trained_with(stage: StagePaths, name: str) -> dict[str, Any] | None:
+    """A part of the training spec, e.g. task or warmup, of the run or warm-up that a stage is, as
+    it was stored; None where it has none, and of a stage of another kind."""
+    spec = read_json(stage.spec)
+    trained = spec["point"]["train"] if "point" in spec else spec.get("identity", {})
+    part: dict[str, Any] | None = trained.get(name)
+    return part
 
 
-def trained_task(stage: StagePaths) -> dict[str, Any] | None:
-    """The generated task of the run or warm-up that a stage is, as it was stored; None of another
-    kind, and where a dataset is trained on."""
-    spec = Frozen(stage, read_json(stage.spec))
-    places = (spec.content, spec.content.get("point", {}).get("train", {}))
-    tasks = [place.get("task") for place in (*places, spec.content.get("identity", {}))]
-    return next((dict(task) for task in tasks if task is not None), None)
-
-
-@dataclass(frozen=True)
+@plain(frozen=True)
 class FetchSpec(Frozen):
-    """The spec.json of a fetch."""
+    """The spec.json of a fetch: of a dataset, or of a model where that is None."""
 
     @property
     def dataset(self) -> DatasetSpec | None:
         """What is fetched; None for a model."""
-        dataset = self.content.get("dataset")
-        return None if dataset is None else from_stored(DatasetSpec, dataset, self.stage.spec)
+        return self.typed(DatasetSpec, "dataset") if "dataset" in self.content else None
 
     @property
     def model(self) -> PretrainedSpec:
         """The published model that is fetched."""
-        return from_stored(PretrainedSpec, self.value("model"), self.stage.spec)
+        return self.typed(PretrainedSpec, "model")
 
     @property
     def chat_template(self) -> bool:
@@ -116,74 +117,35 @@ class FetchSpec(Frozen):
         return bool(self.value("chat_template"))
 
 
-@dataclass(frozen=True)
-class WarmupStageSpec(Frozen):
-    """The spec.json of a warm-up. Those of versions before say in their identity alone what is
-    done, which then had every field."""
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class WarmedUp:
+    """What a warm-up computes; fields as the specs and LoopSpec have them."""
 
-    def field(self, name: str) -> Any:
-        """A field, wherever it stands."""
-        return self.value(name) if name in self.content else self.value("identity", name)
-
-    @property
-    def task(self) -> TaskSpec:
-        """The task that is demonstrated."""
-        return from_stored(TaskSpec, self.field("task"), self.stage.spec)
-
-    @property
-    def model(self) -> ModelSpec:
-        """Architecture of the base model."""
-        return from_stored(ModelSpec, self.field("model"), self.stage.spec)
-
-    @property
-    def warmup(self) -> WarmupSpec:
-        """How it is made."""
-        return from_stored(WarmupSpec, self.field("warmup"), self.stage.spec)
-
-    @property
-    def betas(self) -> tuple[float, float]:
-        """AdamW's."""
-        return float(self.field("beta1")), float(self.field("beta2"))
-
-    @property
-    def grad_clip(self) -> float:
-        """Largest global gradient norm."""
-        return float(self.field("grad_clip"))
-
-    @property
-    def seed(self) -> int:
-        """The training seed."""
-        return int(self.field("seed"))
+    task: TaskSpec
+    model: ModelSpec
+    warmup: WarmupSpec
+    beta1: float
+    beta2: float
+    grad_clip: float
+    seed: int
 
 
-@dataclass(frozen=True)
+def warmed_up(spec: Frozen) -> WarmedUp:
+    """What the spec.json of a warm-up says; in those of versions before the identity alone said
+    it, which then had every field."""
+    return from_stored(WarmedUp, spec.value("identity") | spec.content, spec.stage.spec)
+
+
+@plain(frozen=True)
 class TrainStageSpec(Frozen):
     """The spec.json of a training run."""
 
     @property
     def point(self) -> SweepPoint:
         """The whole run."""
-        return from_stored(SweepPoint, self.value("point"), self.stage.spec)
+        return self.typed(SweepPoint, "point")
 
     @property
     def base(self) -> StagePaths:
         """What makes the base model."""
         return self.needed("base")
-
-    @property
-    def save_every(self) -> int:
-        """Steps between checkpoints."""
-        return int(self.value("point", "train", "save_every"))
-
-    @property
-    def warmup_steps(self) -> int | None:
-        """Of the base model, of which this may be the stage itself; None of a published one."""
-        places = (self.content, self.content.get("point", {}).get("train", {}))
-        stored = [place.get("warmup") for place in (*places, self.content.get("identity", {}))]
-        return next((int(each["steps"]) for each in stored if each is not None), None)
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """Algorithm, group size, focal gamma and seed, as plan.json names them."""
-        named = {key: self.value("point", key) for key in ("group_size", "focal_gamma", "seed")}
-        return named | {"algorithm": self.value("point", "algorithm", "name")}

@@ -45,7 +45,7 @@ def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile |
     """The profile of a stored declaration; the rest of it is not looked at. Raises as
     `from_stored`."""
     profile = {k: v for k, v in declaration["profile"].items() if k not in PLACEMENTS}
-    kinds = {"local": LocalProfile, "slurm": SlurmProfile}
+    kinds: dict[str, Any] = {"local": LocalProfile, "slurm": SlurmProfile}
     kind = kinds.get(profile.get("dispatcher", ""))
     if kind is None:
         raise ValueError(
@@ -53,7 +53,10 @@ def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile |
             f"not have ({', '.join(kinds)}): go on with the version that wrote it"
         )
     (named,) = (name for name in PLACEMENTS if name in kind.__dataclass_fields__)
-    return from_stored(kind, profile | {named: stored_placement(declaration)}, path)
+    read: LocalProfile | SlurmProfile = from_stored(
+        kind, profile | {named: stored_placement(declaration)}, path
+    )
+    return read
 
 
 def stored_placement(declaration: Mapping[str, Any]) -> Any:

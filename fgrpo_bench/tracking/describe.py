@@ -16,7 +16,7 @@ from fgrpo_bench.report.content import EFFECTS
 from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.specs.frozen import TrainStageSpec
+from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with
 from fgrpo_bench.tracking.state import IDENTITY as IDENTITY
 
 VIEW = "overview"
@@ -121,9 +121,10 @@ def params(
     results: SweepResults, point: PointResult, train: TrainStageSpec, evaluation: evaluate.Spec
 ) -> dict[str, str]:
     """What runs are compared by; a base model has only what applies to it."""
+    judged, warmup = evaluation.evaluation, trained_with(point.train, "warmup")
     named: dict[str, Any] = {"model": results.model, "method": point.method}
     if point.algorithm is None:
-        named |= {"seed": point.seed, **_warmup(train.warmup_steps)}
+        named["seed"] = point.seed
     else:
         cell = train.point
         named |= {
@@ -138,16 +139,12 @@ def params(
             "updates_per_batch": cell.train.updates_per_batch,
             "learning_rate": cell.train.learning_rate,
             "train_temperature": cell.train.temperature,
-            **_warmup(train.warmup_steps),
         }
-    named |= {"n_samples": evaluation.n_samples, "eval_temperature": evaluation.temperature}
-    for name in evaluation.benchmarks:
-        named[f"{name}_n_problems"] = evaluation.benchmark(name).n_problems or "all"
+    named |= {} if warmup is None else {"warmup_steps": warmup["steps"]}
+    named |= {"n_samples": judged.n_samples, "eval_temperature": judged.temperature}
+    for name, benchmark in judged.benchmarks.items():
+        named[f"{name}_n_problems"] = benchmark.n_problems or "all"
     return {key: str(value) for key, value in named.items()}
-
-
-def _warmup(steps: int | None) -> dict[str, int]:
-    return {} if steps is None else {"warmup_steps": steps}
 
 
 def tags(

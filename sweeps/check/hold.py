@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.kinds import train
+from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import is_altered, is_edited, read_json
@@ -52,7 +53,7 @@ def hold(paths: RunPaths, record: Mapping[str, Any], events: Sequence[Event]) ->
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
         seconds=_seconds(marker, events),
-        labels=said.labels if is_labelled else {},
+        labels=_labels(said.point) if is_labelled else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
         step=0 if source is None else said.step,
         stored=tuple(stored),
@@ -116,6 +117,11 @@ def _is_whole(spec: Mapping[str, Any]) -> bool:
 
 def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     return all(spec[key] == record[key] for key in ("fingerprint", "kind"))
+
+
+def _labels(point: SweepPoint) -> dict[str, Any]:
+    named = {key: getattr(point, key) for key in ("group_size", "focal_gamma", "seed")}
+    return named | {"algorithm": point.algorithm.name}
 
 
 def _seconds(marker: Mapping[str, Any] | None, events: Sequence[Event]) -> float | None:

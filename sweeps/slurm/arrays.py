@@ -15,12 +15,17 @@ from typing import Any
 from fgrpo_bench.kinds import KINDS
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
-JOBS = [kind.name for kind in KINDS.values() if not kind.fetches]
-"""Kinds of what jobs do."""
-JUDGING = [kind.name for kind in KINDS.values() if kind.in_report]
-"""What the report waits for."""
 Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
+
+
+def is_job(kind: str) -> bool:
+    """Whether stages of a kind are jobs; files are fetched by `run`, where there is a network."""
+    return kind not in KINDS or not KINDS[kind].fetches
+
+
+def _in_report(kind: str) -> bool:
+    return kind in KINDS and KINDS[kind].in_report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +69,7 @@ def arrange(
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
     sendings: list[Sending] = []
-    for kind in JOBS:
+    for kind in filter(is_job, dict.fromkeys([*KINDS, *(each["kind"] for each in stages)])):
         groups = list(_groups([s for s in stages if s["kind"] == kind], done, places, limit))
         throttles = throttle([len(names) for names, _, _ in groups], at_once)
         for (names, relation, after), share in zip(groups, throttles, strict=True):
@@ -73,11 +78,11 @@ def arrange(
             sendings.append(sending)
             for index, stage in enumerate(names):
                 places[stage] = Place(batch=batch, index=index)
-    if any(sending.batch.kind in JUDGING for sending in sendings):
+    if any(_in_report(sending.batch.kind) for sending in sendings):
         queued = {stage: p for stage, p in places.items() if p.batch.name not in unsent}
         last = {p.batch.name: p.batch for s, p in queued.items() if s not in done}
         report = Batch(name=name(REPORT), kind=REPORT, stages=(), begun=now)
-        after = tuple(Place(batch=b, index=0) for b in last.values() if b.kind in JUDGING)
+        after = tuple(Place(batch=b, index=0) for b in last.values() if _in_report(b.kind))
         sendings.append(Sending(batch=report, relation="afterany", after=after))
     return sendings
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import Declaration, SlurmProfile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import locked
@@ -26,7 +25,7 @@ from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
 from sweeps.live import LiveSync
 from sweeps.plan import Plan, plan_record
 from sweeps.slurm import doubts, preemption, preflight, recover, scheduler, show, submissions
-from sweeps.slurm.arrays import arrange
+from sweeps.slurm.arrays import arrange, is_job
 from sweeps.slurm.causes import FULL
 from sweeps.slurm.fetch import fetch_files
 from sweeps.slurm.judge import Decision, decide
@@ -218,7 +217,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
     found = observe(paths, records, call, warn=said)
-    seen = [replace(s, done=s.done or KINDS[s.record["kind"]].fetches) for s in found.seen]
+    seen = [replace(s, done=s.done or not is_job(s.record["kind"])) for s in found.seen]
     decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
 

@@ -11,7 +11,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from sweeps.slurm import drive
 from sweeps.slurm.notes import attempts
 from tests.slurm.cluster import Cluster
-from tests.slurm.running import check_complete, resumed_steps
+from tests.slurm.running import check_complete
 from tests.support.former import unpacked
 
 
@@ -27,7 +27,6 @@ def test_it_is_followed_to_its_end_with_its_own_code(paths: RunPaths) -> None:
     check_complete(paths)
     assert paths.plan.read_bytes() == plan, "what was stored is compared, and nothing made anew"
     assert paths.point("grpo-n4-g0-s11").done.read_bytes() == done
-    assert resumed_steps(paths.point("grpo-n4-g1-s11"))[-1] >= 100
     notes = attempts(paths.point("grpo-n4-g1-s11"))
     assert [note["outcome"] for note in notes][-1] == "done"
     assert read_json(paths.report / "provenance.json")

@@ -18,7 +18,7 @@ from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import EOS, Tokenizer
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import WarmupSpec
-from fgrpo_bench.specs.frozen import WarmupStageSpec
+from fgrpo_bench.specs.frozen import Frozen, warmed_up
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 
@@ -30,7 +30,7 @@ FALL_FROM, FLOOR = 0.7, 0.05
 
 def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
     """Run a warm-up stage; returns facts for its completion marker. content: of its spec.json."""
-    spec = WarmupStageSpec(run.paths, content)
+    spec = warmed_up(Frozen(run.paths, content))
     seed, task, warmup = spec.seed, make_task(spec.task), spec.warmup
     tokenizer = Tokenizer(task.vocabulary)
     policy = Policy(spec.model, tokenizer.size)
@@ -38,9 +38,9 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
     session = Session(
         policy.to(device),
         run=run,
-        fingerprint=spec.fingerprint,
+        fingerprint=content["fingerprint"],
         learning_rate=warmup.learning_rate,
-        betas=spec.betas,
+        betas=(spec.beta1, spec.beta2),
         weight_decay=warmup.weight_decay,
         grad_clip=spec.grad_clip,
         has_metrics=False,
