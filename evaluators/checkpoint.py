@@ -8,6 +8,7 @@ from typing import Any
 
 from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.specs.frozen import Frozen, trained_with
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import now, read_json, write_json
 from fgrpo_bench.stages.markers import read_marker, write_marker
@@ -101,10 +102,7 @@ def task_of(folder: Path) -> dict[str, Any] | None:
     stage = StagePaths(folder.resolve().parents[1])
     if folder.resolve().parent.name != "checkpoints" or not stage.spec.exists():
         return None
-    spec = read_json(stage.spec)
-    inner = spec["point"]["train"] if "point" in spec else spec.get("identity", {})
-    task: dict[str, Any] | None = inner.get("task")
-    return task
+    return trained_with(stage, "task")
 
 
 def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
@@ -127,6 +125,11 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
     write_json(paths.spec, {"kind": "checkpoint", **mark, "path": named})
     write_marker(paths, {**mark, "step": 0, "weights_sha256": found, "finished": now()})
     return found
+
+
+def named(stage: StagePaths) -> str:
+    """How a checkpoint that was adopted is called."""
+    return str(Frozen(stage, read_json(stage.spec)).value("path"))
 
 
 def default_name(checkpoint: str, sha256: str) -> str:

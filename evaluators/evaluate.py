@@ -19,20 +19,21 @@ from evaluators.records import Draw, Sampler
 from evaluators.sample import complete_draws
 from fgrpo_bench import doors
 from fgrpo_bench.benchmarks import graders_of, load_problems
+from fgrpo_bench.kinds.evaluate import Spec
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.specs import EvalSpec, Placement, from_dict
+from fgrpo_bench.specs import Placement
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
+from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.shapes import MANIFEST
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import PASSK, write_table
 
 
 def evaluate(
-    spec: dict[str, Any],
+    content: dict[str, Any],
     run: StageRun,
     *,
     device: str,
@@ -41,19 +42,15 @@ def evaluate(
 ) -> dict[str, Any]:
     """Run an evaluation stage; returns facts for its completion marker.
 
-    bar: shows the progress in place of lines; None prints lines.
+    content: of its spec.json. bar: shows the progress in place of lines; None prints lines.
     """
     run.quiet = bar is not None and bar.shown
-    evaluation = from_dict(EvalSpec, spec["evaluation"])
-    settings = spec["identity"]["sampling"]
-    source = StagePaths((run.paths.folder / spec["source"]).resolve())
-    data = {name: (run.paths.folder / at).resolve() for name, at in spec["data"].items()}
-    checkpoint = source.checkpoint(spec["step"])
+    spec = Spec(run.paths, content)
+    evaluation, settings, source = spec.evaluation, spec.settings, spec.source
+    checkpoint = source.checkpoint(spec.step)
     made_by = read_json(source.done)
-    last = made_by["step"] == spec["step"]  # of the others the digest is taken at the first draw
+    last = made_by["step"] == spec.step  # of the others the digest is taken at the first draw
     sha256 = made_by["weights_sha256"] if last else weights_sha256(checkpoint)
-
-    marks = spec.get("marks") or dict.fromkeys(evaluation.benchmarks, spec["fingerprint"])
 
     @cache
     def sampler() -> Sampler:
@@ -70,10 +67,10 @@ def evaluate(
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
-        problems = load_problems(benchmark, settings["task"], data.get(name))
+        problems = load_problems(benchmark, settings["task"], spec.data(name))
         clear_draws(paths, run.recorded)
         clear_tables(paths)
-        manifest = check_manifest(paths, problems, sha256, marks[name])
+        manifest = check_manifest(paths, problems, sha256, spec.mark(name))
         if "engine" not in manifest and run.former.get("engine"):  # of draws that stood before
             manifest |= {"engine": run.former["engine"]}
             write_json(paths.manifest, manifest)
@@ -123,7 +120,7 @@ def evaluate(
             run.leave(paths.manifest, paths.draws)
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return {
-        "step": spec["step"],
+        "step": spec.step,
         "weights_sha256": sha256,
         "draws_made": made,
         "grading": graded,

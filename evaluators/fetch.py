@@ -9,8 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
-from fgrpo_bench.specs.fingerprint import dataset_stage
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.paths import DataPaths, StagePaths, default_root, shared_data
@@ -89,10 +89,10 @@ def run(root: Path, dataset: DatasetSpec) -> int:
     from fgrpo_bench.data.__main__ import work
     from fgrpo_bench.stages.stage import run_stage
 
-    spec = dataset_stage(dataset)
-    paths = StagePaths(shared_data(root, dataset.name, spec["fingerprint"]))
+    stage = dataset_stage(dataset)
+    paths = StagePaths(shared_data(root, dataset.name, stage.fingerprint))
     if not paths.spec.exists():
-        write_json(paths.spec, spec)
+        write_json(paths.spec, stage.spec)
     print(f"{dataset.name}: {paths.folder}", flush=True)
     return run_stage(paths, work)
 
@@ -119,7 +119,7 @@ def overview(root: Path) -> list[str]:
 def _state(root: Path, benchmark: BenchmarkSpec) -> str:
     dataset = benchmark.dataset
     assert dataset is not None
-    folder = shared_data(root, dataset.name, dataset_stage(dataset)["fingerprint"])
+    folder = shared_data(root, dataset.name, dataset_stage(dataset).fingerprint)
     stage = StagePaths(folder)
     if is_locked(stage.lock):
         return "in hand"

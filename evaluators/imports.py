@@ -14,8 +14,9 @@ import polars as pl
 from evaluators.responses import read_rows, responses
 from evaluators.standalone import data_folder
 from evaluators.stored import Stored, benchmark_spec
-from fgrpo_bench.benchmarks import graders_of, load_problems, versions
+from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.kinds.evaluate import Spec, versions
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import check_name, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -54,22 +55,25 @@ def import_file(
         stage=stage,
         paths=stage.benchmark(benchmark),
         benchmark=spec,
-        spec={
-            "kind": "import",
-            "fingerprint": mark,
-            "target": target,
-            "identity": identity,
-            "evaluation": {
-                "name": "imported",
-                "sampler": "imported",
-                "benchmarks": {benchmark: to_dict(spec)},
-                "n_samples": n_samples,
-                "ks": target["ks"],
+        spec=Spec(
+            stage,
+            {
+                "kind": "import",
+                "fingerprint": mark,
+                "target": target,
+                "identity": identity,
+                "evaluation": {
+                    "name": "imported",
+                    "sampler": "imported",
+                    "benchmarks": {benchmark: to_dict(spec)},
+                    "n_samples": n_samples,
+                    "ks": target["ks"],
+                },
+                "data": {benchmark: str(data.absolute())},
             },
-            "data": {benchmark: str(data.absolute())},
-        },
+        ),
     )
-    write_json(stage.spec, stored.spec)
+    write_json(stage.spec, stored.spec.content)
     write_table(stored.paths.draws, draws, DRAWS)
     engine = {"engine": "imported", "file": path.name, "sha256": sha256}
     prompts = fingerprint([[p.problem_id, p.prompt] for p in problems])
@@ -93,7 +97,7 @@ def conclude(stored: Stored) -> None:
         version = grader_version(grader)
         own = grader == benchmark.grader
         files += [paths.grades(version), paths.passk if own else paths.also_passk(version)]
-    facts = {"fingerprint": stored.spec["fingerprint"], "target": stored.spec["target"]}
+    facts = {"fingerprint": stored.spec.fingerprint, "target": stored.spec.value("target")}
     outputs = described(stored.stage, files)
     write_marker(stored.stage, facts | {"finished": now(), "outputs": outputs})
 

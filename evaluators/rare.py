@@ -24,12 +24,12 @@ from evaluators.mend import clear_tables
 from evaluators.records import Draw
 from evaluators.sample import complete_draws
 from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.kinds import likelihood, rare
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import stream
-from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, TaskSpec, from_dict
+from fgrpo_bench.specs import BenchmarkSpec, Placement, TaskSpec, from_dict
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, sha256_file
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import (
     GRADES,
@@ -42,16 +42,15 @@ from fgrpo_bench.tasks import make_task
 
 
 def collect(
-    spec: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
 ) -> dict[str, Any]:
     """Run a stage `rare`; returns facts for its marker."""
-    evaluation = from_dict(EvalSpec, spec["evaluation"])
-    settings = spec["identity"]["sampling"]
+    spec = rare.Spec(run.paths, content)
+    evaluation, settings, source = spec.evaluation, spec.settings, spec.source
     (benchmark,) = evaluation.benchmarks.values()
-    source = StagePaths((run.paths.folder / spec["source"]).resolve())
     checkpoint = source.checkpoint(0)
     sha256 = read_json(source.done)["weights_sha256"]
-    problems = training_problems(spec, run, benchmark, seed=evaluation.seed)
+    problems = training_problems(spec, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
     clear_tables(paths)
     options: dict[str, Any] = {"device": device, "placement": placement}
@@ -87,29 +86,28 @@ def collect(
     )
     scorer = partial(make_scorer, checkpoint, sha256, evaluation, settings, **options)
     nll = score(table, benchmark, scorer, run)
-    rare = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec["share"])
-    write_table(run.paths.trajectories, rare.select(list(TRAJECTORIES)), TRAJECTORIES)
+    kept = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec.share)
+    write_table(run.paths.trajectories, kept.select(list(TRAJECTORIES)), TRAJECTORIES)
     run.leave(run.paths.trajectories, paths.draws, paths.grades(grading.version))
     return {
         "weights_sha256": sha256,
         "n_draws": len(draws),
         "n_correct": len(correct),
-        "n_rare": len(rare),
+        "n_rare": len(kept),
         "nll_correct": float(nll.mean()) if len(nll) else None,
-        "nll_rare": rare["nll"].mean(),
+        "nll_rare": kept["nll"].mean(),
     }
 
 
 def rescore(
-    spec: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
 ) -> dict[str, Any]:
     """Run a stage `likelihood`; returns facts for its marker, delta_nll None for an empty set."""
-    evaluation = from_dict(EvalSpec, spec["evaluation"])
+    spec = likelihood.Spec(run.paths, content)
+    evaluation, source, of = spec.evaluation, spec.source, spec.of
     (benchmark,) = evaluation.benchmarks.values()
-    source = StagePaths((run.paths.folder / spec["source"]).resolve())
-    of = StagePaths((run.paths.folder / spec["set"]).resolve())
-    checkpoint, made = source.checkpoint(spec["step"]), read_json(source.done)
-    last = made["step"] == spec["step"]
+    checkpoint, made = source.checkpoint(spec.step), read_json(source.done)
+    last = made["step"] == spec.step
     sha256 = made["weights_sha256"] if last else weights_sha256(checkpoint)
     table = read_table(of.trajectories, TRAJECTORIES)
     scorer = partial(
@@ -117,7 +115,7 @@ def rescore(
         checkpoint,
         sha256,
         evaluation,
-        spec["settings"],
+        spec.settings,
         device=device,
         placement=placement,
     )
@@ -128,7 +126,7 @@ def rescore(
     write_table(run.paths.likelihoods, scored, LIKELIHOODS)
     run.leave(run.paths.likelihoods)
     return {
-        "step": spec["step"],
+        "step": spec.step,
         "weights_sha256": sha256,
         "set_sha256": sha256_file(of.trajectories),
         "n_rare": len(table),
@@ -136,19 +134,15 @@ def rescore(
     }
 
 
-def training_problems(
-    spec: dict[str, Any], run: StageRun, benchmark: BenchmarkSpec, *, seed: int
-) -> list[Problem]:
+def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -> list[Problem]:
     """Some problems that training sees, chosen by a fixed seed; ValueError where there are fewer
     than wanted."""
-    task = spec["identity"]["sampling"]["task"]
-    if spec["data"] is not None:
+    if spec.data is not None:
         assert benchmark.dataset is not None
-        data = (run.paths.folder / spec["data"]).resolve()
-        every = dataset_problems(data, benchmark.dataset, n_problems=None)
+        every = dataset_problems(spec.data, benchmark.dataset, n_problems=None)
         n_train = len(every)
     else:
-        made = make_task(from_dict(TaskSpec, task))
+        made = make_task(from_dict(TaskSpec, spec.task))
         n_train = made.n_train
     wanted = benchmark.n_problems
     assert wanted is not None
@@ -160,7 +154,7 @@ def training_problems(
     numbers = sorted(chosen.tolist())
     found = (
         [every[i] for i in numbers]
-        if spec["data"] is not None
+        if spec.data is not None
         else [made.train_problem(i) for i in numbers]
     )
     return [

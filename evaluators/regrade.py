@@ -10,7 +10,8 @@ import polars as pl
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.stored import Stored
-from fgrpo_bench.benchmarks import graders_of, versions
+from fgrpo_bench.benchmarks import graders_of
+from fgrpo_bench.kinds.evaluate import versions
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import read_marker, rewritten
@@ -37,7 +38,7 @@ def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
     table = grading.finish(draws)
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
-    write_table(at, score(count(table), stored.ks), PASSK)
+    write_table(at, score(count(table), stored.spec.ks), PASSK)
     _mark(stored, grader, [stored.paths.grades(grading.version), at])
     said = f"{stored.benchmark.name}, {grading.version}: "
     tally = grading.tally

@@ -19,19 +19,15 @@ from typing import Any
 from evaluators import checkpoint
 from evaluators.request import Request
 from evaluators.sample import stored_draws
-from fgrpo_bench.benchmarks import load_problems, versions
+from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines import of_sampler
-from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, EvalSpec, TaskSpec, from_dict, to_dict
-from fgrpo_bench.specs.fingerprint import (
-    benchmark_identity,
-    dataset_identity,
-    fingerprint,
-    sampling_identity,
-)
+from fgrpo_bench.kinds import evaluate
+from fgrpo_bench.kinds.fetch import dataset_stage
+from fgrpo_bench.specs import DatasetSpec, TaskSpec, from_dict, to_dict
+from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.checkpoints import weights_sha256
-from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
-from fgrpo_bench.stages.shapes import EVALUATION
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -60,7 +56,7 @@ def freeze(request: Request) -> StagePaths:
     name = request.name or checkpoint.default_name(request.checkpoint, sha256)
     source = StagePaths(evals / name)
     checkpoint.adopt(folder, source, named=request.checkpoint)
-    sampling = sampling_identity(
+    sampling = evaluate.sampling_identity(
         request.evaluation,
         task=None if task is None else from_dict(TaskSpec, task),
         prompt=None if embedded else request.prompt,
@@ -74,14 +70,10 @@ def freeze(request: Request) -> StagePaths:
     spec = {
         "kind": "evaluate",
         "fingerprint": mark,
-        "target": {
-            "n_samples": request.evaluation.n_samples,
-            "ks": list(request.evaluation.ks),
-            "graders": versions(request.evaluation.benchmarks),
-        },
+        "target": evaluate.target(request.evaluation),
         "identity": identity,
         "marks": {
-            name: fingerprint([mark, benchmark_identity(request.evaluation, name)])
+            name: fingerprint([mark, evaluate.benchmark_identity(request.evaluation, name)])
             for name in request.evaluation.benchmarks
         },
         "evaluation": to_dict(request.evaluation),
@@ -110,17 +102,17 @@ def _with_former(spec: dict[str, Any], paths: StagePaths) -> dict[str, Any]:
     """The spec, with the benchmarks that were evaluated here before and are not asked for now."""
     if not paths.spec.exists():
         return spec
-    old = read_json(paths.spec, EVALUATION)
-    asked = spec["evaluation"]["benchmarks"]
-    known = old.get("former", {}) | old["evaluation"]["benchmarks"]
+    old, asked = evaluate.read_spec(paths), spec["evaluation"]["benchmarks"]
+    known = old.former | old.benchmarks
     spec["former"] = {name: value for name, value in known.items() if name not in asked}
-    spec["data"] = {k: v for k, v in old["data"].items() if k in spec["former"]} | spec["data"]
+    data = {name: old.path("data", name) for name in spec["former"]}
+    spec["data"] = {name: at for name, at in data.items() if at is not None} | spec["data"]
     return spec
 
 
 def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
     """Where a benchmark's problems are; FileNotFoundError where they were never fetched."""
-    folder = shared_data(root, dataset.name, fingerprint(dataset_identity(dataset)))
+    folder = shared_data(root, dataset.name, dataset_stage(dataset).fingerprint)
     if not (StagePaths(folder).done.exists() and DataPaths(folder).problems.exists()):
         raise FileNotFoundError(
             f"benchmark {name} is not here (there is no {folder}): run `python -m evaluators fetch "
@@ -131,11 +123,11 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
 
 def outlook(paths: StagePaths) -> str:
     """What a run would draw, for --dry-run."""
-    spec = read_json(paths.spec, EVALUATION)
-    evaluation = from_dict(EvalSpec, spec["evaluation"])
-    lines = [f"checkpoint {read_json(source_of(paths).spec)['path']}, sampler {evaluation.sampler}"]
+    spec = evaluate.read_spec(paths)
+    evaluation = spec.evaluation
+    lines = [f"checkpoint {checkpoint.named(spec.source)}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
-        problems = _problems(paths, spec, benchmark)
+        problems = load_problems(benchmark, spec.task, spec.data(name))
         asked = {"n_samples": evaluation.n_samples, "seed": evaluation.seed}
         have = len(stored_draws(paths.benchmark(name), problems, **asked)[0])
         of = len(problems) * evaluation.n_samples
@@ -148,13 +140,7 @@ def outlook(paths: StagePaths) -> str:
 
 def source_of(paths: StagePaths) -> StagePaths:
     """The stage of the checkpoint that an evaluation is of."""
-    return StagePaths((paths.folder / read_json(paths.spec)["source"]).resolve())
-
-
-def _problems(paths: StagePaths, spec: dict[str, Any], benchmark: BenchmarkSpec) -> list[Any]:
-    data = spec["data"].get(benchmark.name)
-    folder = None if data is None else (paths.folder / data).resolve()
-    return load_problems(benchmark, spec["identity"]["sampling"]["task"], folder)
+    return evaluate.read_spec(paths).source
 
 
 def elsewhere(request: Request) -> Path | None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from evaluators.fetch import chosen
 from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.kinds.evaluate import Spec, read_spec
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, from_dict
+from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
-from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths, default_root
-from fgrpo_bench.stages.shapes import EVALUATION
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 
@@ -25,18 +23,8 @@ class Stored:
     stage: StagePaths
     paths: BenchmarkPaths
     benchmark: BenchmarkSpec
-    spec: dict[str, Any]
-    """spec.json of the stage."""
-
-    @property
-    def n_samples(self) -> int:
-        """Draws a problem that are wanted."""
-        return int(self.spec["evaluation"]["n_samples"])
-
-    @property
-    def ks(self) -> list[int]:
-        """The k of pass@k."""
-        return list(self.spec["evaluation"]["ks"])
+    spec: Spec
+    """What its stage computes."""
 
     @property
     def gated(self) -> bool:
@@ -46,17 +34,14 @@ class Stored:
 
     def problems(self) -> list[Problem]:
         """The problems that were drawn for."""
-        data = self.spec["data"].get(self.benchmark.name)
-        task = self.spec["identity"].get("sampling", {}).get("task")
-        folder = None if data is None else (self.stage.folder / data).resolve()
-        return load_problems(self.benchmark, task, folder)
+        return load_problems(self.benchmark, self.spec.task, self.spec.data(self.benchmark.name))
 
     def golds(self) -> dict[str, str]:
         """Gold answers as published, by problem_id."""
-        data = self.spec["data"].get(self.benchmark.name)
+        data = self.spec.data(self.benchmark.name)
         if data is None:
             return {problem.problem_id: problem.target for problem in self.problems()}
-        table = read_table(DataPaths((self.stage.folder / data).resolve()).problems, PROBLEMS)
+        table = read_table(DataPaths(data).problems, PROBLEMS)
         return dict(table.select("problem_id", "answer").iter_rows())
 
 
@@ -89,12 +74,7 @@ def _stored(manifest: Path) -> list[Stored]:
     paths, stage = BenchmarkPaths(manifest.parent), StagePaths(manifest.parents[1])
     if not paths.draws.exists() or not stage.spec.exists():
         return []
-    spec = read_json(stage.spec, EVALUATION)
-    benchmark = spec["evaluation"]["benchmarks"].get(paths.folder.name)
-    if benchmark is None:  # it was evaluated on this one before
-        benchmark = spec.get("former", {}).get(paths.folder.name)
-    if benchmark is None:
+    spec, name = read_spec(stage), paths.folder.name
+    if name not in spec.benchmarks | spec.former:
         return []
-    with fields_of(stage.spec):
-        of = from_dict(BenchmarkSpec, benchmark)
-    return [Stored(stage=stage, paths=paths, benchmark=of, spec=spec)]
+    return [Stored(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.data import dataset_problems
-from fgrpo_bench.graders import grader_version
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
@@ -17,16 +15,6 @@ from fgrpo_bench.tasks import make_task
 def graders_of(benchmark: BenchmarkSpec) -> list[str]:
     """The benchmark's grader, then those beside it."""
     return [benchmark.grader, *benchmark.also]
-
-
-def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
-    """Grader versions as a stage's target has them: by benchmark, and by benchmark/grader for
-    those beside."""
-    return {
-        name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
-        for name, benchmark in benchmarks.items()
-        for grader in graders_of(benchmark)
-    }
 
 
 def load_problems(

@@ -12,6 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
+from fgrpo_bench.kinds.evaluate import read_spec
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stages.files import read_json, read_lines
 from fgrpo_bench.stages.markers import refuse_foreign, stands
@@ -20,7 +22,6 @@ from fgrpo_bench.stages.paths import default_root as default_root
 from fgrpo_bench.stages.paths import find_runs as find_runs
 from fgrpo_bench.stages.shapes import (
     EVALUATED,
-    EVALUATION,
     MANIFEST,
     NUMBER,
     PLAN,
@@ -137,10 +138,9 @@ class PointResult:
         marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
         return marker
 
-    def evaluation_spec(self) -> dict[str, Any]:
-        """What the evaluation computes (shapes.EVALUATION)."""
-        spec: dict[str, Any] = read_json(self.evaluate.spec, EVALUATION)
-        return spec
+    def evaluation_spec(self) -> EvaluationSpec:
+        """What the evaluation computes."""
+        return read_spec(self.evaluate)
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""

@@ -148,8 +148,8 @@ examples:
     )
     logs.add_argument(
         "--stage",
-        choices=("fetch", "warmup", "train", "evaluate", "rare", "likelihood"),
-        help="which stage; without it the one that was started last",
+        help="which stage, as plan.json names its kind, e.g. evaluate; without it the one that was "
+        "started last",
     )
     logs.add_argument("-n", dest="lines", type=int, default=40, help="last lines (default 40)")
     logs.add_argument("--follow", action="store_true", help="go on while the stage is at work")

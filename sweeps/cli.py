@@ -48,13 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _plan(arguments: Namespace) -> int:
     from fgrpo_bench.specs import config
     from sweeps import preview
-    from sweeps.plan import make_plan
+    from sweeps.freeze import plan_over
 
     if arguments.config:
         composed = config.compose([f"sweep={arguments.sweep}", *arguments.overrides])
         print("\n".join(preview.flat(composed)))
         return 0
-    _show_plan(make_plan(config.load(arguments.sweep, arguments.overrides)), as_json=arguments.json)
+    plan, _ = plan_over(config.load(arguments.sweep, arguments.overrides))
+    _show_plan(plan, as_json=arguments.json)
     return 0
 
 

@@ -6,51 +6,38 @@ does what is missing and says with its exit code how it ended (fgrpo_bench.stage
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from fgrpo_bench import engines
-from fgrpo_bench.specs import Profile, TrainSpec, to_dict
+from fgrpo_bench.kinds import KINDS, Environment
+from fgrpo_bench.specs import Profile, TrainSpec
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.stages import Environment, Kind
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 """Where stage commands run, whatever folder the driver was started in."""
-
-PROGRAMS: dict[Kind, tuple[str, ...]] = {
-    "fetch": ("fgrpo_bench.data",),
-    "warmup": ("fgrpo_bench.engines.embedded",),
-    "evaluate": ("evaluators", "run"),
-    "rare": ("evaluators", "run"),
-    "likelihood": ("evaluators", "run"),
-}
 
 
 class StageCommand(Protocol):
     """What turns a stage into a command; tests put a fake program in its place."""
 
     def __call__(
-        self, kind: Kind, folder: Path, profile: Profile, environment: Environment
+        self, kind: str, folder: Path, profile: Profile, environment: Environment
     ) -> list[str]:
         """Arguments of the process; folder is absolute."""
 
 
-def stage_command(
-    kind: Kind, folder: Path, profile: Profile, environment: Environment
-) -> list[str]:
+def stage_command(kind: str, folder: Path, profile: Profile, environment: Environment) -> list[str]:
     """e.g. [python, -m, fgrpo_bench.engines.embedded, <folder>, --device, cpu, --threads, 1]."""
-    python = interpreter(profile, environment)
-    if kind == "fetch":
-        return [python, "-m", *PROGRAMS[kind], str(folder)]
-    options = ["--device", profile.device, "--threads", str(profile.threads_per_worker)]
-    engine = engines.of_environment(environment)
-    if engine.environment.is_placed:
-        options += ["--placement", json.dumps(to_dict(profile.placement))]
-    program = engine.program if kind == "train" else PROGRAMS[kind]
-    return [python, "-m", *program, str(folder), *options]
+    if kind not in KINDS:
+        raise ValueError(
+            f"{folder} is a stage of kind {kind!r}, which this version does not have "
+            f"({', '.join(KINDS)}): go on with the version that planned it"
+        )
+    own = KINDS[kind].command(folder, profile, environment)
+    return [interpreter(profile, environment), *own]
 
 
 def interpreter(profile: Profile, environment: Environment) -> str:

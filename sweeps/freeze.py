@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import doors, engines
+from fgrpo_bench.kinds import Stage, fetch, train
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.specs.fingerprint import differences
+from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
+from fgrpo_bench.stages.states import read_progress
 from sweeps.commands import REPOSITORY
-from sweeps.plan import Plan, plan_record
-from sweeps.stages import Stage
+from sweeps.former import read_former
+from sweeps.plan import Plan, make_plan, plan_record
 
 RECORDED = ("numpy", "polars", "pydantic", "torch", "safetensors", "hydra-core", "mlflow")
 """Packages whose versions sweep.json records."""
@@ -39,6 +42,13 @@ def run_paths(declaration: Declaration) -> RunPaths:
         experiment=declaration.experiment.name,
         version=declaration.version,
     )
+
+
+def plan_over(declaration: Declaration) -> tuple[Plan, RunPaths]:
+    """The plan of a declaration over what stands in its folder, and where that is; raises as
+    `make_plan`."""
+    paths = run_paths(declaration)
+    return make_plan(declaration, read_former(paths)), paths
 
 
 def check_writable(paths: RunPaths) -> None:
@@ -67,7 +77,7 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
             clashing.add(stage.name)
     _check_states(paths, plan)
     if not clashes:
-        return
+        return _check_checkpoints(paths, plan)
     lines = []
     for clash, (first, *more) in clashes.items():
         lines.append(f"  {clash}  ({first}" + (f" and {len(more)} more)" if more else ")"))
@@ -83,10 +93,40 @@ def _check_states(paths: RunPaths, plan: Plan) -> None:
     engine = engines.of(plan.declaration.experiment.train)
     for stage in plan.stages:
         own = StagePaths(paths.folder / stage.name)
-        if stage.kind != "train" or own.done.exists():
+        if stage.kind != train.NAME or own.done.exists():
             continue
-        base = StagePaths((own.folder / stage.spec["base"]).resolve())
+        base = TrainStageSpec(own, stage.spec).base
         engine.check_state(own.folder, plan.declaration.profile, _weights_sha256(base))
+
+
+def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
+    """ValueError where a checkpoint is asked for that a run has passed without leaving it. When
+    checkpoints are saved is no identity, so that such a run is not trained again."""
+    stages = {stage.name: stage for stage in plan.stages}
+    for stage in plan.stages:
+        if not stage.step or stage.source is None:
+            continue
+        source = StagePaths(paths.folder / stage.source)
+        if source.checkpoint(stage.step).exists() or not source.owner.exists():
+            continue
+        stored = TrainStageSpec(source, _frozen(source.spec) or {}).point.train.save_every
+        wanted = TrainStageSpec(source, stages[stage.source].spec).point.train.save_every
+        if stage.step % stored and _reached(source) >= stage.step:
+            raise ValueError(
+                f"{source.folder} left no checkpoint at step {stage.step}, since it was trained "
+                f"with save_every={stored} and not {wanted}, which trains "
+                "nothing again: set experiment.train.save_every as it was, evaluate the last one "
+                f"alone with experiment.checkpoints=last, or take version={next_version(paths)}"
+            )
+
+
+def _reached(stage: StagePaths) -> int:
+    """The step that a run has got to; 0 where nothing tells."""
+    try:
+        told = read_marker(stage) if stage.done.exists() else read_progress(stage)
+    except ValueError:
+        return 0
+    return int(told.get("step", 0))
 
 
 def _weights_sha256(base: StagePaths) -> str | None:
@@ -158,7 +198,7 @@ def _share_data(paths: RunPaths, plan: Plan) -> None:
     """Let the sweep's datasets be those that all sweeps share, so that none is fetched twice."""
     for stage in plan.stages:
         own = paths.folder / stage.name
-        if "dataset" not in stage.spec or stage.kind != "fetch" or own.exists():
+        if not fetch.is_shared(stage) or own.exists():
             continue
         shared = shared_data(paths.root, own.name, stage.fingerprint)
         shared.mkdir(parents=True, exist_ok=True)

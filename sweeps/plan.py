@@ -6,24 +6,14 @@ needs. What each stage computes is frozen in its `spec`, which the stage reads f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fgrpo_bench import engines
-from fgrpo_bench.specs import DatasetSpec, Declaration, SweepPoint
+from fgrpo_bench.kinds import KINDS, Planned, Stage
+from fgrpo_bench.specs import Declaration, SweepPoint
+from sweeps.former import Former, taken_over
 from sweeps.points import check, expand
-from sweeps.rare import rare_stages
-from sweeps.stages import (
-    Checkpoints,
-    Stage,
-    base_stage,
-    checkpoint_steps,
-    dataset_stage_name,
-    evaluation_stage,
-    fetch_stage,
-    train_stage,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,18 +27,23 @@ class Plan:
     """What may not work out, for a person; each names value, rule and remedy."""
 
 
-def make_plan(declaration: Declaration) -> Plan:
-    """Points and stages of a declaration; ValueError where it makes no sense to run it."""
+def make_plan(declaration: Declaration, former: Mapping[str, Former] | None = None) -> Plan:
+    """Points and stages of a declaration; ValueError where it makes no sense to run it.
+
+    former: what stands in the sweep's folder, by stage. A stage that is the same as the one stored
+    there keeps its fingerprint, and so does what rests on it.
+    """
     points = expand(declaration)
     warnings = check(declaration, points)
-    experiment = declaration.experiment
-    stages = tuple(_stages(points, experiment.checkpoints))
-    trained = {stage.point_id: stage for stage in stages if stage.kind == "train"}
-    further = rare_stages(points, trained, experiment.rare, experiment.checkpoints)
+    planned = Planned(declaration=declaration, points=points)
+    for kind in KINDS.values():
+        for stage in kind.stages(planned):
+            stored = (former or {}).get(stage.name)
+            planned.stages[stage.name] = taken_over(stage, stored, kind.undefining)
     return Plan(
         declaration=declaration,
         points=points,
-        stages=tuple(_with_plugins(declaration, each) for each in (*stages, *further)),
+        stages=tuple(_with_plugins(declaration, each) for each in planned.stages.values()),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
@@ -60,83 +55,26 @@ def _with_plugins(declaration: Declaration, stage: Stage) -> Stage:
     return replace(stage, spec=stage.spec | {"plugins": list(declaration.plugins)})
 
 
-def _stages(points: tuple[SweepPoint, ...], checkpoints: Checkpoints) -> Iterator[Stage]:
-    """Every stage of some points, each after what it needs; last checkpoints are judged first.
-
-    checkpoints: ExperimentSpec.checkpoints.
-    """
-    datasets = _datasets(points[0])
-    yield from datasets.values()
-    first_of_seed = {point.seed: point for point in sorted(points, key=_seed)[::-1]}
-    bases = {seed: base_stage(point) for seed, point in sorted(first_of_seed.items())}
-    yield from {stage.name: stage for stage in bases.values()}.values()
-    trained = []
-    for point in points:
-        stage = train_stage(point, bases[point.seed], datasets)
-        trained.append((point, stage))
-        yield stage
-    evaluated = {
-        base.name: evaluation_stage(first_of_seed[seed], base, datasets, step=0)
-        for seed, base in bases.items()
-    }
-    yield from evaluated.values()
-    for step in checkpoint_steps(points[0].train, checkpoints)[::-1]:
-        for point, stage in trained:
-            yield evaluation_stage(point, stage, datasets, step=step)
-
-
-def _seed(point: SweepPoint) -> int:
-    return point.seed
-
-
-def _datasets(point: SweepPoint) -> dict[str, Stage]:
-    """The stages that fetch the datasets of training and evaluation, by the dataset's name."""
-    wanted: list[DatasetSpec] = [
-        benchmark.dataset
-        for benchmark in point.evaluation.benchmarks.values()
-        if benchmark.dataset is not None
-    ]
-    inputs = engines.of(point.train).inputs(point.train)
-    wanted[:0] = [each for each in (inputs.dataset, inputs.eval_dataset) if each is not None]
-    stages: dict[str, Stage] = {}
-    for dataset in wanted:
-        stage = fetch_stage(dataset_stage_name(dataset), dataset=dataset)
-        former = stages.setdefault(dataset.name, stage)
-        if former.fingerprint != stage.fingerprint:
-            raise ValueError(
-                f"two datasets are named {dataset.name!r} and differ: give each a name of its own"
-            )
-    return stages
-
-
-def _step(stage: Stage) -> int:
-    step: int = stage.spec.get("step", 0)
-    return step
-
-
 def plan_record(plan: Plan) -> dict[str, Any]:
     """The content of plan.json: what a reader needs to find every result without the YAML."""
     declaration = plan.declaration
-    evaluated: dict[str, list[Stage]] = {}
-    for stage in sorted(plan.stages, key=_step):
-        if stage.kind == "evaluate":
-            evaluated.setdefault(stage.needs[0], []).append(stage)
-    scored = {
-        (stage.needs[0], stage.spec["step"]): {"likelihood": stage.name}
-        for stage in plan.stages
-        if stage.kind == "likelihood"
-    }
-    bases = {point.seed: base_stage(point).name for point in plan.points}
+    looks: dict[str, dict[int, dict[str, Any]]] = {}
+    for stage in plan.stages:
+        if stage.source is not None and stage.step is not None and KINDS[stage.kind].in_report:
+            at = looks.setdefault(stage.source, {}).setdefault(stage.step, {"step": stage.step})
+            at[stage.kind] = stage.name
+    planned = Planned(declaration=declaration, points=plan.points)
+    planned.stages.update((stage.name, stage) for stage in plan.stages)
     cells: list[dict[str, Any]] = [
         {
-            "point_id": f"base-s{seed}",
+            "point_id": f"base-s{point.seed}",
             "algorithm": None,
             "group_size": None,
             "focal_gamma": None,
-            "seed": seed,
-            "train": base,
+            "seed": point.seed,
+            "train": planned.base(point).name,
         }
-        for seed, base in sorted(bases.items())
+        for point in planned.by_seed
     ]
     cells += [
         {
@@ -150,11 +88,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         for point in plan.points
     ]
     for cell in cells:
-        cell["checkpoints"] = [
-            {"step": stage.spec["step"], "evaluate": stage.name}
-            | scored.get((cell["train"], stage.spec["step"]), {})
-            for stage in evaluated[cell["train"]]
-        ]
+        cell["checkpoints"] = [at for _, at in sorted(looks[cell["train"]].items())]
     return {
         "sweep": declaration.sweep.name,
         "experiment": declaration.experiment.name,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fgrpo_bench import engines
+from fgrpo_bench.kinds import KINDS, Stage
 from fgrpo_bench.specs import SlurmProfile, method_name
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -18,18 +19,8 @@ from sweeps import cost
 from sweeps.commands import workers
 from sweeps.plan import Plan, plan_record
 from sweeps.schedule import wall_seconds
-from sweeps.stages import Kind, Stage
 from sweeps.status import first_undone
 from sweeps.text import counted, duration, shown, table
-
-NOUNS: dict[Kind, str] = {
-    "fetch": "download",
-    "warmup": "warm-up",
-    "train": "training",
-    "evaluate": "evaluation",
-    "rare": "rare set",
-    "likelihood": "likelihood",
-}
 
 
 def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
@@ -62,7 +53,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "points": points,
         "points_total": len(plan.points),
         "stages_total": len(plan.stages),
-        "stages_to_run": {kind: counts[kind] for kind in NOUNS},
+        "stages_to_run": {kind: counts[kind] for kind in KINDS},
         "cost": estimate(plan, paths, to_run),
         "saving": saving(plan),
         "can_show": can_show(plan),
@@ -105,7 +96,7 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     """Processor and wall seconds of what would run, and how many done stages they rest on."""
     unknown = [stage for stage in to_run if stage.environment != "base"]
     to_run = [stage for stage in to_run if stage.environment == "base"]
-    measured: list[tuple[Kind, float, float]] = []
+    measured: list[tuple[str, float, float]] = []
     names = {stage.name for stage in [*to_run, *unknown]}
     for stage in plan.stages:
         if stage.name not in names and stage.environment == "base":
@@ -141,7 +132,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
         for point in answer["points"]
     ]
     left = answer["stages_to_run"]
-    kinds = [counted(left[kind], noun) for kind, noun in NOUNS.items() if left[kind]]
+    kinds = [counted(left[name], kind.noun) for name, kind in KINDS.items() if left[name]]
     done = answer["stages_total"] - sum(left.values())
     return "\n".join(
         [
@@ -167,7 +158,7 @@ def cost_words(answer: Mapping[str, Any]) -> str:
     basis = (
         f"scaled by {counted(answer['measured_stages'], 'stage')} measured here"
         if answer["measured_stages"]
-        else "by constants of sweeps/cost.py, nothing measured here yet"
+        else "by constants of fgrpo_bench/kinds, nothing measured here yet"
     )
     rest = answer["not_estimated"]
     further = f"; {counted(rest, 'stage')} in other environments not estimated" if rest else ""

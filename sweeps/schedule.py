@@ -6,14 +6,14 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
-from sweeps.stages import Stage
+from fgrpo_bench.kinds import KINDS, Stage
 
 
 def in_order(stages: Iterable[Stage], seconds: Mapping[str, float]) -> dict[str, Stage]:
     """By name: what everything waits for first (fetched files, warm-ups), then the longest, so that
     no long one is left to run alone at the end."""
     order = sorted(
-        stages, key=lambda stage: (stage.kind not in ("fetch", "warmup"), -seconds[stage.name])
+        stages, key=lambda stage: (not KINDS[stage.kind].comes_first, -seconds[stage.name])
     )
     return {stage.name: stage for stage in order}
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from fgrpo_bench.stages.files import read_json, void
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.shapes import PLAN, SWEEP
+from fgrpo_bench.stages.shapes import PLAN, PROFILE
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps.text import counted, duration, table
@@ -24,8 +24,15 @@ def on_slurm(paths: RunPaths) -> bool:
     """Whether the sweep was last run on SLURM."""
     if not paths.sweep_json.exists():
         return False
-    profile = read_json(paths.sweep_json, SWEEP)["declaration"]["profile"]
+    profile = read_json(paths.sweep_json, PROFILE)["declaration"]["profile"]
     return bool(profile["dispatcher"] == "slurm")
+
+
+def remade(kind: str) -> str:
+    """What `run` does about a missing file of a stage of a kind."""
+    from fgrpo_bench import kinds  # not before it is asked for: this answers in a blink
+
+    return kinds.remade(kind)
 
 
 def is_point_done(stages: Iterable[StageStatus]) -> bool:
@@ -39,7 +46,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
     warn: told of damaged lines of the ledger.
     """
     plan = read_json(paths.plan, PLAN)
-    stages = read_stages(paths, plan["stages"], warn)
+    stages = read_stages(paths, plan["stages"], warn, remade)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
         cell["point_id"]: [

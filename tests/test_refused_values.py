@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fgrpo_bench.kinds.train import identity
 from fgrpo_bench.specs import Declaration, config, from_dict
-from fgrpo_bench.specs.fingerprint import fingerprint, train_identity
+from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.paths import RESERVED
 from sweeps.points import expand
 
@@ -88,7 +89,7 @@ def test_minus_zero_is_zero_with_the_same_identity(declared):
         grid["sweep"]["cells"] = []
         points.append(expand(config.validate(grid)))
     assert [point.point_id for point in points[0]] == [point.point_id for point in points[1]]
-    marks = [[fingerprint(train_identity(point)) for point in each] for each in points]
+    marks = [[fingerprint(identity(point)) for point in each] for each in points]
     assert marks[0] == marks[1]
 
 

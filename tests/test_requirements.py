@@ -20,7 +20,7 @@ from sweeps.plan import make_plan
 REPOSITORY = Path(__file__).parents[1]
 OURS = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
 PINS = {"base": ["base.txt"], "openrlhf": ["openrlhf.txt", "openrlhf-cpu.txt"]}
-"""Files of an environment of `sweeps.stages.Environment`."""
+"""Files of an environment of `fgrpo_bench.kinds.Environment`."""
 OPENRLHF = {"openrlhf", "ray", "deepspeed", "vllm", "peft"}
 SAMPLERS = {
     "embedded": "fgrpo_bench/engines/embedded",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
 from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.kinds.evaluate import Spec
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.specs import BenchmarkSpec, from_dict, withheld
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.specs import BenchmarkSpec, withheld
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
 
@@ -94,7 +93,7 @@ def is_gated(results: SweepResults, point: PointResult, benchmark: str) -> bool:
     and by the sweep; so too where neither says."""
     declared = [results.evaluation["benchmarks"].get(benchmark)]
     try:
-        declared.append(read_json(point.evaluate.spec)["evaluation"]["benchmarks"].get(benchmark))
+        declared.append(point.evaluation_spec().benchmarks.get(benchmark))
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -107,24 +106,19 @@ def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemTex
     the dataset is gone."""
     try:
         spec = point.evaluation_spec()
-        declared = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
-        prompt, gold = _published(point, spec, declared, problem)
+        prompt, gold = _published(spec, spec.benchmark(benchmark), problem)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return ProblemText(prompt="", gold="")
     return ProblemText(prompt=prompt, gold=gold)
 
 
-def _published(
-    point: PointResult, spec: dict[str, Any], benchmark: BenchmarkSpec, problem: str
-) -> tuple[str, str]:
-    data = spec.get("data", {}).get(benchmark.name)
+def _published(spec: Spec, benchmark: BenchmarkSpec, problem: str) -> tuple[str, str]:
+    data = spec.data(benchmark.name)
     if data is not None:
-        folder = (point.evaluate.folder / data).resolve()
-        row = read_table(DataPaths(folder).problems, PROBLEMS)
+        row = read_table(DataPaths(data).problems, PROBLEMS)
         row = row.filter(pl.col("problem_id") == problem)
         return row["prompt"][0], row["answer"][0]
-    task = spec["identity"]["sampling"]["task"]
-    for found in load_problems(benchmark, task, None):
+    for found in load_problems(benchmark, spec.task, None):
         if found.problem_id == problem:
             return found.prompt, found.target
     raise KeyError(problem)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dashboards.queries.store import cell_id
+from fgrpo_bench.kinds import remade
 from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, metrics_so_far
 from fgrpo_bench.stages.attempts import logs, tail
@@ -67,7 +68,8 @@ class Progress:
 def progress(results: SweepResults) -> Progress:
     """Read from the files alone, as `python -m sweeps status` does."""
     plan = read_json(results.paths.plan, PLAN)
-    stages = {stage.name: stage for stage in read_stages(results.paths, plan["stages"])}
+    found = read_stages(results.paths, plan["stages"], remade=remade)
+    stages = {stage.name: stage for stage in found}
     folder = results.paths.folder
     own = {name: _cost(StagePaths(folder / name)) for name in stages}
     by_point = {

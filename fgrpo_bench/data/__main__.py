@@ -37,6 +37,7 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
     """Do a fetch stage; returns facts for its completion marker."""
     from fgrpo_bench.data.model import fetch_model
     from fgrpo_bench.data.prepare import prepare
+    from fgrpo_bench.specs.frozen import FetchSpec
 
     if spec["kind"] != "fetch":
         raise ValueError(
@@ -44,7 +45,8 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
             "run by `python -m fgrpo_bench.engines.embedded`, evaluations by "
             "`python -m evaluators run`"
         )
-    return prepare(spec, run) if "dataset" in spec else fetch_model(spec, run)
+    said = FetchSpec(run.paths, spec)
+    return fetch_model(said, run) if said.dataset is None else prepare(said, run)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.specs import PretrainedSpec, from_dict
+from fgrpo_bench.specs import PretrainedSpec
+from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
@@ -16,19 +17,19 @@ PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 """What is fetched of a model: no pickled weights, which could run code."""
 
 
-def fetch_model(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+def fetch_model(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
     """Run a fetch stage of a model; returns facts for its completion marker.
 
     Raises ValueError where a folder lacks something (`check_model`), OSError where the publisher
     cannot be reached.
     """
-    model = from_dict(PretrainedSpec, spec["model"])
+    model = spec.model
     facts: dict[str, Any] = {"step": 0, "path": model.path}
     if Path(model.path).is_dir():
         folder = Path(model.path).absolute()
     else:
         folder, facts["revision"] = _download(model, run.paths.folder / "source")
-    check_model(folder, chat_template=spec["chat_template"])
+    check_model(folder, chat_template=spec.chat_template)
     link(folder, run.paths)
     own = run.paths.checkpoint(0)
     run.leave(*(file for pattern in PATTERNS for file in sorted(own.glob(pattern))))

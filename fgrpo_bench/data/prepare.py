@@ -16,7 +16,8 @@ from fgrpo_bench.data.fetch import fetch
 from fgrpo_bench.data.read import read_rows
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_golds import stored_gold
-from fgrpo_bench.specs import DatasetSpec, from_dict
+from fgrpo_bench.specs import DatasetSpec
+from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.files import read_json, sha256_file, write_json
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.stages.shapes import LOCK
@@ -29,12 +30,13 @@ CHUNK = 1_000
 """Rows whose tokens are counted at once."""
 
 
-def prepare(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+def prepare(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
     """Run a data stage; returns facts for its completion marker."""
-    dataset = from_dict(DatasetSpec, spec["dataset"])
+    dataset = spec.dataset
+    assert dataset is not None
     grader_version(dataset.grader)
     paths = DataPaths(run.paths.folder)
-    lock = _lock(paths, spec["fingerprint"])
+    lock = _lock(paths, spec.fingerprint)
     source = _source(dataset, paths, lock, run)
     keys = [dataset.prompt_key, dataset.answer_key]
     if dataset.token_field is not None:

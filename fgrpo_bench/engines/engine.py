@@ -132,6 +132,10 @@ class Engine:
     """Fields of AlgorithmSpec that need more of an engine than the objective, of those it has."""
     inputs: Callable[[Any], Inputs]
     """What a training spec of this engine begins with."""
+    identity: Callable[[Any], dict[str, Any]]
+    """What of a training spec of this engine defines the weights."""
+    version: int
+    """Raised when the engine makes other weights of the same spec."""
     check: Callable[[SweepPoint, Profile], list[str]] = no_warnings
     """Warnings of a point; ValueError with value, rule and remedy where it cannot be trained."""
     check_evaluation: Callable[[SweepPoint, Profile], list[str]] = no_warnings

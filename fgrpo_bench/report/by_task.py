@@ -11,7 +11,6 @@ import polars as pl
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import Table, percent
 from fgrpo_bench.results import PointResult
-from fgrpo_bench.stages.files import fields_of
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 
@@ -198,9 +197,7 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
 def _dataset(point: PointResult, benchmark: str) -> Path | None:
     """Folder of the problems of a benchmark that is made of tasks; None for any other."""
     spec = point.evaluation_spec()
-    with fields_of(point.evaluate.spec):
-        dataset = spec["evaluation"]["benchmarks"][benchmark]["dataset"]
-        if dataset is None or dataset["layout"] != LAYOUT:
-            return None
-        folder = point.evaluate.folder / str(spec["data"][benchmark])
-    return folder.resolve()
+    dataset = spec.benchmark(benchmark).dataset
+    if dataset is None or dataset.layout != LAYOUT:
+        return None
+    return spec.needed("data", benchmark).folder

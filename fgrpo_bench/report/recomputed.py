@@ -16,7 +16,7 @@ from fgrpo_bench.records import Grade
 from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
+from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.shapes import LIKELIHOOD
 from fgrpo_bench.tables import (
@@ -58,10 +58,9 @@ def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator
     """Where the grades are not what the grader says now: outcome, answer and reason of every
     distinct response; and draws without a grade, and grades without a draw."""
     spec = point.evaluation_spec()
-    with fields_of(point.evaluate.spec):
-        of = from_dict(BenchmarkSpec, spec["evaluation"]["benchmarks"][benchmark])
-        task = spec["identity"]["sampling"]["task"]
-        if task is not None:
+    of, task = spec.benchmark(benchmark), spec.task
+    if task is not None:
+        with fields_of(point.evaluate.spec):
             from_dict(TaskSpec, task)
     if grader_version(of.grader) != version:
         yield (
@@ -72,9 +71,8 @@ def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator
     paths = point.evaluate.benchmark(benchmark)
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(where(point, benchmark), draws, grades)
-    data = spec["data"].get(benchmark)
-    at = None if data is None else (point.evaluate.folder / data).resolve()
-    problems = {problem.problem_id: problem for problem in load_problems(of, task, at)}
+    made = load_problems(of, task, spec.data(benchmark))
+    problems = {problem.problem_id: problem for problem in made}
     told = ["outcome", "extracted", "reason"]
     different = draws.join(grades, on=["problem_id", "draw"]).unique(
         ["problem_id", "response", *told], keep="first", maintain_order=True

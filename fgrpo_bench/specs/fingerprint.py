@@ -1,37 +1,19 @@
 """Identity: the hash of what defines a result, and nothing else.
 
-The git commit, the profile, library versions and paths are recorded elsewhere, never hashed.
+Each kind of stage states its own (fgrpo_bench.kinds). The git commit, the profile, library versions
+and paths are recorded elsewhere, never hashed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from fgrpo_bench import doors
-from fgrpo_bench.specs import (
-    DatasetSpec,
-    EvalSpec,
-    ModelSpec,
-    PretrainedSpec,
-    PromptSpec,
-    SweepPoint,
-    TaskSpec,
-    TrainSpec,
-    WarmupSpec,
-    to_dict,
-)
-
-RECIPE_VERSION = 1
-"""Raised when an objective, a task or the engine changes what the same spec computes."""
-
-DATA_VERSION = 2
-"""Raised when a dataset's rules make another table of the same spec."""
-
-SEED_SCHEME = "splitmix64-1"
-"""How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
+from fgrpo_bench.specs.base import _adapter
+from fgrpo_bench.specs.dataset import DatasetSpec, PretrainedSpec
+from fgrpo_bench.specs.training import ModelSpec
 
 
 def canonical_json(value: Any) -> str:
@@ -44,129 +26,44 @@ def fingerprint(identity: Any) -> str:
     return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
 
-def warmup_identity(
-    train: TrainSpec, *, task: TaskSpec, model: ModelSpec, warmup: WarmupSpec, seed: int
+def defining(
+    value: Any, fields: Collection[str] | None = None, *, without: Collection[str] = ()
 ) -> dict[str, Any]:
-    """What defines a base model that is warmed up on a task."""
+    """Fields of a spec for an identity, as plain JSON types: those that are named, or all but some.
+
+    A field with its neutral value, which is its default, is left out, in specs within it too: so a
+    field that is added with one changes no fingerprint.
+    """
+    dumped = _adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)
     return {
-        "recipe_version": RECIPE_VERSION,
-        "task": to_dict(task),
-        "model": to_dict(model),
-        "warmup": to_dict(warmup),
-        "beta1": train.beta1,
-        "beta2": train.beta2,
-        "grad_clip": train.grad_clip,
-        "seed": seed,
-    } | doors.identity(tasks=task.name)
-
-
-def model_identity(model: PretrainedSpec) -> dict[str, Any]:
-    """What defines a published base model."""
-    return {"recipe_version": RECIPE_VERSION, "path": model.path, "revision": model.revision}
-
-
-def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
-    """What changes a dataset's table, apart from the bytes of its source."""
-    fields = to_dict(dataset)
-    del fields["expected_rows"], fields["exact_rows"]
-    brought = doors.identity(layouts=dataset.layout, graders=dataset.grader)
-    return {"data_version": DATA_VERSION} | fields | brought
-
-
-LATER: dict[str, Any] = {
-    "lr_warmup_steps": None,
-    "eval_dataset": None,
-    "extra": {},
-    "advantage": "grpo",
-}
-"""Fields that training specs and algorithms did not always have, with the value that says what was
-so before: it is no part of an identity, so that this is the same as it was."""
-
-
-def train_identity(point: SweepPoint) -> dict[str, Any]:
-    """What defines a training run: the cell, the seed and the whole training spec."""
-    return {
-        "recipe_version": RECIPE_VERSION,
-        "algorithm": _said(to_dict(point.algorithm)),
-        "group_size": point.group_size,
-        "focal_gamma": point.focal_gamma,
-        "seed": point.seed,
-        "train": _said(to_dict(point.train)),
-    } | doors.identity(
-        engines=point.train.engine,
-        objectives=point.algorithm.objective,
-        advantages=point.algorithm.advantage,
-        tasks=task_name(doors.entry("engines", point.train.engine).inputs(point.train).task),
-    )
-
-
-def task_name(task: TaskSpec | None) -> str | None:
-    """Of a task; None where there is none."""
-    return None if task is None else task.name
-
-
-def _said(fields: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if key not in LATER or value != LATER[key]}
-
-
-def dataset_stage(dataset: DatasetSpec) -> dict[str, Any]:
-    """The spec of the stage that fetches a dataset, whoever runs it."""
-    identity = dataset_identity(dataset)
-    return {
-        "kind": "fetch",
-        "fingerprint": fingerprint(identity),
-        "target": {},
-        "identity": identity,
-        "dataset": to_dict(dataset),
+        name: each
+        for name, each in dumped.items()
+        if name not in without and (fields is None or name in fields)
     }
 
 
-def evaluation_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
-    """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
-    inputs = doors.entry("engines", train.engine).inputs(train)
-    return sampling_identity(
-        evaluation,
-        task=inputs.task,
-        prompt=inputs.prompt,
-        prompt_tokens=inputs.prompt_tokens,
-        response_tokens=inputs.response_tokens,
-    )
+LOOP = (
+    *("engine", "task", "model", "warmup"),
+    *("budget", "rollouts_per_step", "prompts_per_step", "steps", "updates_per_batch"),
+    *("learning_rate", "lr_warmup_updates", "lr_warmup_steps", "beta1", "beta2", "weight_decay"),
+    *("grad_clip", "temperature"),
+)
+"""Fields of a training spec that define weights under every engine."""
 
 
-def sampling_identity(
-    evaluation: EvalSpec,
-    *,
-    task: TaskSpec | None,
-    prompt: PromptSpec | None,
-    prompt_tokens: int | None,
-    response_tokens: int | None,
-) -> dict[str, Any]:
-    """The same without a training run; all but the first are None for the embedded engine."""
-    return {
-        "recipe_version": RECIPE_VERSION,
-        "sampler": evaluation.sampler,
-        "task": None if task is None else to_dict(task),
-        "prompt": None if prompt is None else to_dict(prompt),
-        "prompt_tokens": prompt_tokens,
-        "response_tokens": response_tokens,
-        "benchmarks": {
-            name: benchmark_identity(evaluation, name) for name in evaluation.benchmarks
-        },
-        "temperature": evaluation.temperature,
-        "top_p": evaluation.top_p,
-        "dtype": evaluation.dtype,
-        "seed": evaluation.seed,
-        "seed_scheme": SEED_SCHEME,
-    } | doors.identity(tasks=task_name(task))
+def model_fields(model: ModelSpec | None) -> dict[str, Any] | None:
+    """What defines the architecture of a base model that is warmed up; None without one."""
+    return None if model is None else defining(model, without=("name",))
 
 
-def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:
-    """What changes a draw on one benchmark: its problems, and its prompt where it has an own."""
-    benchmark, prompt = evaluation.benchmarks[name], evaluation.prompt_of(name)
-    return {
-        "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
-        "n_problems": benchmark.n_problems,
-    } | ({} if prompt is None else {"prompt": to_dict(prompt)})
+def pretrained_fields(model: PretrainedSpec) -> dict[str, Any]:
+    """What defines a published model."""
+    return defining(model, ("path", "revision"))
+
+
+def dataset_fields(dataset: DatasetSpec) -> dict[str, Any]:
+    """What changes a dataset's table, apart from the bytes of its source."""
+    return defining(dataset, without=("expected_rows", "exact_rows"))
 
 
 def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -177,3 +74,16 @@ def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any
             yield from differences(old.get(key), new.get(key), path)
     elif old != new:
         yield prefix, old, new
+
+
+def reduced(identity: Any, fields: Collection[str]) -> Any:
+    """An identity without some fields, each named by its path, e.g. `train.model.name`; `*` is any
+    key."""
+    if not isinstance(identity, dict):
+        return identity
+    return {
+        key: reduced(each, [rest for head, _, rest in parts if head in (key, "*") and rest])
+        for parts in [[field.partition(".") for field in fields]]
+        for key, each in identity.items()
+        if not any(head in (key, "*") and not rest for head, _, rest in parts)
+    }

@@ -117,6 +117,8 @@ PLAN = {
         }
     ],
 }
+PROFILE = {"declaration": {"profile": {"dispatcher": str}}}
+"""Of sweep.json, what there must be to go on with a sweep."""
 SWEEP = {
     "declaration": {
         "sweep": {"name": str, "question": str},

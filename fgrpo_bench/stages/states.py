@@ -21,12 +21,8 @@ from fgrpo_bench.stages.shapes import MANIFEST, PROGRESS
 from fgrpo_bench.stages.watch import NUMBERS, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
-REMADE_ALONE = "makes it again, and nothing else"
-REMADE = {
-    "warmup": "trains it again from its start, since only training makes it",
-    "train": "trains it again from its start, since only training makes it",
-}
-"""What `run` does about a missing file, by kind of stage."""
+REMADE = "makes it again"
+"""What `run` does about a missing file, whatever the kind of its stage."""
 
 
 def driver_id(holder: dict[str, Any]) -> str:
@@ -64,10 +60,11 @@ def read_stages(
     paths: RunPaths,
     records: Iterable[Mapping[str, Any]],
     warn: Callable[[str], None] = void,
+    remade: Callable[[str], str] = lambda _: REMADE,
 ) -> list[StageStatus]:
     """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target.
 
-    warn: told of damaged notes of attempts.
+    warn: told of damaged notes of attempts. remade: what `run` does about a missing file, by kind.
     """
     tried = Attempts(paths, warn)
     holder = driver_of(paths)
@@ -77,7 +74,7 @@ def read_stages(
         stage = StagePaths(paths.folder / record["name"])
         done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
         state: State = "done" if done else _state(stage, tried.of(record["name"]), driver)
-        why = None if state == "running" else damage_of(stage, record, done=done)
+        why = None if state == "running" else damage_of(stage, record, remade, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
         numbers = {name: progress[name] for name in NUMBERS if name in progress}
@@ -99,15 +96,18 @@ def read_stages(
     return statuses
 
 
-def damage_of(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
-    """What is wrong with a stage's files, in words; None where nothing is."""
+def damage_of(
+    stage: StagePaths, record: Mapping[str, Any], remade: Callable[[str], str], *, done: bool
+) -> str | None:
+    """What is wrong with a stage's files, in words; None where nothing is. remade: as `read_stages`
+    takes it."""
     lacks = {} if done else damage(stage, fingerprint=record["fingerprint"])
     if stage.done.name in lacks:
         return lacks[stage.done.name]
     if lacks:
         return (
             "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
-            + f": `run` {REMADE.get(record['kind'], REMADE_ALONE)}"
+            + f": `run` {remade(record['kind'])}"
         )
     return _foreign(stage, record, done=done)
 
@@ -118,11 +118,10 @@ def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str
         return None
     try:
         facts = {} if done else {stage.done: read_marker(stage)}
-        if record["kind"] == "evaluate":
-            for name in record["target"].get("graders", {}):
-                manifest = stage.benchmark(name).manifest
-                if manifest.exists():
-                    facts[manifest] = read_json(manifest, MANIFEST)
+        for name in record["target"].get("graders", {}):
+            manifest = stage.benchmark(name).manifest
+            if manifest.exists():
+                facts[manifest] = read_json(manifest, MANIFEST)
     except ValueError as error:
         return str(error)
     faults = (foreign(path, of, fingerprint=record["fingerprint"]) for path, of in facts.items())

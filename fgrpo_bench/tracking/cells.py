@@ -10,6 +10,7 @@ from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.specs.frozen import Frozen
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stats.intervals import LEVEL
 from fgrpo_bench.tracking.describe import report_note, source_tags
@@ -44,8 +45,7 @@ def _cell_run(
     """Its params are those that all its points share."""
     point, first = members[0]
     name = point.point_id.removesuffix(f"-s{point.seed}")
-    identity = dict(read_json(point.train.spec)["identity"])
-    identity.pop("seed", None)
+    mark = Frozen(point.train, read_json(point.train.spec)).seedless_fingerprint
     planned = [one for one in summary.results.points if (*one.cell, one.step) == _of(point)]
     ends = [run.end for _, run in members if run.end is not None]
     seeds = ", ".join(str(point.seed) for point, run in members if run.end is not None)
@@ -58,7 +58,7 @@ def _cell_run(
         end=max(ends) if len(ends) == len(planned) else None,
         params=params,
         tags={
-            **_identity(summary, name, fingerprint(identity)),
+            **_identity(summary, name, mark),
             "kind": "cell",
             "state": "evaluated" if len(ends) == len(planned) else "training",
             "seeds": seeds,

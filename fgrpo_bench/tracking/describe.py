@@ -9,13 +9,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.content import EFFECTS
 from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.specs import SweepPoint, from_dict
+from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with
 from fgrpo_bench.tracking.state import IDENTITY as IDENTITY
 
 VIEW = "overview"
@@ -117,15 +118,15 @@ def shortened(text: str, longest: int) -> str:
 
 
 def params(
-    results: SweepResults, point: PointResult, train: dict[str, Any], evaluation: dict[str, Any]
+    results: SweepResults, point: PointResult, train: TrainStageSpec, evaluation: evaluate.Spec
 ) -> dict[str, str]:
     """What runs are compared by; a base model has only what applies to it."""
-    judged = evaluation["evaluation"]
+    judged, warmup = evaluation.evaluation, trained_with(point.train, "warmup")
     named: dict[str, Any] = {"model": results.model, "method": point.method}
     if point.algorithm is None:
-        named |= {"seed": point.seed, **_warmup(train["identity"].get("warmup"))}
+        named["seed"] = point.seed
     else:
-        cell = from_dict(SweepPoint, train["point"])
+        cell = train.point
         named |= {
             "algorithm": cell.algorithm.name,
             "group_size": cell.group_size,
@@ -138,23 +139,19 @@ def params(
             "updates_per_batch": cell.train.updates_per_batch,
             "learning_rate": cell.train.learning_rate,
             "train_temperature": cell.train.temperature,
-            **_warmup(train["identity"]["train"]["warmup"]),
         }
-    named |= {"n_samples": judged["n_samples"], "eval_temperature": judged["temperature"]}
-    for name, benchmark in judged["benchmarks"].items():
-        named[f"{name}_n_problems"] = benchmark["n_problems"] or "all"
+    named |= {} if warmup is None else {"warmup_steps": warmup["steps"]}
+    named |= {"n_samples": judged.n_samples, "eval_temperature": judged.temperature}
+    for name, benchmark in judged.benchmarks.items():
+        named[f"{name}_n_problems"] = benchmark.n_problems or "all"
     return {key: str(value) for key, value in named.items()}
-
-
-def _warmup(warmup: dict[str, Any] | None) -> dict[str, int]:
-    return {} if warmup is None else {"warmup_steps": warmup["steps"]}
 
 
 def tags(
     results: SweepResults,
     point: PointResult,
-    train: dict[str, Any],
-    evaluation: dict[str, Any],
+    train: TrainStageSpec,
+    evaluation: evaluate.Spec,
     *,
     failed: bool,
 ) -> dict[str, str]:
@@ -168,8 +165,8 @@ def tags(
         "experiment": paths.experiment,
         "version": paths.version,
         "point_id": point.point_id,
-        "fingerprint": train["fingerprint"],
-        "evaluation_fingerprint": evaluation["fingerprint"],
+        "fingerprint": train.fingerprint,
+        "evaluation_fingerprint": evaluation.fingerprint,
         "kind": "point",
         "state": _state(point, failed=failed),
         "method": point.method,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import (
@@ -22,6 +22,7 @@ from fgrpo_bench.results import (
     load_results,
     own_view,
 )
+from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 from fgrpo_bench.stages.shapes import PLAN
@@ -108,7 +109,8 @@ def _run(results: SweepResults, point: PointResult, *, failed: bool) -> RunState
     start = _start(point, curves)
     if start is None:
         return None
-    train, evaluation = read_json(point.train.spec), read_json(point.evaluate.spec)
+    train = TrainStageSpec(point.train, read_json(point.train.spec))
+    evaluation = point.evaluation_spec()
     named = params(results, point, train, evaluation)
     models, judged = [], {}
     points = [*_training(curves)]
@@ -159,12 +161,12 @@ def _bounded(value: float) -> float:
     return value if math.isnan(value) else max(-LARGEST, min(LARGEST, value))
 
 
-def _by_k(passk: pl.DataFrame, evaluation: dict[str, Any]) -> pl.DataFrame:
+def _by_k(passk: pl.DataFrame, evaluation: evaluate.Spec) -> pl.DataFrame:
     """A row a k: mean pass@k over the problems with enough scored draws (null where none has).
 
     Summed exactly, so that the last digit depends on no order and no number of threads.
     """
-    n_samples, rows = evaluation["evaluation"]["n_samples"], []
+    n_samples, rows = evaluation.n_samples, []
     for k in passk["k"].unique().sort():
         table = passk.filter(pl.col("k") == k)
         scored = table["pass_at_k"].drop_nulls().to_list()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -66,7 +66,7 @@ def checkpoint_model(
 def _scores(
     point: PointResult, judged: Mapping[str, pl.DataFrame], timestamp: int
 ) -> Iterator[Score]:
-    spec = read_json(point.evaluate.spec)
+    spec = point.evaluation_spec()
     for benchmark, by_k in judged.items():
         dataset = _dataset(point, benchmark, spec)
         for metric in plain_metrics(benchmark, by_k, step=point.step, timestamp=timestamp):
@@ -86,13 +86,12 @@ def plain_metrics(
         yield MetricPoint(f"{benchmark}/unscored_fraction", step, timestamp, value)
 
 
-def _dataset(point: PointResult, benchmark: str, spec: dict[str, Any]) -> Dataset:
+def _dataset(point: PointResult, benchmark: str, spec: evaluate.Spec) -> Dataset:
     """The digest is of the prompts as they were drawn from, or of the settings that make them
     where results of an older version did not record it."""
     manifest = point.evaluate.benchmark(benchmark).manifest
     recorded = read_json(manifest).get("prompts_sha256") if manifest.exists() else None
-    sampling = spec["identity"]["sampling"]
-    made_of = {"benchmark": sampling["benchmarks"][benchmark], "task": sampling.get("task")}
+    made_of = spec.made_of(benchmark)
     return Dataset(
         name=benchmark,
         digest=(recorded or fingerprint(made_of))[:DIGITS],

@@ -167,8 +167,9 @@ def to_remove(held: Held, damage: Collection[Damage]) -> list[str]:
     gone = {name for name in own if not name.endswith(f"/{SPEC_FILE}")}
     if not gone:
         return []
-    if held.record["kind"] == "train":
-        gone.add(f"{held.name}/metrics.parquet")
+    metrics = f"{held.name}/metrics.parquet"
+    if metrics in {*held.stored, *(known.name for known in promised(held))}:
+        gone.add(metrics)
     if not any(promised(held)):  # by its files alone such a stage would still be done
         gone.add(f"{held.name}/{MARKER_FILE}")
     return sorted(gone)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths, default_root
 from fgrpo_bench.stages.shapes import SPEC
@@ -14,7 +15,6 @@ from sweeps import cost
 from sweeps.check import compare
 from sweeps.check.examine import Examined
 from sweeps.check.hold import DECLARATION, Held
-from sweeps.stages import Stage
 from sweeps.text import counted, duration
 
 SHOWN = 8

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fgrpo_bench.kinds import train
+from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
 from fgrpo_bench.stages.files import is_altered, is_edited, read_json
 from fgrpo_bench.stages.locks import is_locked
@@ -128,7 +131,9 @@ def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> H
         there = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
         stored = [file.relative_to(paths.folder).as_posix() for file in there]
         of_before = list(_of_before(paths, stage, record, marker or {}))
-    source = (spec or {}).get("source")
+    said = TrainStageSpec(stage, spec or {})
+    source = said.path("source")
+    is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
     return Held(
         record=record,
         standing=standing,
@@ -138,9 +143,9 @@ def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> H
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
         seconds=_seconds(marker, tried),
-        labels=_labels(spec) if spec is not None and _is_whole(spec) else {},
+        labels=_labels(said.point) if is_labelled else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
-        step=(spec or {}).get("step", 0),
+        step=0 if source is None else said.step,
         stored=tuple(stored),
         of_before=tuple(of_before),
     )
@@ -204,12 +209,9 @@ def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     return all(spec[key] == record[key] for key in ("fingerprint", "kind"))
 
 
-def _labels(spec: Mapping[str, Any]) -> dict[str, Any]:
-    if spec.get("kind") != "train":
-        return {}
-    identity = spec["identity"]
-    named = {key: identity[key] for key in ("group_size", "focal_gamma", "seed")}
-    return named | {"algorithm": identity["algorithm"]["name"]}
+def _labels(point: SweepPoint) -> dict[str, Any]:
+    named = {key: getattr(point, key) for key in ("group_size", "focal_gamma", "seed")}
+    return named | {"algorithm": point.algorithm.name}
 
 
 def _seconds(marker: Mapping[str, Any] | None, tried: Sequence[Note]) -> float | None:
@@ -233,9 +235,9 @@ def _of_before(
 ) -> Iterator[Known]:
     """The few digests in markers of versions before: those of a dataset's table and of weights."""
     files, digest = [], marker.get("weights_sha256")
-    if record["kind"] in ("warmup", "train", "fetch") and "step" in marker:
+    if "step" in marker:
         files = sorted(stage.checkpoint(marker["step"]).glob("*.safetensors"))
-    elif record["kind"] == "fetch":
+    elif DataPaths(stage.folder).problems.exists():
         files, digest = [DataPaths(stage.folder).problems], marker.get("sha256")
     if digest is not None and len(files) == 1:  # of several files it is no file's
         name = files[0].relative_to(paths.folder).as_posix()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from fgrpo_bench.kinds import Stage
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
 from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import has_checkpoints, load_results, own_view
-from fgrpo_bench.specs import Declaration, from_dict
+from fgrpo_bench.specs import Declaration
+from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside
 from fgrpo_bench.stages.locks import driving, locked
 from fgrpo_bench.stages.markers import put_aside, read_marker
@@ -19,12 +21,12 @@ from sweeps.check import compare
 from sweeps.check.examine import PROVENANCE, Examined
 from sweeps.check.hold import DECLARATION, REPORT, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
+from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
 from sweeps.local import drive
 from sweeps.local.drive import Finish
 from sweeps.plan import Plan, make_plan
 from sweeps.reporting import sync
-from sweeps.stages import Stage
 from sweeps.status import on_slurm
 from sweeps.text import counted, shown
 
@@ -53,8 +55,8 @@ def repair(
         _put_aside(examined, removed, say)
         say(f"now `{own_view(paths).COMMAND}` makes again what is missing")
         return 1
-    declaration = from_dict(Declaration, read_json(paths.sweep_json, SWEEP)["declaration"])
-    plan = make_plan(declaration)
+    declared = read_json(paths.sweep_json, SWEEP)["declaration"]
+    plan = make_plan(from_stored(Declaration, declared, paths.sweep_json), read_former(paths))
     stages = _same_stages(examined, plan)
     finish = finish or _reporting(paths)
     _put_aside(examined, removed, say)

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 
+from fgrpo_bench.kinds import Stage, remade
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.stages.attempts import tail
 from fgrpo_bench.stages.files import void
@@ -24,14 +25,13 @@ from sweeps.commands import (
     stage_environment,
     workers,
 )
-from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
+from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
 from sweeps.local.pool import Pool
 from sweeps.local.stopping import stop_requests
 from sweeps.local.view import shown as view
 from sweeps.local.view import title
-from sweeps.plan import Plan, make_plan
+from sweeps.plan import Plan
 from sweeps.reporting import finish
-from sweeps.stages import Stage
 from sweeps.text import counted, shown
 
 LOG_LINES = 12
@@ -48,7 +48,7 @@ def run(
     Raises ValueError or OSError where it cannot be begun: a plan that makes no sense, a folder
     that cannot be written or holds other settings, another driver at work.
     """
-    plan, paths = make_plan(declaration), run_paths(declaration)
+    plan, paths = plan_over(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
     note = check_flags(declaration.profile, declaration.experiment.train)
     if note is not None:
@@ -148,7 +148,7 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
         seen.say(f"warning: {warning}")
     for stage in pool.waiting.values():
         record = {"kind": stage.kind, "fingerprint": stage.fingerprint, "target": stage.target}
-        why = damage_of(StagePaths(pool.paths.folder / stage.name), record, done=False)
+        why = damage_of(StagePaths(pool.paths.folder / stage.name), record, remade, done=False)
         if why is not None:
             seen.say(f"damaged: {title(stage)}: {why}")
 

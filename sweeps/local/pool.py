@@ -21,13 +21,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import REPOSITORY
 from sweeps.local.stopping import Stop, holder_here, terminate
 from sweeps.schedule import in_order, ready
-from sweeps.stages import Stage
 from sweeps.text import counted
 
 TICK_SECONDS = 0.05

@@ -15,27 +15,19 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from fgrpo_bench.kinds import KINDS, Stage
 from fgrpo_bench.stages.attempts import Ending
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.states import read_progress
 from sweeps import cost
 from sweeps.local.pool import Attempt, Pool, Watcher
 from sweeps.schedule import wall_seconds
-from sweeps.stages import Kind, Stage
 from sweeps.text import counted, duration
 
 LINE_SECONDS = 15.0
 """Between two summary lines in a log."""
 LIVE_SECONDS = 0.5
 """Between two drawings on a terminal."""
-NOUNS: dict[Kind, str] = {
-    "fetch": "fetch",
-    "warmup": "warm-up",
-    "train": "train",
-    "evaluate": "evaluate",
-    "rare": "rare set",
-    "likelihood": "likelihood",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +35,7 @@ class Running:
     """One worker at work."""
 
     title: str
-    """e.g. `train grpo-n8-g0.5-s11`."""
+    """e.g. `training grpo-n8-g0.5-s11`."""
     elapsed_seconds: float
     step: int | None
     """None before the first word of the worker, likewise below."""
@@ -68,7 +60,7 @@ class Overview:
 
 def title(stage: Stage) -> str:
     """A stage in words."""
-    return f"{NOUNS[stage.kind]} {stage.point_id}"
+    return f"{KINDS[stage.kind].noun} {stage.point_id}"
 
 
 def overview(pool: Pool) -> Overview:
@@ -77,7 +69,7 @@ def overview(pool: Pool) -> Overview:
     by_point: dict[str, list[str]] = defaultdict(list)
     for stage in pool.stages:
         by_point[stage.point_id].append(stage.name)
-    trained = {stage.point_id for stage in pool.stages if stage.kind == "train"}
+    trained = {stage.point_id for stage in pool.stages if stage.name == stage.point_id}
     return Overview(
         points_done=sum(pool.done.issuperset(by_point[point_id]) for point_id in trained),
         points_total=len(trained),

@@ -13,18 +13,22 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
-KINDS = ("warmup", "rare", "train", "evaluate", "likelihood")
-"""What jobs do."""
-JUDGING = KINDS[-2:]
-"""What the report waits for."""
-FETCH = "fetch"
-"""Kind of the stages that are no jobs: `run` fetches files first, where there is a network."""
 Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
 Group = tuple[list[str], str | None, tuple[Place, ...]]
+
+
+def is_job(kind: str) -> bool:
+    """Whether stages of a kind are jobs; files are fetched by `run`, where there is a network."""
+    return kind not in KINDS or not KINDS[kind].fetches
+
+
+def _in_report(kind: str) -> bool:
+    return kind in KINDS and KINDS[kind].in_report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,7 @@ def arrange(
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
     sendings: list[Sending] = []
-    for kind in KINDS:
+    for kind in filter(is_job, dict.fromkeys([*KINDS, *(each["kind"] for each in stages)])):
         groups = list(_groups([s for s in stages if s["kind"] == kind], done, places, limit))
         throttles = throttle([len(names) for names, _, _ in groups], at_once)
         for (names, relation, after), share in zip(groups, throttles, strict=True):
@@ -77,11 +81,11 @@ def arrange(
             sendings.append(sending)
             for index, stage in enumerate(names):
                 places[stage] = Place(batch=batch, index=index)
-    if any(sending.batch.kind in JUDGING for sending in sendings):
+    if any(_in_report(sending.batch.kind) for sending in sendings):
         queued = {stage: p for stage, p in places.items() if p.batch.name not in unsent}
         last = {p.batch.name: p.batch for s, p in queued.items() if s not in done}
         report = Batch(name=name(REPORT), kind=REPORT, stages=(), begun=now)
-        after = tuple(Place(batch=b, index=0) for b in last.values() if b.kind in JUDGING)
+        after = tuple(Place(batch=b, index=0) for b in last.values() if _in_report(b.kind))
         sendings.append(Sending(batch=report, relation="afterany", after=after))
     return sendings
 
@@ -155,14 +159,14 @@ def resources(profile: SlurmProfile, kind: str, *, is_placed: bool) -> Resources
     is_placed: whether it may have several GPUs, as the placement says (Environment.is_placed).
     """
     gpus = profile.gpus_per_node
-    used = gpus
-    if gpus is not None and kind != "train":
+    used, takes = gpus, "engines" if kind == REPORT else KINDS[kind].takes
+    if gpus is not None and takes != "profile":
         placement = profile.placement
-        engines = 1 if kind == "likelihood" else placement.evaluation_engines
+        engines = 1 if takes == "engine" else placement.evaluation_engines
         used = engines * placement.evaluation_tensor_parallel if is_placed else 1
     share = 1.0 if gpus is None or used is None else used / gpus
     return Resources(
-        nodes=profile.nodes if kind == "train" else 1,
+        nodes=profile.nodes if takes == "profile" else 1,
         gpus_per_node=None if kind == REPORT else used,
         cpus_per_task=ceil(profile.cpus_per_task * share),
         mem_mb=None if profile.mem_gb is None else ceil(profile.mem_gb * 1024 * share),

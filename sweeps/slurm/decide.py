@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sweeps.slurm.answers import FAILURES, NEVER, Job
-from sweeps.slurm.arrays import FETCH, Record
+from sweeps.slurm.arrays import Record, is_job
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.submissions import Place
 
@@ -79,7 +79,7 @@ def standing_of(seen: Seen, *, now: float, max_attempts: int) -> Standing:
     waits = job is not None and seen.queued and job.state == "PENDING"
     if seen.done:
         return Standing(state="done", cancel=job if waits else None)
-    if seen.record["kind"] == FETCH:
+    if not is_job(seen.record["kind"]):
         return Standing(state="failed", fate="its files are not here: `run` fetches them")
     if place is None:
         return Standing(state="new")

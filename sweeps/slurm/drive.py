@@ -15,11 +15,11 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from sweeps import reporting
 from sweeps.commands import StageCommand, check_flags, check_interpreters, stage_command
-from sweeps.freeze import check_conflicts, check_writable, freeze, run_paths
-from sweeps.plan import Plan, make_plan, plan_record
+from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
+from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
 from sweeps.slurm import answers, preflight, recover, scheduler, status, submissions
-from sweeps.slurm.arrays import FETCH, arrange
+from sweeps.slurm.arrays import arrange, is_job
 from sweeps.slurm.code.snapshot import code_folder, freeze_code
 from sweeps.slurm.decide import Decision, decide
 from sweeps.slurm.fetch import fetch_files
@@ -60,7 +60,7 @@ def run(
     absent = scheduler.missing("sbatch")
     if absent is not None:
         raise ValueError(absent)
-    plan, paths = make_plan(declaration), run_paths(declaration)
+    plan, paths = plan_over(declaration)
     check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
     note = check_flags(declaration.profile, declaration.experiment.train)
     if note is not None:
@@ -213,7 +213,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
     observed = observe(paths, records, call, warn=said)
-    seen = [replace(s, done=s.done or s.record["kind"] == FETCH) for s in observed.seen]
+    seen = [replace(s, done=s.done or not is_job(s.record["kind"])) for s in observed.seen]
     decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
 

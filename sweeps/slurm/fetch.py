@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from fgrpo_bench import engines
+from fgrpo_bench.kinds import KINDS, Environment
+from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, Profile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.commands import StageCommand
 from sweeps.local.drive import pooled
 from sweeps.plan import Plan
-from sweeps.slurm.arrays import FETCH
-from sweeps.stages import Environment, Kind, dataset_stage_name
 
 AT_ONCE = 4
 """Most files that are fetched at once: they share one line, and one machine that many use."""
@@ -28,10 +28,10 @@ def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> int:
     of it.
     """
 
-    def here(kind: Kind, folder: Path, profile: Profile, environment: Environment) -> list[str]:
+    def here(kind: str, folder: Path, profile: Profile, environment: Environment) -> list[str]:
         return [sys.executable, *command(kind, folder, profile, environment)[1:]]
 
-    stages = [stage for stage in plan.stages if stage.kind == FETCH]
+    stages = [stage for stage in plan.stages if KINDS[stage.kind].fetches]
     exit_code = pooled(plan, paths, stages, command=here, workers=AT_ONCE) if stages else 0
     if exit_code == 1:
         lacks = next(s.name for s in stages if not StagePaths(paths.folder / s.name).done.exists())
@@ -52,5 +52,5 @@ def check_sizes(plan: Plan, paths: RunPaths) -> None:
 
 
 def _rows(paths: RunPaths, dataset: DatasetSpec) -> int:
-    rows: int = read_json(StagePaths(paths.folder / dataset_stage_name(dataset)).done)["rows"]
+    rows: int = read_json(StagePaths(paths.folder / dataset_name(dataset)).done)["rows"]
     return rows

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fgrpo_bench import engines
+from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.plan import Plan
 from sweeps.slurm.arrays import Sending
@@ -32,6 +33,8 @@ PATIENCE_S = (0.5, 1.5)
 UNAVAILABLE = "Requested node configuration is not available"
 """What `sbatch --test-only` says of a request that no node in service fits."""
 
+LARGEST = next(kind.name for kind in KINDS.values() if kind.takes == "profile")
+"""The kind whose jobs ask for most."""
 MOUNTS = Path("/proc/mounts")
 LOCAL = {
     *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "bcachefs", "f2fs", "jfs", "reiserfs"),
@@ -49,7 +52,7 @@ def check(
     elements: of the largest array that will be sent.
     """
     profile = sender.profile
-    for kind, size in (("train", elements), (REPORT, 1)):
+    for kind, size in ((LARGEST, elements), (REPORT, 1)):
         batch = Batch(name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0)
         refusal, nodes = _ask(sender.text(Sending(batch=batch)), profile, call)
         if refusal is None:

@@ -15,7 +15,7 @@ from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.answers import LIMITS
-from sweeps.slurm.arrays import FETCH
+from sweeps.slurm.arrays import is_job
 from sweeps.slurm.decide import Decision, Seen, standing_of
 from sweeps.slurm.observe import observe
 from sweeps.slurm.scheduler import Call
@@ -91,7 +91,7 @@ def report(
 
 def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
     standing = standing_of(seen, now=time.time(), max_attempts=max_attempts)
-    if seen.record["kind"] == FETCH:  # no job: its files tell how it stands
+    if not is_job(seen.record["kind"]):  # no job: its files tell how it stands
         return {"reason": standing.fate}
     job, place = seen.job, seen.place
     state: str = standing.state

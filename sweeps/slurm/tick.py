@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from fgrpo_bench.specs import Declaration, SlurmProfile, from_dict
+from fgrpo_bench.specs import SlurmProfile
+from fgrpo_bench.specs.stored import stored_placement, stored_profile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import driving
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.shapes import PLAN, SWEEP
+from fgrpo_bench.stages.shapes import PLAN, PROFILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import answers, recover, scheduler, submissions
 from sweeps.slurm.answers import Job
@@ -125,6 +127,7 @@ def tick(
             code=Path(history.code or ""),
             records={seen.record["name"]: seen.record for seen in observed.seen},
             command=command,
+            placement=stored_placement(_declaration(paths)),
         )
         seen = asked_anew(observed.seen, sender) if renew else observed.seen
         decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
@@ -199,13 +202,18 @@ def _submit(
 
 def frozen_profile(paths: RunPaths) -> SlurmProfile:
     """The profile that the sweep was last run with; ValueError where that was not SLURM."""
-    declaration = from_dict(Declaration, read_json(paths.sweep_json, SWEEP)["declaration"])
-    if not isinstance(declaration.profile, SlurmProfile):
+    profile = stored_profile(_declaration(paths), paths.sweep_json)
+    if not isinstance(profile, SlurmProfile):
         raise ValueError(
-            f"{paths.folder} was last run with profile={declaration.profile.name}, on one machine: "
+            f"{paths.folder} was last run with profile={profile.name}, on one machine: "
             "`run` goes on with it; run it with profile=slurm to submit it"
         )
-    return declaration.profile
+    return profile
+
+
+def _declaration(paths: RunPaths) -> dict[str, Any]:
+    declaration: dict[str, Any] = read_json(paths.sweep_json, PROFILE)["declaration"]
+    return declaration
 
 
 def in_hand(decision: Decision) -> bool:

@@ -6,9 +6,10 @@ import subprocess
 import sys
 from dataclasses import replace
 
+from fgrpo_bench.kinds import Planned, evaluate, train, warmup
+from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import StagePaths
-from sweeps.stages import base_stage, evaluation_stage, train_stage
 from tests.bench.model import warmed_up
 
 
@@ -21,12 +22,16 @@ def peak_mb(arguments: list[str]) -> float:
 def main() -> None:
     paths, point = warmed_up()
     point = replace(point, train=replace(point.train, steps=40))
-    train = train_stage(point, base_stage(point), {})
-    evaluate = evaluation_stage(point, train, {}, step=40)
-    for stage in (train, evaluate):
+    declared = config.load("groupsize", ["sweep.grid.group_size=[8]", "sweep.grid.seed=[1]"])
+    planned = Planned(declaration=declared, points=(point,))
+    for kind in (warmup, train, evaluate):
+        planned.stages.update((stage.name, stage) for stage in kind.stages(planned))
+    trained = planned.training(point)
+    (judged,) = (stage for stage in planned.stages.values() if stage.source == trained.name)
+    for stage in (trained, judged):
         write_json(StagePaths(paths.folder / stage.name).spec, stage.spec)
-    training = peak_mb(["fgrpo_bench.engines.embedded", str(paths.folder / train.name)])
-    both = peak_mb(["evaluators", "run", str(paths.folder / evaluate.name)])
+    training = peak_mb(["fgrpo_bench.engines.embedded", str(paths.folder / trained.name)])
+    both = peak_mb(["evaluators", "run", str(paths.folder / judged.name)])
     print(json.dumps({"training worker MB": training, "larger of both workers MB": both}))
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from fgrpo_bench.engines.embedded.warmup import warm_up
-from fgrpo_bench.specs import SweepPoint, WarmupSpec, config, to_dict
+from fgrpo_bench.kinds import warmup as warmup_stage
+from fgrpo_bench.specs import SweepPoint, WarmupSpec, config
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.stage import StageRun
@@ -28,6 +29,6 @@ def warmed_up() -> tuple[RunPaths, SweepPoint]:
     paths = RunPaths(
         root=Path(tempfile.mkdtemp()), sweep="bench", experiment="countdown", version="v1"
     )
-    spec = {"train": to_dict(point.train), "seed": 1, "fingerprint": "bench"}
+    spec = warmup_stage.stage(point).spec
     write_json(paths.warmup(1).done, warm_up(spec, StageRun(paths.warmup(1)), "cpu"))
     return paths, point

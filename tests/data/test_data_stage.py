@@ -15,11 +15,11 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.data.__main__ import main
+from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.stages.files import read_json, sha256_file, write_json
 from fgrpo_bench.stages.paths import DataPaths, StagePaths
 from fgrpo_bench.tables import PROBLEMS, read_table
-from sweeps.stages import fetch_stage
 from tests.support.publisher import COMMIT, Publisher, publisher
 
 ID = "agentica-org/DeepScaleR-Preview-Dataset"
@@ -81,7 +81,7 @@ def words_tokenizer() -> str:
 
 
 def stage(folder: Path, spec: DatasetSpec) -> DataPaths:
-    write_json(StagePaths(folder).spec, fetch_stage("_data/test", dataset=spec).spec)
+    write_json(StagePaths(folder).spec, dataset_stage(spec).spec)
     return DataPaths(folder)
 
 
@@ -271,7 +271,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path, capfd):
 def test_another_kind_of_stage_is_refused(tmp_path, capfd):
     write_json(
         StagePaths(tmp_path).spec,
-        fetch_stage("_data/test", dataset=DEEPSCALER).spec | {"kind": "train"},
+        dataset_stage(DEEPSCALER).spec | {"kind": "train"},
     )
     assert main([str(tmp_path)]) == 1
     assert "is of kind 'train'" in capfd.readouterr().err

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.data.__main__ import main
+from fgrpo_bench.kinds.fetch import model_stage
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.stages.files import read_json, sha256_file, write_json
 from fgrpo_bench.stages.paths import StagePaths
-from sweeps.stages import fetch_stage
 
 FILES = {
     "config.json": "{}",
@@ -34,7 +34,7 @@ def model(folder: Path, **changes: str | None) -> Path:
 def stage(folder: Path, path: Path | str, *, chat_template: bool = True) -> StagePaths:
     spec = PretrainedSpec(name="mine", path=str(path), revision=None, parameters=1)
     paths = StagePaths(folder)
-    planned = fetch_stage("_base/mine", model=spec, chat_template=chat_template)
+    planned = model_stage("_base/mine", spec, chat_template=chat_template)
     write_json(paths.spec, planned.spec)
     return paths
 

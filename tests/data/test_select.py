@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.data.prepare import describe, select
+from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
-from fgrpo_bench.specs.fingerprint import dataset_identity
 from fgrpo_bench.tables import PROBLEMS
 
 SPEC = DatasetSpec(

@@ -12,9 +12,9 @@ import evaluators.transformers as back_end
 from evaluators.backends import embedded, make_sampler
 from evaluators.prompts import encoder
 from evaluators.records import Wanted
+from fgrpo_bench.kinds.evaluate import sampling_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
-from fgrpo_bench.specs.fingerprint import sampling_identity
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from tests.support.openrlhf import heldout_problems, make_untrained
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fgrpo_bench.kinds import Planned
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.equal_budget import differences, equal_budget_tables, matches
@@ -20,7 +21,7 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stats.multiplicity import holm
 from fgrpo_bench.stats.selection import is_for_selection
-from sweeps.stages import checkpoint_steps
+from sweeps.points import expand
 from tests.support.report import nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL
 
@@ -116,8 +117,9 @@ def test_a_step_that_is_not_evaluated_yet_is_advised_in_words_that_are_accepted(
         select(some, "step=10")
     advised = re.search(r"again with (experiment\.checkpoints=\[[\d,]+\])", str(error.value))
     assert advised and advised[1] == "experiment.checkpoints=[10,20]"
-    experiment = config.load("smoke", [*SMALL, EVERY[0], advised[1]]).experiment
-    assert checkpoint_steps(experiment.train, experiment.checkpoints) == [10, 20]
+    declared = config.load("smoke", [*SMALL, EVERY[0], advised[1]])
+    planned = Planned(declaration=declared, points=expand(declared))
+    assert planned.steps == [20, 10]
 
 
 def test_a_choice_of_one_is_refused_with_the_way_to_more(tmp_path: Path) -> None:

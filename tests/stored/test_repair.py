@@ -160,7 +160,7 @@ def test_what_cannot_be_mended_by_making_it_again_is_refused_and_nothing_is_move
     paths.sweep_json.write_text("[]")
     refused(look(paths), "sweep.json cannot be read", "`run` writes it again", "nothing was moved")
     paths.sweep_json.write_bytes(declaration)
-    monkeypatch.setattr("sweeps.stages.grader_version", lambda name: f"{name}-9")
+    monkeypatch.setattr("fgrpo_bench.kinds.evaluate.grader_version", lambda name: f"{name}-9")
     refused(look(paths), "would not make", "/step-00004 again", "git_commit", "nothing was moved")
     monkeypatch.undo()
     shutil.copy(paths.warmup(11).spec, paths.point(TRAIN).spec)

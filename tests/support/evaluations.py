@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from fgrpo_bench.data.__main__ import main as fetch
+from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import DatasetSpec, EvalSpec
-from fgrpo_bench.specs.fingerprint import dataset_stage
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import shared_data
 
@@ -51,7 +51,7 @@ def fetched(root: Path, evaluation: EvalSpec) -> list[Path]:
 
 
 def _fetched(root: Path, dataset: DatasetSpec) -> Path:
-    spec = dataset_stage(dataset)
+    spec = dataset_stage(dataset).spec
     folder = shared_data(root, dataset.name, spec["fingerprint"])
     write_json(folder / "spec.json", spec)
     assert fetch([str(folder)]) == 0

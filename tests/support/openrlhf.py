@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import AlgorithmSpec, ModelSpec, WarmupSpec
+from fgrpo_bench.specs import AlgorithmSpec, ModelSpec, WarmupSpec, to_dict
 from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.tasks.countdown import CountdownSpec
@@ -71,14 +71,14 @@ def algorithm(objective: str, bounds: tuple[float, float]) -> AlgorithmSpec:
 def make_model(folder: Path) -> Path:
     """A checkpoint of the embedded engine after a short warm-up."""
     from fgrpo_bench.engines.embedded.warmup import warm_up
-    from fgrpo_bench.specs.fingerprint import warmup_identity
     from fgrpo_bench.stages.files import write_json
     from fgrpo_bench.stages.paths import StagePaths
     from fgrpo_bench.stages.stage import StageRun
 
     paths = StagePaths(folder)
-    identity = warmup_identity(TRAIN, task=TASK, model=MODEL, warmup=TRAIN.warmup, seed=11)
-    spec = {"fingerprint": "0" * 64, "identity": identity}
+    fields = {name: to_dict(TRAIN)[name] for name in ("warmup", "beta1", "beta2", "grad_clip")}
+    made = {"task": to_dict(TASK), "model": to_dict(MODEL), "seed": 11}
+    spec = {"fingerprint": "0" * 64} | made | fields
     write_json(paths.spec, spec)
     warm_up(spec, StageRun(paths), "cpu")
     return paths.checkpoint(0)

@@ -15,9 +15,9 @@ import yaml
 import evaluators.vllm as back_end
 from evaluators.backends import make_sampler
 from evaluators.records import Wanted
+from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, PromptSpec, from_dict, to_dict
-from fgrpo_bench.specs.fingerprint import evaluation_identity
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from tests.support.openrlhf import TRAIN, heldout_problems
 
@@ -44,7 +44,7 @@ EVALUATION = EvalSpec(
     seed=0,
     prompts={},
 )
-SETTINGS = evaluation_identity(EVALUATION, TRAIN) | {
+SETTINGS = draws_identity(EVALUATION, TRAIN) | {
     "prompt": to_dict(PromptSpec(chat_template=False, system=None)),
     "prompt_tokens": 16,
     "response_tokens": 8,

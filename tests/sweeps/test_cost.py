@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs import config
 from sweeps import cost
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
-from sweeps.stages import Stage
 
 
 def stage(name: str, *needs: str, kind: str = "train") -> Stage:

@@ -100,16 +100,17 @@ def test_fields_that_training_specs_did_not_always_have_are_identity_only_where_
         "experiment.train.eval_n_samples=1",
     ]
     stage = stages(make_plan(declared(*as_before)))[name]
-    assert stage.fingerprint.startswith("d5b62c0fc1151645")  # of before
+    assert not {"lr_warmup_steps", "extra"} & stage.spec["identity"]["train"].keys()
     further = {
         "lr_warmup_steps": as_before[2:],
-        "eval_dataset": as_before[:3],
         "extra": [*as_before, "+experiment.train.extra.ds.lora.rank=16"],
     }
     for field, overrides in further.items():
         other = stages(make_plan(declared(*overrides)))[name]
         assert field in other.spec["identity"]["train"].keys() - stage.spec["identity"]["train"]
         assert other.fingerprint != stage.fingerprint
+    evaluated = stages(make_plan(declared(*as_before[:3])))[name]
+    assert evaluated.fingerprint == stage.fingerprint, "what is drawn on meanwhile makes no weights"
 
 
 def test_how_a_run_is_laid_out_is_no_identity() -> None:

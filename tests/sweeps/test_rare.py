@@ -85,13 +85,13 @@ def test_on_slurm_a_score_waits_for_its_training_and_its_set() -> None:
         sending.batch.job_id = str(job)
     assert [(s.batch.kind, s.batch.size, s.dependency()) for s in sendings] == [
         ("warmup", 1, None),
-        ("rare", 1, "afterok:1"),
         ("train", 2, "afterok:1"),
         ("evaluate", 1, "afterok:1"),
-        ("evaluate", 2, "aftercorr:3"),
-        ("likelihood", 1, "afterok:3_0:2"),
-        ("likelihood", 1, "afterok:3_1:2"),
-        ("report", 1, "afterany:4:5:6:7"),
+        ("evaluate", 2, "aftercorr:2"),
+        ("rare", 1, "afterok:1"),
+        ("likelihood", 1, "afterok:2_0:5"),
+        ("likelihood", 1, "afterok:2_1:5"),
+        ("report", 1, "afterany:3:4:6:7"),
     ]
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
 from fgrpo_bench.engines.engine import BASE, Engine, Inputs
 from fgrpo_bench.specs import Profile, SweepPoint
+from fgrpo_bench.specs.fingerprint import LOOP, defining, model_fields
 
 
 def _inputs(train: EmbeddedTrain) -> Inputs:
     return Inputs(task=train.task, model=train.model, warmup=train.warmup)
+
+
+def _identity(train: EmbeddedTrain) -> dict[str, Any]:
+    return defining(train, LOOP) | {"model": model_fields(train.model)}
 
 
 def _check_evaluation(point: SweepPoint, _: Profile) -> list[str]:
@@ -27,5 +34,7 @@ ENGINE = Engine(
     environment=BASE,
     samplers=("embedded", "transformers"),
     inputs=_inputs,
+    identity=_identity,
+    version=1,
     check_evaluation=_check_evaluation,
 )

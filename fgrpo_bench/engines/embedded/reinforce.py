@@ -14,24 +14,24 @@ from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkp
 from fgrpo_bench.engines.embedded.learner import Learner, embedded_train
 from fgrpo_bench.engines.embedded.rollouts import measure
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
-from fgrpo_bench.specs import SweepPoint, from_dict
+from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.watch import step_numbers
 
 
-def reinforce(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
-    """Run a training stage; returns facts for its completion marker."""
-    point = from_dict(SweepPoint, spec["point"])
+def reinforce(content: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
+    """Run a training stage; returns facts for its completion marker. content: of its spec.json."""
+    spec = TrainStageSpec(run.paths, content)
+    point = spec.point
     train = embedded_train(point)
-    base = StagePaths((run.paths.folder / spec["base"]).resolve())
+    base = spec.base
     digest = read_json(base.done)["weights_sha256"]
     policy, tokenizer = load_checkpoint(base.checkpoint(0), device, digest)
     session = Session(
         policy,
         run=run,
-        fingerprint=spec["fingerprint"],
+        fingerprint=spec.fingerprint,
         learning_rate=point.learning_rate,
         betas=(train.beta1, train.beta2),
         weight_decay=train.weight_decay,

@@ -17,7 +17,8 @@ from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import EOS, Tokenizer
 from fgrpo_bench.seeds import stream
-from fgrpo_bench.specs import ModelSpec, TaskSpec, WarmupSpec, from_dict
+from fgrpo_bench.specs import WarmupSpec
+from fgrpo_bench.specs.frozen import Frozen, warmed_up
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 
@@ -27,22 +28,21 @@ FALL_FROM, FLOOR = 0.7, 0.05
 """From the share FALL_FROM of the steps on, the learning rate falls linearly, to FLOOR at least."""
 
 
-def warm_up(spec: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
-    """Run a warm-up stage; returns facts for its completion marker."""
-    identity = spec["identity"]
-    seed, task = int(identity["seed"]), make_task(from_dict(TaskSpec, identity["task"]))
-    warmup = from_dict(WarmupSpec, identity["warmup"])
+def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
+    """Run a warm-up stage; returns facts for its completion marker. content: of its spec.json."""
+    spec = warmed_up(Frozen(run.paths, content))
+    seed, task, warmup = spec.seed, make_task(spec.task), spec.warmup
     tokenizer = Tokenizer(task.vocabulary)
-    policy = Policy(from_dict(ModelSpec, identity["model"]), tokenizer.size)
+    policy = Policy(spec.model, tokenizer.size)
     policy.initialise(torch.Generator().manual_seed(stream(seed, "weights") % 2**63))
     session = Session(
         policy.to(device),
         run=run,
-        fingerprint=spec["fingerprint"],
+        fingerprint=content["fingerprint"],
         learning_rate=warmup.learning_rate,
-        betas=(identity["beta1"], identity["beta2"]),
+        betas=(spec.beta1, spec.beta2),
         weight_decay=warmup.weight_decay,
-        grad_clip=identity["grad_clip"],
+        grad_clip=spec.grad_clip,
         has_metrics=False,
     )
     for step in session.steps(warmup.steps):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fgrpo_bench.engines.engine import Engine, Inputs
 from fgrpo_bench.engines.openrlhf import extra, fit
@@ -12,6 +13,13 @@ from fgrpo_bench.engines.openrlhf.environment import ENVIRONMENT, check_flags
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
 from fgrpo_bench.engines.openrlhf.states import check_origin
 from fgrpo_bench.specs import DatasetSpec, Profile, SlurmProfile, SweepPoint
+from fgrpo_bench.specs.fingerprint import (
+    LOOP,
+    dataset_fields,
+    defining,
+    model_fields,
+    pretrained_fields,
+)
 from fgrpo_bench.stages.paths import StagePaths
 
 
@@ -27,6 +35,23 @@ def _inputs(train: OpenRLHFTrain) -> Inputs:
         prompt_tokens=train.prompt_tokens,
         response_tokens=train.response_tokens,
     )
+
+
+DEFINING = (
+    *LOOP,
+    *("dataset", "pretrained", "prompt", "epochs", "prompt_tokens", "response_tokens"),
+    *("overlong_buffer_tokens", "adam_eps", "extra"),
+)
+"""Fields of a training spec that define weights."""
+
+
+def _identity(train: OpenRLHFTrain) -> dict[str, Any]:
+    fields = defining(train, DEFINING) | {"model": model_fields(train.model)}
+    if train.dataset is not None:
+        fields["dataset"] = dataset_fields(train.dataset)
+    if train.pretrained is not None:
+        fields["pretrained"] = pretrained_fields(train.pretrained)
+    return fields
 
 
 def _check(point: SweepPoint, profile: Profile) -> list[str]:
@@ -78,6 +103,8 @@ ENGINE = Engine(
     samplers=("vllm",),
     controls=("entropy_coef", "kl_coef"),
     inputs=_inputs,
+    identity=_identity,
+    version=1,
     check=_check,
     check_evaluation=_check_evaluation,
     check_installed=check_flags,

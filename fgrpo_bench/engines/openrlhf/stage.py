@@ -32,7 +32,8 @@ from fgrpo_bench.engines.openrlhf.prompts import (
 )
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpus
 from fgrpo_bench.engines.processes import die_with_parent
-from fgrpo_bench.specs import Placement, SweepPoint, from_dict
+from fgrpo_bench.specs import Placement, SweepPoint
+from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, read_lines, sha256_file
 from fgrpo_bench.stages.markers import lacking
@@ -46,7 +47,7 @@ POLL_SECONDS = 0.5
 
 
 def train(
-    spec: dict[str, Any],
+    content: dict[str, Any],
     run: StageRun,
     placement: Placement,
     *,
@@ -55,12 +56,13 @@ def train(
 ) -> dict[str, Any]:
     """Run a training stage; returns facts for its completion marker.
 
-    step: the nodes that it has, whose first task this is; None has this machine.
+    content: of its spec.json. step: the nodes that it has, whose first task this is; None has this
+    machine.
     """
     if device == "cuda":
         check_own_driver()
-    point = from_dict(SweepPoint, spec["point"])
-    source = StagePaths((run.paths.folder / spec["base"]).resolve())
+    spec = TrainStageSpec(run.paths, content)
+    point, source = spec.point, spec.base
     base = source.checkpoint(0).resolve()
     found, recorded = weights_sha256(base), read_json(source.done)["weights_sha256"]
     if found != recorded:
@@ -69,8 +71,8 @@ def train(
             "were changed or damaged; delete that stage's DONE.json and run the same command again"
         )
     data, evaluated = (
-        (run.paths.folder / spec[name]).resolve() if name in spec else None
-        for name in ("data", "eval_data")
+        None if stage is None else stage.folder
+        for stage in (spec.folder("data"), spec.folder("eval_data"))
     )
     files = prepare(point, run.paths, base, data, evaluated)
     metrics = run.paths.step_rows

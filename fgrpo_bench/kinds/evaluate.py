@@ -1,0 +1,230 @@
+"""evaluate: draws from a checkpoint on benchmarks, graded, with pass@k."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench import doors, engines
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.kinds.fetch import dataset_identity
+from fgrpo_bench.kinds.kind import (
+    Environment,
+    Kind,
+    Planned,
+    Stage,
+    make_stage,
+    options,
+)
+from fgrpo_bench.specs import (
+    BenchmarkSpec,
+    EvalSpec,
+    Profile,
+    PromptSpec,
+    SweepPoint,
+    TaskSpec,
+    TrainSpec,
+    to_dict,
+)
+from fgrpo_bench.specs.fingerprint import defining, fingerprint
+from fgrpo_bench.specs.frozen import Frozen
+from fgrpo_bench.specs.stored import from_stored
+from fgrpo_bench.stages.files import fields_of, read_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import EVALUATION
+
+NAME = "evaluate"
+VERSION = 1
+"""Raised when the same settings give other draws."""
+SEED_SCHEME = "splitmix64-1"
+"""How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
+DRAW_SECONDS = 1 / 60_000
+"""Of a processor, for a draw, sampled and graded."""
+
+
+def draws_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
+    """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
+    own = engines.of(train).inputs(train)
+    return sampling_identity(
+        evaluation, own.task, own.prompt, own.prompt_tokens, own.response_tokens
+    )
+
+
+def sampling_identity(
+    evaluation: EvalSpec,
+    task: TaskSpec | None,
+    prompt: PromptSpec | None,
+    prompt_tokens: int | None,
+    response_tokens: int | None,
+) -> dict[str, Any]:
+    """The same without a training run; all but the first are None for the embedded engine, apart
+    from a task whose held-out problems are drawn on."""
+    return {
+        "recipe_version": VERSION,
+        "sampler": evaluation.sampler,
+        "task": None if task is None else defining(task),
+        "prompt": None if prompt is None else defining(prompt),
+        "prompt_tokens": prompt_tokens,
+        "response_tokens": response_tokens,
+        "benchmarks": {
+            name: benchmark_identity(evaluation, name) for name in evaluation.benchmarks
+        },
+        "temperature": evaluation.temperature,
+        "top_p": evaluation.top_p,
+        "dtype": evaluation.dtype,
+        "seed": evaluation.seed,
+        "seed_scheme": SEED_SCHEME,
+    } | doors.identity(tasks=None if task is None else task.name)
+
+
+def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:
+    """What changes a draw on one benchmark: its problems, and its prompt where it has an own."""
+    benchmark, prompt = evaluation.benchmarks[name], evaluation.prompt_of(name)
+    return {
+        "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
+        "n_problems": benchmark.n_problems,
+    } | ({} if prompt is None else {"prompt": defining(prompt)})
+
+
+def target(evaluation: EvalSpec) -> dict[str, Any]:
+    """What is asked for beside the draws' settings: how many, which k, and by which graders."""
+    return {
+        "n_samples": evaluation.n_samples,
+        "ks": list(evaluation.ks),
+        "graders": versions(evaluation.benchmarks),
+    }
+
+
+def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
+    """Grader versions as a stage's target has them: by benchmark, and by benchmark/grader for
+    further graders."""
+    return {
+        name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
+        for name, benchmark in benchmarks.items()
+        for grader in (benchmark.grader, *benchmark.also)
+    }
+
+
+def stages(planned: Planned) -> Iterator[Stage]:
+    """Of the base models, then of every point's checkpoints, the last ones first."""
+    for point in planned.by_base:
+        yield stage(planned, point, planned.base(point), step=0)
+    for step in planned.steps:
+        for point in planned.points:
+            yield stage(planned, point, planned.training(point), step=step)
+
+
+def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> Stage:
+    """The evaluation of a checkpoint of a stage, with the settings of a point."""
+    evaluation = point.evaluation
+    sampling = draws_identity(evaluation, point.train)
+    name = f"{source.name}/eval/{evaluation.name}-{fingerprint(sampling)[:8]}/step-{step:05d}"
+    data = {
+        key: planned.dataset(benchmark.dataset).name
+        for key, benchmark in evaluation.benchmarks.items()
+        if benchmark.dataset is not None
+    }
+    return make_stage(
+        NAME,
+        name,
+        {"sampling": sampling, "source": source.fingerprint, "step": step},
+        target=target(evaluation),
+        needs=tuple(data.values()),
+        point_id=source.point_id,
+        environment=engines.of_sampler(evaluation.sampler).environment.name,
+        source=source,
+        step=step,
+        evaluation=to_dict(evaluation),
+        data={key: os.path.relpath(of, name) for key, of in data.items()},
+    )
+
+
+@dataclass(frozen=True)
+class Draws(Frozen):
+    """The spec.json of a stage that draws: an evaluation, or a set of rare answers."""
+
+    @property
+    def evaluation(self) -> EvalSpec:
+        """How it draws and grades."""
+        return self.typed(EvalSpec, "evaluation")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What changes a draw, as `sampling_identity` gives it."""
+        return dict(self.value("identity", "sampling"))
+
+    @property
+    def task(self) -> dict[str, Any] | None:
+        """The generated task, as it was stored; None without one."""
+        task = self.value("identity").get("sampling", {}).get("task")
+        return None if task is None else dict(task)
+
+    @property
+    def n_samples(self) -> int:
+        """Draws a problem that are asked for."""
+        return int(self.value("evaluation", "n_samples"))
+
+
+@dataclass(frozen=True)
+class Spec(Draws):
+    """The spec.json of an evaluation, in a sweep or alone."""
+
+    @property
+    def ks(self) -> list[int]:
+        """The k of pass@k."""
+        return list(self.value("evaluation", "ks"))
+
+    @property
+    def benchmarks(self) -> dict[str, Any]:
+        """The benchmarks by name, as they were stored."""
+        return dict(self.value("evaluation", "benchmarks"))
+
+    @property
+    def former(self) -> dict[str, Any]:
+        """Those that were evaluated on here before, and are not asked for now."""
+        return dict(self.content.get("former") or {})
+
+    def benchmark(self, name: str) -> BenchmarkSpec:
+        """A benchmark of either; ValueError where there is none of that name."""
+        with fields_of(self.stage.spec):
+            stored = (self.former | self.benchmarks)[name]
+        return from_stored(BenchmarkSpec, stored, self.stage.spec)
+
+    def data(self, name: str) -> Path | None:
+        """Folder of a benchmark's dataset; None for the held-out problems of a task."""
+        folder = self.folder("data", name)
+        return None if folder is None else folder.folder
+
+    def mark(self, name: str) -> str:
+        """What the draws on a benchmark are known by."""
+        return str((self.content.get("marks") or {}).get(name, self.fingerprint))
+
+    def made_of(self, name: str) -> dict[str, Any]:
+        """What a benchmark's prompts follow from."""
+        sampling = self.settings
+        with fields_of(self.stage.spec):
+            return {"benchmark": sampling["benchmarks"][name], "task": sampling.get("task")}
+
+
+def read_spec(stage: StagePaths) -> Spec:
+    """The spec.json of an evaluation (shapes.EVALUATION); FileNotFoundError or ValueError where it
+    cannot be read."""
+    return Spec(stage, read_json(stage.spec, EVALUATION))
+
+
+def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
+    """e.g. -m evaluators run <folder> --device cpu --threads 1."""
+    return ["-m", "evaluators", "run", str(folder), *options(profile, environment)]
+
+
+def cost(stage: Stage) -> float:
+    """By its draws; those on a benchmark whose size only the fetch tells are left out."""
+    evaluation = stage.spec["evaluation"]
+    problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
+    return float(DRAW_SECONDS * problems * evaluation["n_samples"])
+
+
+KIND = Kind(name=NAME, noun="evaluation", stages=stages, command=command, cost=cost, in_report=True)

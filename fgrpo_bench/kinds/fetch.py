@@ -1,0 +1,97 @@
+"""fetch: a dataset, filtered and deduplicated, or the files of a published model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench import doors
+from fgrpo_bench.kinds.kind import (
+    Environment,
+    Kind,
+    Planned,
+    Stage,
+    base_name,
+    dataset_name,
+    inputs,
+    make_stage,
+)
+from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, Profile, to_dict
+from fgrpo_bench.specs.fingerprint import dataset_fields, pretrained_fields
+
+NAME = "fetch"
+VERSION = 1
+"""Raised when the same published model would be other files."""
+DATA_VERSION = 2
+"""Raised when a dataset's rules make another table of the same spec."""
+
+
+def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
+    """What defines a dataset's table, apart from the bytes of its source."""
+    brought = doors.identity(layouts=dataset.layout, graders=dataset.grader)
+    return {"data_version": DATA_VERSION} | dataset_fields(dataset) | brought
+
+
+def model_identity(model: PretrainedSpec) -> dict[str, Any]:
+    """What defines a published base model."""
+    return {"recipe_version": VERSION} | pretrained_fields(model)
+
+
+def stages(planned: Planned) -> Iterator[Stage]:
+    """Datasets of training and evaluation, then published models."""
+    yield from _datasets(planned).values()
+    for point in planned.by_seed[:1]:
+        own = inputs(point)
+        if own.pretrained is not None:
+            templated = own.prompt is not None and own.prompt.chat_template
+            yield model_stage(base_name(point), own.pretrained, chat_template=templated)
+
+
+def _datasets(planned: Planned) -> dict[str, Stage]:
+    point = planned.points[0]
+    wanted = [inputs(point).dataset, inputs(point).eval_dataset]
+    wanted += [benchmark.dataset for benchmark in point.evaluation.benchmarks.values()]
+    stages: dict[str, Stage] = {}
+    for dataset in wanted:
+        if dataset is None:
+            continue
+        stage = dataset_stage(dataset)
+        former = stages.setdefault(stage.name, stage)
+        if former.fingerprint != stage.fingerprint:
+            raise ValueError(
+                f"two datasets are named {dataset.name!r} and differ: give each a name of its own"
+            )
+    return stages
+
+
+def dataset_stage(dataset: DatasetSpec) -> Stage:
+    """What fetches a dataset, whoever runs it."""
+    name, content = dataset_name(dataset), to_dict(dataset)
+    return make_stage(NAME, name, dataset_identity(dataset), point_id=name, dataset=content)
+
+
+def model_stage(name: str, model: PretrainedSpec, *, chat_template: bool) -> Stage:
+    """What fetches a published model. chat_template: whether it must have one."""
+    content: dict[str, Any] = {"model": to_dict(model), "chat_template": chat_template}
+    return make_stage(NAME, name, model_identity(model), point_id=name, **content)
+
+
+def is_shared(stage: Stage) -> bool:
+    """Whether all sweeps under a run root share its files: those of a dataset."""
+    return stage.kind == NAME and "dataset" in stage.spec
+
+
+def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
+    """e.g. -m fgrpo_bench.data <folder>."""
+    return ["-m", "fgrpo_bench.data", str(folder)]
+
+
+KIND = Kind(
+    name=NAME,
+    noun="download",
+    stages=stages,
+    command=command,
+    comes_first=True,
+    fetches=True,
+)

@@ -1,0 +1,68 @@
+"""likelihood: how likely a base model's rare correct answers are under a trained checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fgrpo_bench.kinds import rare
+from fgrpo_bench.kinds.evaluate import Draws, command
+from fgrpo_bench.kinds.kind import Kind, Planned, Stage, make_stage
+from fgrpo_bench.specs import SweepPoint
+from fgrpo_bench.stages.paths import StagePaths
+
+NAME = "likelihood"
+
+
+def stages(planned: Planned) -> Iterator[Stage]:
+    """Of every point's checkpoints, the last ones first; none where no set is asked for."""
+    sets = {each.source: each for each in planned.stages.values() if each.kind == rare.NAME}
+    for step in planned.steps if sets else ():
+        for point in planned.points:
+            yield stage(planned, point, sets[planned.base(point).name], step=step)
+
+
+def stage(planned: Planned, point: SweepPoint, of: Stage, *, step: int) -> Stage:
+    """The likelihood of a set under a checkpoint of a point."""
+    trained = planned.training(point)
+    name = f"{trained.name}/{rare.NAME}/{of.fingerprint[:8]}/step-{step:05d}"
+    return make_stage(
+        NAME,
+        name,
+        {"set": of.fingerprint, "source": trained.fingerprint, "step": step},
+        needs=(of.name,),
+        point_id=point.point_id,
+        environment=of.environment,
+        source=trained,
+        step=step,
+        evaluation=of.spec["evaluation"],
+        set=os.path.relpath(of.name, name),
+        settings=of.spec["identity"]["sampling"],
+    )
+
+
+@dataclass(frozen=True)
+class Spec(Draws):
+    """The spec.json of the likelihoods of a set."""
+
+    @property
+    def of(self) -> StagePaths:
+        """The stage of the set."""
+        return self.needed("set")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What changed a draw of the set."""
+        return dict(self.value("settings"))
+
+
+KIND = Kind(
+    name=NAME,
+    noun="likelihood",
+    stages=stages,
+    command=command,
+    in_report=True,
+    takes="engine",
+)

@@ -1,0 +1,108 @@
+"""train: one training run, a point of the sweep, on its base model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench import doors, engines
+from fgrpo_bench.kinds.kind import (
+    Environment,
+    Kind,
+    Planned,
+    Stage,
+    inputs,
+    make_stage,
+    options,
+)
+from fgrpo_bench.specs import Profile, SweepPoint, to_dict
+from fgrpo_bench.specs.fingerprint import defining
+
+NAME = "train"
+ROLLOUT_SECONDS = 0.083 / 256
+"""Of a processor, for a rollout with its share of the updates; the group size hardly matters."""
+EVALUATED_DRAW_SECONDS = 1 / 60_000
+"""For a draw of an evaluation during training."""
+
+
+def identity(point: SweepPoint) -> dict[str, Any]:
+    """What defines a training run: the cell, the seed, and what of the training spec makes its
+    weights. When checkpoints are saved and evaluated changes none."""
+    engine, task = engines.of(point.train), inputs(point).task
+    return {
+        "recipe_version": engine.version,
+        "algorithm": defining(point.algorithm, without=("name",)),
+        "group_size": point.group_size,
+        "focal_gamma": point.focal_gamma,
+        "seed": point.seed,
+        "train": engine.identity(point.train),
+    } | doors.identity(
+        engines=engine.name,
+        objectives=point.algorithm.objective,
+        advantages=point.algorithm.advantage,
+        tasks=None if task is None else task.name,
+    )
+
+
+def stages(planned: Planned) -> Iterator[Stage]:
+    """One for each point."""
+    for point in planned.points:
+        yield stage(planned, point)
+
+
+def stage(planned: Planned, point: SweepPoint) -> Stage:
+    """The training of a point."""
+    name, base, own = point.point_id, planned.base(point), inputs(point)
+    data = {
+        field: planned.dataset(dataset).name
+        for field, dataset in {"data": own.dataset, "eval_data": own.eval_dataset}.items()
+        if dataset is not None
+    }
+    paths: dict[str, Any] = {
+        field: os.path.relpath(of, name) for field, of in {"base": base.name, **data}.items()
+    }
+    return make_stage(
+        NAME,
+        name,
+        identity(point),
+        point_id=name,
+        needs=(base.name, *data.values()),
+        environment=engines.of(point.train).environment.name,
+        point=to_dict(point),
+        **paths,
+    )
+
+
+def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
+    """e.g. -m fgrpo_bench.engines.embedded <folder> --device cpu --threads 1."""
+    program = engines.of_environment(environment).program
+    return ["-m", *program, str(folder), *options(profile, environment)]
+
+
+def cost(stage: Stage) -> float:
+    """By its rollouts and the draws of the evaluations during it."""
+    point = stage.spec["point"]
+    train = point["train"]
+    a_step = train["rollouts_per_step"] or train["prompts_per_step"] * point["group_size"]
+    evaluations = train["steps"] // train["eval_every"] if train["eval_every"] else 0
+    draws = evaluations * train["eval_n_problems"] * train["eval_n_samples"]
+    return float(ROLLOUT_SECONDS * a_step * train["steps"] + EVALUATED_DRAW_SECONDS * draws)
+
+
+KIND = Kind(
+    name=NAME,
+    noun="training",
+    stages=stages,
+    command=command,
+    cost=cost,
+    undefining=(
+        "algorithm.name",
+        *(f"train.eval_{rest}" for rest in ("every", "n_problems", "n_samples", "dataset")),
+        *("train.save_every", "train.model.name", "train.pretrained.name"),
+        *("train.pretrained.parameters", "train.dataset.expected_rows", "train.dataset.exact_rows"),
+    ),
+    takes="profile",
+    remade="trains it again from its start, since only training makes it",
+)

@@ -1,0 +1,87 @@
+"""warmup: the base model of a training seed, warmed up on demonstrations of a generated task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench import doors
+from fgrpo_bench.kinds.kind import (
+    Environment,
+    Kind,
+    Planned,
+    Stage,
+    base_name,
+    inputs,
+    make_stage,
+    options,
+)
+from fgrpo_bench.specs import Profile, SweepPoint, to_dict
+from fgrpo_bench.specs.fingerprint import defining, model_fields
+
+NAME = "warmup"
+VERSION = 1
+"""Raised when the same spec is warmed up to other weights."""
+DEMONSTRATION_SECONDS = 0.06 / 128
+"""Of a processor, for a demonstration."""
+PROGRAM = "fgrpo_bench.engines.embedded"
+"""Its command, whichever engine trains from there."""
+OPTIMIZER = ("beta1", "beta2", "grad_clip")
+
+
+def identity(point: SweepPoint) -> dict[str, Any]:
+    """What defines the base model of a point's seed."""
+    own = inputs(point)
+    assert own.task is not None and own.model is not None and own.warmup is not None
+    return {
+        "recipe_version": VERSION,
+        "task": defining(own.task),
+        "model": model_fields(own.model),
+        "warmup": defining(own.warmup),
+        **defining(point.train, OPTIMIZER),
+        "seed": point.seed,
+    } | doors.identity(tasks=own.task.name)
+
+
+def stages(planned: Planned) -> Iterator[Stage]:
+    """One for each seed; none where a published model is trained."""
+    for point in planned.by_seed:
+        if inputs(point).pretrained is None:
+            yield stage(point)
+
+
+def stage(point: SweepPoint) -> Stage:
+    """The warm-up of a point's seed."""
+    dumped = to_dict(point.train)
+    return make_stage(
+        NAME,
+        base_name(point),
+        identity(point),
+        point_id=f"base-s{point.seed}",
+        seed=point.seed,
+        **{name: dumped[name] for name in ("task", "model", "warmup", *OPTIMIZER)},
+    )
+
+
+def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
+    """e.g. -m fgrpo_bench.engines.embedded <folder> --device cpu --threads 1."""
+    return ["-m", PROGRAM, str(folder), *options(profile, environment)]
+
+
+def cost(stage: Stage) -> float:
+    """By its demonstrations."""
+    warmup = stage.spec.get("warmup") or stage.spec["identity"]["warmup"]
+    return float(DEMONSTRATION_SECONDS * warmup["steps"] * warmup["batch_size"])
+
+
+KIND = Kind(
+    name=NAME,
+    noun="warm-up",
+    stages=stages,
+    command=command,
+    cost=cost,
+    undefining=("model.name",),
+    comes_first=True,
+    remade="trains it again from its start, since only training makes it",
+)

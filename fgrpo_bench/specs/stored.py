@@ -1,0 +1,65 @@
+"""Specs as other versions of this program stored them: what is not known is passed over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from fgrpo_bench.specs.base import _adapter
+from fgrpo_bench.specs.profile import LocalProfile, SlurmProfile
+
+T = TypeVar("T")
+
+
+def from_stored(cls: type[T], data: Any, path: Path) -> T:
+    """A spec from a stored file: unknown fields are passed over, and one that is missing takes its
+    neutral value.
+
+    path: the file. ValueError in a sentence that names file, field and rule where a field without
+    such a value is missing, or holds what this version cannot take.
+    """
+    try:
+        value: T = _adapter(cls).validate_json(json.dumps(data), extra="ignore")
+        return value
+    except ValidationError as error:
+        fault = error.errors()[0]
+        field = ".".join(str(part) for part in fault["loc"]) or "what it declares"
+        rule = str(fault["msg"]).removeprefix("Value error, ")
+        is_missing = fault["type"].startswith("missing")
+        said = "is missing" if is_missing else f"is {fault['input']!r}: {rule}"
+        raise ValueError(
+            f"{path}: {field} {said}; another version of this program wrote it, or it was changed "
+            "by hand: go on with that version, or with another `version=` beside it"
+        ) from error
+
+
+PLACEMENTS = ("placement", "openrlhf")
+"""Names that a profile's field for the layout over GPUs has or had."""
+
+
+def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile | SlurmProfile:
+    """The profile of a stored declaration; the rest of it is not looked at. Raises as
+    `from_stored`."""
+    profile = {k: v for k, v in declaration["profile"].items() if k not in PLACEMENTS}
+    kinds: dict[str, Any] = {"local": LocalProfile, "slurm": SlurmProfile}
+    kind = kinds.get(profile.get("dispatcher", ""))
+    if kind is None:
+        raise ValueError(
+            f"{path}: profile.dispatcher is {profile.get('dispatcher')!r}, which this version does "
+            f"not have ({', '.join(kinds)}): go on with the version that wrote it"
+        )
+    (named,) = (name for name in PLACEMENTS if name in kind.__dataclass_fields__)
+    read: LocalProfile | SlurmProfile = from_stored(
+        kind, profile | {named: stored_placement(declaration)}, path
+    )
+    return read
+
+
+def stored_placement(declaration: Mapping[str, Any]) -> Any:
+    """The placement to the letter, for code that was frozen with it; None where there is none."""
+    profile = declaration["profile"]
+    return next((profile[name] for name in PLACEMENTS if name in profile), None)

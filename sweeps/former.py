@@ -1,0 +1,90 @@
+"""What versions of this program before have left in a folder, taken up without computing it again.
+
+Identity was once the whole training spec; today it is what defines a result. A stored identity that
+is the same in all of that keeps its fingerprint, and with it everything that rests on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fgrpo_bench.kinds import Stage
+from fgrpo_bench.specs.fingerprint import fingerprint, reduced
+from fgrpo_bench.stages.files import is_edited, read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import PLAN, SPEC
+
+PLACEMENT = "--placement"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Former:
+    """A stage as it is stored."""
+
+    kind: str
+    fingerprint: str
+    identity: Mapping[str, Any]
+
+
+def taken_over(stage: Stage, stored: Former | None, undefining: Collection[str]) -> Stage:
+    """The stage with the stored fingerprint and identity, where these say the same; else as it is.
+
+    undefining: fields of the stored identity that define nothing any more (Kind.undefining).
+    """
+    if stored is None or stored.kind != stage.kind or stored.fingerprint == stage.fingerprint:
+        return stage
+    if not is_same(stored.identity, stage.spec["identity"], undefining):
+        return stage
+    kept = {"fingerprint": stored.fingerprint, "identity": stored.identity}
+    return replace(stage, fingerprint=stored.fingerprint, spec=stage.spec | kept)
+
+
+def is_same(stored: Any, identity: Any, undefining: Collection[str]) -> bool:
+    """Whether a stored identity defines what one of today does."""
+    return bool(reduced(stored, undefining) == identity)
+
+
+PROGRAMS = {
+    "fgrpo_bench.engines.embedded": "fgrpo_bench.training",
+    "fgrpo_bench.engines.openrlhf": "fgrpo_bench.training.openrlhf",
+}
+"""Modules of commands, and what they were called in code without KINDS_FILE."""
+KINDS_FILE = Path("fgrpo_bench", "kinds", "__init__.py")
+
+
+def as_frozen(command: Sequence[str], code: Path, placement: Any) -> tuple[str, ...]:
+    """A stage's command as the code that was frozen with its sweep takes it.
+
+    placement: as sweep.json has it, which that code wrote; None leaves the command's own.
+    """
+    words = list(command)
+    if not (code / KINDS_FILE).exists():
+        words = [PROGRAMS.get(word, word) for word in words]
+    if placement is not None and PLACEMENT in words:
+        words[words.index(PLACEMENT) + 1] = json.dumps(placement)
+    return tuple(words)
+
+
+def read_former(paths: RunPaths) -> dict[str, Former]:
+    """The stages of a sweep's folder whose spec.json can be believed, by name; none where the sweep
+    was never run."""
+    try:
+        records = read_json(paths.plan, PLAN)["stages"]
+    except (OSError, ValueError):
+        return {}
+    stored = {}
+    for record in records:
+        try:
+            spec = read_json(StagePaths(paths.folder / record["name"]).spec, SPEC)
+        except (OSError, ValueError):
+            continue
+        whole = fingerprint(spec.get("identity")) == spec["fingerprint"] and not is_edited(spec)
+        if whole and spec["fingerprint"] == record["fingerprint"]:
+            stored[record["name"]] = Former(
+                kind=record["kind"], fingerprint=spec["fingerprint"], identity=spec["identity"]
+            )
+    return stored
