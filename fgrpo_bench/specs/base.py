@@ -97,7 +97,8 @@ class OneOf:
     """Base of a type of which each entry of a table has its own kind, told by a field.
 
     A class that names table=, key= and member= is validated as the kind that its data names: the
-    attribute `member` of that entry. Classes that inherit from it are the kinds.
+    attribute `member` of that entry. Classes that inherit from it are the kinds. What else a
+    validation is to be called with, e.g. {"extra": "ignore"}, must be its context too.
     """
 
     _union: ClassVar[tuple[type, str, str, str]]
@@ -122,9 +123,10 @@ class OneOf:
     def _validated(cls, value: Any, info: core_schema.ValidationInfo) -> Any:
         if isinstance(value, cls):
             return value
+        passed: dict[str, Any] = {"context": info.context, **(info.context or {})}
         if info.mode == "json":
-            return cls._kinds().validate_json(json.dumps(value))
-        return cls._kinds().validate_python(value)
+            return cls._kinds().validate_json(json.dumps(value), **passed)
+        return cls._kinds().validate_python(value, **passed)
 
     @classmethod
     def _kinds(cls) -> TypeAdapter[Any]:

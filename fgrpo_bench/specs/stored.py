@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from fgrpo_bench import doors
 from fgrpo_bench.specs.base import _adapter
 from fgrpo_bench.specs.profile import LocalProfile, SlurmProfile
 
@@ -23,7 +24,8 @@ def from_stored(cls: type[T], data: Any, path: Path) -> T:
     such a value is missing, or holds what this version cannot take.
     """
     try:
-        value: T = _adapter(cls).validate_json(json.dumps(data), extra="ignore")
+        text, known = json.dumps(data), {"extra": "ignore"}
+        value: T = _adapter(cls).validate_json(text, extra="ignore", context=known)
         return value
     except ValidationError as error:
         fault = error.errors()[0]
@@ -42,8 +44,9 @@ PLACEMENTS = ("placement", "openrlhf")
 
 
 def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile | SlurmProfile:
-    """The profile of a stored declaration; the rest of it is not looked at. Raises as
-    `from_stored`."""
+    """The profile of a stored declaration, whose plug-ins are loaded; the rest of it is not looked
+    at. Raises as `from_stored`."""
+    doors.load(declaration.get("plugins", ()))
     profile = {k: v for k, v in declaration["profile"].items() if k not in PLACEMENTS}
     kinds: dict[str, Any] = {"local": LocalProfile, "slurm": SlurmProfile}
     kind = kinds.get(profile.get("dispatcher", ""))

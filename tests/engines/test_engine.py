@@ -6,17 +6,21 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fgrpo_bench import doors, engines
-from fgrpo_bench.specs import config
+from fgrpo_bench.specs import TrainSpec, config, to_dict
+from fgrpo_bench.specs.stored import from_stored
 from sweeps.commands import REPOSITORY
 from sweeps.points import check, expand
 from tests.support.points import declared
 
 NAMED = {
-    "fgrpo_bench/stages/paths/stage.py": "the name of a folder on the disk, which stays as it is"
+    "fgrpo_bench/stages/paths/stage.py": "the name of a folder on the disk, which stays as it is",
+    "fgrpo_bench/specs/stored.py": "the name that the placement has in declarations of before",
+    "sweeps/former.py": "where the programs of before were",
 }
 """Files outside fgrpo_bench/engines that may name an engine's package or classes, and why."""
 
@@ -93,3 +97,12 @@ def test_an_unknown_field_of_an_engine_is_refused_with_those_it_has() -> None:
         config.load("groupsize", ["+experiment.train.epochs=2"])
     assert "warmup" in str(refused.value) and "response_tokens" not in str(refused.value)
     assert doors.table("engines").keys() == {"embedded", "openrlhf"}
+
+
+def test_what_a_later_version_stored_in_a_training_spec_or_task_is_passed_over() -> None:
+    train = config.load("smoke").experiment.train
+    stored = to_dict(train)
+    stored |= {"later": 1, "task": stored["task"] | {"further": 2}}
+    assert from_stored(TrainSpec, stored, Path("spec.json")) == train
+    with pytest.raises(ValueError, match=r"spec.json: embedded.steps is missing; another version"):
+        from_stored(TrainSpec, {k: v for k, v in stored.items() if k != "steps"}, Path("spec.json"))

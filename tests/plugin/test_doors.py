@@ -10,8 +10,8 @@ import pytest
 
 from fgrpo_bench import doors, engines
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.kinds import fetch
 from fgrpo_bench.specs import DatasetSpec, config, from_dict, to_dict, withheld
-from fgrpo_bench.specs.fingerprint import dataset_identity
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import freeze, provenance, run_paths
@@ -138,9 +138,9 @@ def test_a_plan_with_a_plugins_task_says_so_in_every_stage_and_identity() -> Non
 def test_a_dataset_in_a_plugins_layout_has_it_in_its_identity_and_may_be_shown() -> None:
     doors.load([MODULE])
     fields = to_dict(config.load_benchmark("math500").dataset)
-    assert "plugins" not in dataset_identity(from_dict(DatasetSpec, fields))
+    assert "plugins" not in fetch.dataset_identity(from_dict(DatasetSpec, fields))
     spec = from_dict(DatasetSpec, fields | {"layout": "reversed"})
-    assert dataset_identity(spec)["plugins"]["layouts"]["package"] == MODULE
+    assert fetch.dataset_identity(spec)["plugins"]["layouts"]["package"] == MODULE
     assert not withheld({"dataset": to_dict(spec)}) and withheld({"dataset": {"layout": "gpqa"}})
 
 

@@ -120,5 +120,7 @@ ENGINES = {
         objectives=("clip",),
         advantages=("grpo",),
         inputs=ENGINE.inputs,
+        identity=ENGINE.identity,
+        version=1,
     )
 }
