@@ -11,13 +11,7 @@ from typing import Any
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import engine
 from fgrpo_bench.kinds.fetch import dataset_identity
-from fgrpo_bench.kinds.kind import (
-    Environment,
-    Kind,
-    Planned,
-    Stage,
-    make_stage,
-)
+from fgrpo_bench.kinds.kind import Environment, Kind, Planned, Stage, make_stage
 from fgrpo_bench.specs import (
     BenchmarkSpec,
     EvalSpec,
@@ -188,6 +182,12 @@ class Spec(Draws):
         with fields_of(self.stage.spec):
             stored = (self.former | self.benchmarks)[name]
         return from_stored(BenchmarkSpec, stored, self.stage.spec)
+
+    def layout(self, name: str) -> str | None:
+        """Layout of a benchmark's dataset; None for the held-out problems of a task."""
+        dataset = self.value("evaluation", "benchmarks", name, "dataset")
+        with fields_of(self.stage.spec):
+            return None if dataset is None else str(dataset["layout"])
 
     def data(self, name: str) -> Path | None:
         """Folder of a benchmark's dataset; None for the held-out problems of a task."""

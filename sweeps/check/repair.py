@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 
 from fgrpo_bench.kinds import Stage
@@ -57,7 +58,9 @@ def repair(
         say("now `python -m fgrpo_bench.simulation` makes again what is missing")
         return 1
     declared = read_json(paths.sweep_json, SWEEP)["declaration"]
-    plan = make_plan(from_stored(Declaration, declared, paths.sweep_json), read_former(paths))
+    plan = make_plan(
+        from_stored(Declaration, declared, paths.sweep_json), partial(read_former, paths)
+    )
     stages = _same_stages(found, plan)
     finish = finish or _reporting(paths)
     _put_aside(found, removed, say)
