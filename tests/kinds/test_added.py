@@ -17,12 +17,12 @@ from fgrpo_bench.specs import Declaration, Profile, config
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import StagePaths
-from sweeps import drive
+from fgrpo_bench.stages.states import read_stages
 from sweeps.freeze import check_conflicts, freeze, plan_over
+from sweeps.local import drive
 from sweeps.plan import plan_record
 from sweeps.slurm.arrays import arrange
 from sweeps.slurm.payload import Payload, is_marked
-from sweeps.status import read_stages
 from tests.support.fake_stage import fake_command
 
 COUNT = """
@@ -32,8 +32,8 @@ from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import run_stage
 
 def work(spec, run):
-    run.paths.masses.write_text(str(spec["wanted"]))
-    run.leave(run.paths.masses)
+    (run.paths.folder / "count.txt").write_text(str(spec["wanted"]))
+    run.leave(run.paths.folder / "count.txt")
     return {}
 
 sys.exit(run_stage(StagePaths(Path(sys.argv[1])), work))
@@ -89,7 +89,7 @@ def test_it_is_planned_and_run_by_the_pool(kind: Kind, declaration: Declaration)
     for stage, point in zip(own, plan.points, strict=True):
         folder = StagePaths(paths.folder / stage.name)
         assert is_done(folder, fingerprint=stage.fingerprint, target=stage.target)
-        assert folder.masses.read_text() == str(point.group_size)
+        assert (folder.folder / "count.txt").read_text() == str(point.group_size)
     told = read_stages(paths, read_json(paths.plan)["stages"], remade=remade)
     assert {each.state for each in told} == {"done"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sweeps.slurm.notes import attempts
 
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.slurm import drive

@@ -14,12 +14,14 @@ from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.stored import stored_placement, stored_profile
+from fgrpo_bench.stages.attempts import Attempts, Note
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps import drive, ledger, status
+from sweeps import status
 from sweeps.check import examine
 from sweeps.former import as_frozen
 from sweeps.freeze import check_conflicts, plan_over
+from sweeps.local import drive
 from sweeps.slurm.tick import frozen_profile
 from tests.support.former import LONG, SMALL, unpacked
 
@@ -54,13 +56,19 @@ def marks(paths: RunPaths) -> dict[str, str]:
     return {stage["name"]: stage["fingerprint"] for stage in read_json(paths.plan)["stages"]}
 
 
+def tried(paths: RunPaths) -> dict[str, list[Note]]:
+    """What was noted of attempts, by stage."""
+    noted = Attempts(paths)
+    return {name: list(noted.of(name)) for name in marks(paths)}
+
+
 def test_run_starts_nothing_where_everything_is_done(finished: RunPaths) -> None:
-    before, known = finished.ledger.read_bytes(), marks(finished)
+    before, known = tried(finished), marks(finished)
     assert run(finished) == 0
-    assert finished.ledger.read_bytes() == before
+    assert tried(finished) == before
     assert marks(finished) == known
     assert run(finished) == 0, "what was taken over is taken over again"
-    assert finished.ledger.read_bytes() == before
+    assert tried(finished) == before
     assert damaged(finished) == []
 
 
@@ -72,15 +80,14 @@ def test_report_and_dashboard_read_it(finished: RunPaths) -> None:
 
 
 def test_a_stopped_run_goes_on_from_its_save(stopped: RunPaths) -> None:
-    before = ledger.read(stopped.ledger)
-    done = {event.stage for event in before if event.outcome == "done"}
-    known = marks(stopped)
+    before, known = tried(stopped), marks(stopped)
+    done = {name for name, notes in before.items() if notes and notes[-1]["outcome"] == "done"}
     assert "_warmup/s11" in done
     assert run(stopped, *LONG) == 0
     assert marks(stopped) == known
-    after = ledger.read(stopped.ledger)
-    assert after[: len(before)] == before
-    assert not done & {event.stage for event in after[len(before) :]}
+    after = tried(stopped)
+    assert {name: after[name] for name in done} == {name: before[name] for name in done}
+    assert all(after[name][: len(notes)] == notes for name, notes in before.items())
     logs = sorted(stopped.point("grpo-n4-g1-s11").logs.glob("attempt-*.log"))
     (step,) = re.findall(r"^going on after step (\d+)$", logs[-1].read_text(), re.MULTILINE)
     assert int(step) > 0
@@ -114,9 +121,9 @@ def test_what_still_defines_a_result_is_refused_with_field_and_values(finished: 
 
 
 def test_what_defines_nothing_any_more_may_change(finished: RunPaths) -> None:
-    before = finished.ledger.read_bytes()
+    before = tried(finished)
     assert run(finished, "experiment.train.eval_every=3") == 0
-    assert finished.ledger.read_bytes() == before
+    assert tried(finished) == before
 
 
 def test_a_checkpoint_that_was_passed_without_a_save_is_refused(finished: RunPaths) -> None:
