@@ -200,7 +200,7 @@ def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
 
 
 def test_without_a_list_of_files_the_marker_leaves_too_and_training_leaves_its_metrics() -> None:
-    held = replace(stage("t", "train"), marker={})
+    held = replace(stage("t", "train"), marker={}, stored=("t/metrics.parquet",))
     damage = [Damage(of="t", name="t/checkpoints/step-00001/model.safetensors", fault="")]
     assert to_remove(held, damage) == [
         *("t/DONE.json", "t/checkpoints/step-00001/model.safetensors", "t/metrics.parquet")
