@@ -28,5 +28,5 @@ def test_it_is_followed_to_its_end_with_its_own_code(paths: RunPaths) -> None:
     assert paths.plan.read_bytes() == plan, "what was stored is compared, and nothing made anew"
     assert paths.point("grpo-n4-g0-s11").done.read_bytes() == done
     notes = attempts(paths.point("grpo-n4-g1-s11"))
-    assert [note["outcome"] for note in notes][-1] == "done"
+    assert notes[-1]["outcome"] == "done"
     assert read_json(paths.report / "provenance.json")

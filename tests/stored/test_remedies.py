@@ -96,9 +96,8 @@ def test_training_is_repeated_where_only_training_makes_what_is_missing_and_says
     plan, paths = run
     before = results(paths)
     (paths.point(POINT).folder / name).unlink()
-    (stage,) = (
-        s for s in read_stages(paths, read_json(paths.plan)["stages"], remade=remade) if s.why
-    )
+    stages = read_stages(paths, read_json(paths.plan)["stages"], remade=remade)
+    (stage,) = (s for s in stages if s.why)
     assert stage.name == POINT and "trains it again from its start" in str(stage.why)
     assert set(run_stages(plan, paths).values()) == {0}
     assert {k: v[0] for k, v in results(paths).items()} == {k: v[0] for k, v in before.items()}
