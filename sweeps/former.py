@@ -16,9 +16,13 @@ from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs.fingerprint import fingerprint, reduced
 from fgrpo_bench.stages.files import is_edited, read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN, SPEC
+from fgrpo_bench.stages.shapes import SPEC
 
-PLACEMENT = "--placement"
+PROGRAMS = {
+    "fgrpo_bench.engines.embedded": "fgrpo_bench.training",
+    "fgrpo_bench.engines.openrlhf": "fgrpo_bench.training.openrlhf",
+}
+"""Modules of commands, and what they were called in code that has no fgrpo_bench/kinds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,23 +41,21 @@ def taken_over(stage: Stage, stored: Former | None, undefining: Collection[str])
     """
     if stored is None or stored.kind != stage.kind or stored.fingerprint == stage.fingerprint:
         return stage
-    if not is_same(stored.identity, stage.spec["identity"], undefining):
+    if reduced(stored.identity, undefining) != stage.spec["identity"]:
         return stage
     kept = {"fingerprint": stored.fingerprint, "identity": stored.identity}
     return replace(stage, fingerprint=stored.fingerprint, spec=stage.spec | kept)
 
 
-def is_same(stored: Any, identity: Any, undefining: Collection[str]) -> bool:
-    """Whether a stored identity defines what one of today does."""
-    return bool(reduced(stored, undefining) == identity)
-
-
-PROGRAMS = {
-    "fgrpo_bench.engines.embedded": "fgrpo_bench.training",
-    "fgrpo_bench.engines.openrlhf": "fgrpo_bench.training.openrlhf",
-}
-"""Modules of commands, and what they were called in code without KINDS_FILE."""
-KINDS_FILE = Path("fgrpo_bench", "kinds", "__init__.py")
+def read_former(paths: RunPaths, name: str) -> Former | None:
+    """A stage of a sweep's folder; None where its spec.json is not there or cannot be believed."""
+    try:
+        spec = read_json(StagePaths(paths.folder / name).spec, SPEC)
+    except (OSError, ValueError):
+        return None
+    if fingerprint(spec.get("identity")) != spec["fingerprint"] or is_edited(spec):
+        return None
+    return Former(kind=spec["kind"], fingerprint=spec["fingerprint"], identity=spec["identity"])
 
 
 def as_frozen(command: Sequence[str], code: Path, placement: Any) -> tuple[str, ...]:
@@ -62,29 +64,8 @@ def as_frozen(command: Sequence[str], code: Path, placement: Any) -> tuple[str, 
     placement: as sweep.json has it, which that code wrote; None leaves the command's own.
     """
     words = list(command)
-    if not (code / KINDS_FILE).exists():
+    if not (code / "fgrpo_bench" / "kinds").exists():
         words = [PROGRAMS.get(word, word) for word in words]
-    if placement is not None and PLACEMENT in words:
-        words[words.index(PLACEMENT) + 1] = json.dumps(placement)
+    if placement is not None and "--placement" in words:
+        words[words.index("--placement") + 1] = json.dumps(placement)
     return tuple(words)
-
-
-def read_former(paths: RunPaths) -> dict[str, Former]:
-    """The stages of a sweep's folder whose spec.json can be believed, by name; none where the sweep
-    was never run."""
-    try:
-        records = read_json(paths.plan, PLAN)["stages"]
-    except (OSError, ValueError):
-        return {}
-    stored = {}
-    for record in records:
-        try:
-            spec = read_json(StagePaths(paths.folder / record["name"]).spec, SPEC)
-        except (OSError, ValueError):
-            continue
-        whole = fingerprint(spec.get("identity")) == spec["fingerprint"] and not is_edited(spec)
-        if whole and spec["fingerprint"] == record["fingerprint"]:
-            stored[record["name"]] = Former(
-                kind=record["kind"], fingerprint=spec["fingerprint"], identity=spec["identity"]
-            )
-    return stored

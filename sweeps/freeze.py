@@ -13,14 +13,15 @@ import subprocess
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import doors, engines
-from fgrpo_bench.kinds import Stage, fetch, train
+from fgrpo_bench.kinds import KINDS, Stage, fetch, train
 from fgrpo_bench.specs import Declaration, to_dict
-from fgrpo_bench.specs.fingerprint import differences
+from fgrpo_bench.specs.fingerprint import differences, reduced
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
 from fgrpo_bench.stages.markers import read_marker
@@ -48,7 +49,7 @@ def plan_over(declaration: Declaration) -> tuple[Plan, RunPaths]:
     """The plan of a declaration over what stands in its folder, and where that is; raises as
     `make_plan`."""
     paths = run_paths(declaration)
-    return make_plan(declaration, read_former(paths)), paths
+    return make_plan(declaration, partial(read_former, paths)), paths
 
 
 def check_writable(paths: RunPaths) -> None:
@@ -150,9 +151,10 @@ def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
         ]
     if frozen["fingerprint"] == stage.fingerprint:
         return []
+    there = reduced(frozen["identity"], KINDS[stage.kind].undefining)
     return [
         f"{field}: {old!r} there, {new!r} asked for"
-        for field, old, new in differences(frozen["identity"], stage.spec["identity"])
+        for field, old, new in differences(there, stage.spec["identity"])
     ] or ["fingerprint: the identity is the same, so spec.json was changed by hand"]
 
 

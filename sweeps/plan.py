@@ -6,7 +6,7 @@ needs. What each stage computes is frozen in its `spec`, which the stage reads f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,18 +27,20 @@ class Plan:
     """What may not work out, for a person; each names value, rule and remedy."""
 
 
-def make_plan(declaration: Declaration, former: Mapping[str, Former] | None = None) -> Plan:
+def make_plan(
+    declaration: Declaration, former: Callable[[str], Former | None] = lambda _: None
+) -> Plan:
     """Points and stages of a declaration; ValueError where it makes no sense to run it.
 
-    former: what stands in the sweep's folder, by stage. A stage that is the same as the one stored
-    there keeps its fingerprint, and so does what rests on it.
+    former: what stands in the sweep's folder of a stage, by its name. A stage that is the same as
+    that keeps its fingerprint, and so does what rests on it.
     """
     points = expand(declaration)
     warnings = check(declaration, points)
     planned = Planned(declaration=declaration, points=points)
     for kind in KINDS.values():
         for stage in kind.stages(planned):
-            stored = (former or {}).get(stage.name)
+            stored = former(stage.name) if kind.undefining else None
             planned.stages[stage.name] = taken_over(stage, stored, kind.undefining)
     return Plan(
         declaration=declaration,

@@ -94,8 +94,8 @@ def can_show(plan: Plan) -> list[str]:
 
 def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
     """Processor and wall seconds of what would run, and how many done stages they rest on."""
-    unknown = [stage for stage in to_run if stage.environment != "base"]
-    to_run = [stage for stage in to_run if stage.environment == "base"]
+    unknown = [stage for stage in to_run if not _is_estimated(stage)]
+    to_run = [stage for stage in to_run if _is_estimated(stage)]
     measured: list[tuple[str, float, float]] = []
     names = {stage.name for stage in [*to_run, *unknown]}
     for stage in plan.stages:
@@ -114,6 +114,10 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
         "measured_stages": len(measured),
         "not_estimated": len(unknown),
     }
+
+
+def _is_estimated(stage: Stage) -> bool:
+    return stage.environment == "base" and KINDS[stage.kind].cost(stage) is not None
 
 
 def render(answer: Mapping[str, Any], paths: RunPaths) -> str:

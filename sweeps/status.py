@@ -43,7 +43,7 @@ def is_point_done(stages: Iterable[StageStatus]) -> bool:
 def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any]:
     """The whole answer as JSON types; `render` puts it into words.
 
-    warn: told of damaged lines of the ledger.
+    warn: told of damaged notes of attempts.
     """
     plan = read_json(paths.plan, PLAN)
     stages = read_stages(paths, plan["stages"], warn, remade)

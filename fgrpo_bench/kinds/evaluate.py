@@ -193,6 +193,12 @@ class Spec(Draws):
             stored = (self.former | self.benchmarks)[name]
         return from_stored(BenchmarkSpec, stored, self.stage.spec)
 
+    def layout(self, name: str) -> str | None:
+        """Layout of a benchmark's dataset; None for the held-out problems of a task."""
+        dataset = self.value("evaluation", "benchmarks", name, "dataset")
+        with fields_of(self.stage.spec):
+            return None if dataset is None else str(dataset["layout"])
+
     def data(self, name: str) -> Path | None:
         """Folder of a benchmark's dataset; None for the held-out problems of a task."""
         folder = self.folder("data", name)

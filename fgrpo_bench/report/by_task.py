@@ -197,7 +197,6 @@ def _found(summary: Summary, benchmark: str) -> pl.DataFrame:
 def _dataset(point: PointResult, benchmark: str) -> Path | None:
     """Folder of the problems of a benchmark that is made of tasks; None for any other."""
     spec = point.evaluation_spec()
-    dataset = spec.benchmark(benchmark).dataset
-    if dataset is None or dataset.layout != LAYOUT:
+    if spec.layout(benchmark) != LAYOUT:
         return None
     return spec.needed("data", benchmark).folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 
 from fgrpo_bench.kinds import Stage
@@ -56,7 +57,9 @@ def repair(
         say(f"now `{own_view(paths).COMMAND}` makes again what is missing")
         return 1
     declared = read_json(paths.sweep_json, SWEEP)["declaration"]
-    plan = make_plan(from_stored(Declaration, declared, paths.sweep_json), read_former(paths))
+    plan = make_plan(
+        from_stored(Declaration, declared, paths.sweep_json), partial(read_former, paths)
+    )
     stages = _same_stages(examined, plan)
     finish = finish or _reporting(paths)
     _put_aside(examined, removed, say)

@@ -15,10 +15,10 @@ from evaluators.grading import Grading
 from evaluators.mend import clear_tables
 from evaluators.records import Wanted, drawn
 from evaluators.sample import complete_draws
+from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.specs.fingerprint import SEED_SCHEME
 from fgrpo_bench.stages.files import append_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import tick
@@ -50,6 +51,13 @@ def lose_everything(code: Path) -> str:
     return f"{manifest_path(code).name} is missing"
 
 
+def only_the_held_point_is_left(paths: RunPaths) -> None:
+    """So that no other job is struck between its look at the code and its start."""
+    job_at_hold(paths)
+    others = len(read_json(paths.plan)["stages"]) - 2
+    wait_until(lambda: len([*paths.folder.glob("**/DONE.json")]) == others, what="all others")
+
+
 def code_of(paths: RunPaths) -> Path:
     (code,) = (path for path in paths.code.iterdir() if path.is_dir())
     return code
@@ -78,7 +86,7 @@ def test_jobs_that_find_their_code_damaged_say_so_and_run_once_it_is_made_again(
 ) -> None:
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
+    only_the_held_point_is_left(paths)
     words = strike(code_of(paths))
     hold(tmp_path).unlink()
     wait_for_a_job_that_says_so(paths)
@@ -101,7 +109,7 @@ def test_where_the_code_cannot_be_made_again_nothing_is_sent_with_other_code(
 ) -> None:
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
+    only_the_held_point_is_left(paths)
     lose_a_file(code_of(paths))
     hold(tmp_path).unlink()
     wait_for_a_job_that_says_so(paths)

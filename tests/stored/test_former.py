@@ -108,6 +108,9 @@ def test_more_draws_are_added_to_what_stands(finished: RunPaths) -> None:
 def test_what_still_defines_a_result_is_refused_with_field_and_values(finished: RunPaths) -> None:
     with pytest.raises(ValueError, match=r"train\.learning_rate: 0\.\d+ there, 0\.5 asked for"):
         run(finished, "experiment.train.learning_rate=0.5")
+    with pytest.raises(ValueError) as refused:
+        run(finished, "experiment.train.learning_rate=0.5")
+    assert "save_every" not in str(refused.value), "what defines nothing any more is not named"
 
 
 def test_what_defines_nothing_any_more_may_change(finished: RunPaths) -> None:
