@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-GROUP = "fgrpo_bench"
-VARIABLE = "FGRPO_PLUGINS"
-"""Names the modules that `plugins` lists, with commas, to this process and those it starts."""
+GROUP, VARIABLE = "fgrpo_bench", "FGRPO_PLUGINS"
+"""VARIABLE names the modules of `plugins`, with commas, to this process and those it starts."""
 TABLES = {
     "tasks": "fgrpo_bench.tasks",
     "graders": "fgrpo_bench.graders",
@@ -28,20 +27,19 @@ TABLES = {
 """The module of each table, where it has its own name in capitals."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Plugin:
-    """What another package adds."""
+    """Who adds, and what to each table."""
 
     package: str
     version: str
     tables: dict[str, dict[str, Any]]
-    """What it adds, by table."""
 
 
 _plugins: dict[str, Plugin] = {}
-"""Those that were loaded, by the entry point or module that named them."""
+"""By the entry point or module that named them; GROUP stands for all that is installed."""
 _origins: dict[tuple[str, str], Plugin] = {}
-"""Who added a name to a table; the package's own names stand in none."""
+"""Who added a name to a table; the package's own names are not in it."""
 
 
 def load(modules: Iterable[str]) -> None:
@@ -49,7 +47,7 @@ def load(modules: Iterable[str]) -> None:
 
     ValueError for one that cannot be imported, has no __version__ or adds to no table.
     """
-    named = dict.fromkeys([*filter(None, os.environ.get(VARIABLE, "").split(",")), *modules])
+    named = dict.fromkeys([*_named(), *modules])
     if named:
         os.environ[VARIABLE] = ",".join(named)
     _load()
@@ -61,17 +59,15 @@ def table(name: str) -> dict[str, Any]:
     _load()
     for plugin in list(_plugins.values()):
         for key, entry in plugin.tables.get(name, {}).items():
-            former = _origins.get((name, key))
-            if key in entries and entries[key] is entry:
-                continue  # added before, or installed and named in the configuration too
-            if key in entries:
+            if key not in entries:
+                entries[key], _origins[name, key] = entry, plugin
+            elif entries[key] is not entry:  # it may be installed and named in the configuration
+                former = _origins.get((name, key))
                 raise ValueError(
-                    f"the {_noun(name)} {key!r} is both {plugin.package}'s and "
+                    f"the {name[:-1]} {key!r} is both {plugin.package}'s and "
                     f"{former.package if former else GROUP}'s: rename one, or do without one of "
                     "the packages"
                 )
-            entries[key] = entry
-            _origins[name, key] = plugin
     return entries
 
 
@@ -80,7 +76,7 @@ def entry(name: str, key: str) -> Any:
     entries = table(name)
     if key not in entries:
         known = ", ".join(sorted(entries))
-        raise ValueError(f"unknown {_noun(name)} {key!r}: valid ones are {known}")
+        raise ValueError(f"unknown {name[:-1]} {key!r}: valid ones are {known}")
     return entries[key]
 
 
@@ -100,24 +96,22 @@ def identity(**names: str | None) -> dict[str, Any]:
 
 
 def record() -> dict[str, Any]:
-    """Versions of the plug-ins that are loaded here, for what is made with them; nothing without
-    any."""
+    """Versions of the plug-ins that are loaded, for what is made with them; nothing without any."""
     _load()
     loaded = {each.package: each.version for key, each in _plugins.items() if key != GROUP}
     return {"plugins": loaded} if loaded else {}
 
 
-def _noun(name: str) -> str:
-    return name.removesuffix("s")
+def _named() -> list[str]:
+    return [*filter(None, os.environ.get(VARIABLE, "").split(","))]
 
 
 def _load() -> None:
-    for module in filter(None, os.environ.get(VARIABLE, "").split(",")):
-        if module not in _plugins:
-            _plugins[module] = _of_module(module)
-    if GROUP not in _plugins:  # which then stands for all that is installed
-        installed = dict(_installed())
-        _plugins.update({GROUP: Plugin(package=GROUP, version="", tables={})} | installed)
+    for name in _named():
+        if name not in _plugins:
+            _plugins[name] = _of_module(name)
+    if GROUP not in _plugins:
+        _plugins.update({GROUP: Plugin(GROUP, "", {})} | dict(_installed()))
 
 
 def _of_module(name: str) -> Plugin:
@@ -128,12 +122,13 @@ def _of_module(name: str) -> Plugin:
             f"plugins has {name!r}, which cannot be imported ({error}): install it where stages "
             "run, put it in the checkout, or leave it out"
         ) from error
-    if not isinstance(getattr(module, "__version__", None), str):
+    version = getattr(module, "__version__", None)
+    if not isinstance(version, str):
         raise ValueError(
             f"plugins has {name!r}, which has no __version__: give it one, which results will "
             "name, and raise it with every change of what it computes"
         )
-    return _plugin(name, module.__version__, module)
+    return _plugin(name, version, module)
 
 
 def _installed() -> Iterator[tuple[str, Plugin]]:
@@ -141,14 +136,14 @@ def _installed() -> Iterator[tuple[str, Plugin]]:
 
     for point in entry_points(group=GROUP):
         assert point.dist is not None  # only points that were made by hand have none
+        name, version = point.dist.name, point.dist.version
         try:
-            added = point.load()
+            yield f"{name}:{point.name}", _plugin(name, version, point.load())
         except (ImportError, AttributeError) as error:
             raise ValueError(
-                f"the plug-in {point.value} of {point.dist.name} cannot be loaded ({error}): mend "
-                "or uninstall it"
+                f"the plug-in {point.value} of {name} cannot be loaded ({error}): mend or "
+                "uninstall it"
             ) from error
-        yield f"{point.dist.name}:{point.name}", _plugin(point.dist.name, point.dist.version, added)
 
 
 def _plugin(package: str, version: str, added: object) -> Plugin:
@@ -156,4 +151,4 @@ def _plugin(package: str, version: str, added: object) -> Plugin:
     if not any(tables.values()):
         names = ", ".join(name.upper() for name in TABLES)
         raise ValueError(f"the plug-in {package} adds to no table: give it one of {names}")
-    return Plugin(package=package, version=version, tables=tables)
+    return Plugin(package, version, tables)

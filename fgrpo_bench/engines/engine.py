@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fgrpo_bench.specs import (
     DatasetSpec,
     ModelSpec,
-    Placement,
     PretrainedSpec,
     Profile,
     PromptSpec,
@@ -35,26 +34,15 @@ def no_warnings(*_: Any) -> list[str]:
     return []
 
 
-class Machine(Protocol):
-    """What an environment is looked for with: a profile, or what an evaluation without one says."""
-
-    @property
-    def device(self) -> str:
-        """cpu or cuda."""
-
-    @property
-    def placement(self) -> Placement:
-        """How stages use it."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Environment:
     """An installation that stages run in."""
 
     name: str
     """In plan.json; no two engines share one."""
-    interpreter: Callable[[Machine], str]
-    """Its Python, as the path where a stage runs."""
+    interpreter: Callable[[Any], str]
+    """Its Python, as the path where a stage runs, for a profile or whatever else has a device and a
+    placement."""
     target: Callable[[str], str]
     """The Makefile's target that installs it for a device."""
     check: Callable[[Profile], None] = nothing
@@ -65,13 +53,11 @@ class Environment:
     """Whether profile.placement lays its stages out over GPUs; they are given it."""
 
 
-def _own_python(machine: Machine) -> str:
-    if isinstance(machine, SlurmProfile) and machine.python is not None:
-        return machine.python
-    return sys.executable
-
-
-BASE = Environment(name="base", interpreter=_own_python, target=lambda _: "setup")
+BASE = Environment(
+    name="base",
+    interpreter=lambda machine: getattr(machine, "python", None) or sys.executable,
+    target=lambda _: "setup",
+)
 """That of the commands themselves."""
 
 
@@ -92,6 +78,12 @@ class Inputs:
     prompt_tokens: int | None = None
     response_tokens: int | None = None
     """Bounds; None are the task's own."""
+
+
+def inputs(train: Any) -> Inputs:
+    """The fields of a training spec that have those names; no dataset that is never drawn on."""
+    found = {each.name: getattr(train, each.name, None) for each in fields(Inputs)}
+    return Inputs(**found | ({} if train.eval_every else {"eval_dataset": None}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +122,7 @@ class Engine:
     """Likewise of the advantages."""
     controls: tuple[str, ...] = ()
     """Fields of AlgorithmSpec that need more of an engine than the objective, of those it has."""
-    inputs: Callable[[Any], Inputs]
+    inputs: Callable[[Any], Inputs] = inputs
     """What a training spec of this engine begins with."""
     identity: Callable[[Any], dict[str, Any]]
     """What of a training spec of this engine defines the weights."""

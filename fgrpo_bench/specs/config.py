@@ -113,19 +113,17 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
 
 def _load_plugins(overrides: Sequence[str], path: Path) -> None:
     """Load those that will be declared, whose benchmarks the rest may name; what is no list of
-    names is left to the validation."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
+    names is left to the validation, and a damaged file to Hydra."""
+    import yaml
 
+    texts = [each.partition("=")[2] for each in overrides if each.startswith("plugins=")]
     try:
-        given = [OmegaConf.load(path)] if path.exists() else []
-        given += [OmegaConf.from_dotlist([each]) for each in overrides if each[:8] == "plugins="]
-        named = OmegaConf.to_container(OmegaConf.merge(*given), resolve=False) if given else {}
-    except (YAMLError, RecursionError, UnicodeDecodeError, OSError, OmegaConfBaseException):
-        return  # composing says what is wrong with it
-    modules = named.get("plugins") if isinstance(named, dict) else None
-    doors.load(each for each in modules or () if isinstance(each, str))
+        declared = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+        modules = yaml.safe_load(texts[-1]) if texts else declared.get("plugins")
+    except (yaml.YAMLError, RecursionError, AttributeError, UnicodeDecodeError, OSError):
+        return
+    if isinstance(modules, list):
+        doors.load(each for each in modules if isinstance(each, str))
 
 
 def _check_environment(node: Any, where: tuple[str, ...] = ()) -> None:

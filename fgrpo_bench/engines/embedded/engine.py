@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
-from fgrpo_bench.engines.engine import BASE, Engine, Inputs
+from fgrpo_bench.engines.engine import BASE, Engine
 from fgrpo_bench.specs import Profile, SweepPoint
 from fgrpo_bench.specs.fingerprint import LOOP, defining, model_fields
-
-
-def _inputs(train: EmbeddedTrain) -> Inputs:
-    return Inputs(task=train.task, model=train.model, warmup=train.warmup)
 
 
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:
@@ -33,7 +29,6 @@ ENGINE = Engine(
     program=("fgrpo_bench.engines.embedded",),
     environment=BASE,
     samplers=("embedded", "transformers"),
-    inputs=_inputs,
     identity=_identity,
     version=1,
     check_evaluation=_check_evaluation,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.engines.engine import Engine, Inputs
+from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.engines.openrlhf import extra, fit
 from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.environment import ENVIRONMENT, check_flags
@@ -21,21 +21,6 @@ from fgrpo_bench.specs.fingerprint import (
     pretrained_fields,
 )
 from fgrpo_bench.stages.paths import StagePaths
-
-
-def _inputs(train: OpenRLHFTrain) -> Inputs:
-    return Inputs(
-        task=train.task,
-        model=train.model,
-        warmup=train.warmup,
-        pretrained=train.pretrained,
-        dataset=train.dataset,
-        eval_dataset=train.eval_dataset if train.eval_every else None,
-        prompt=train.prompt,
-        prompt_tokens=train.prompt_tokens,
-        response_tokens=train.response_tokens,
-    )
-
 
 DEFINING = (
     *LOOP,
@@ -102,7 +87,6 @@ ENGINE = Engine(
     environment=ENVIRONMENT,
     samplers=("vllm",),
     controls=("entropy_coef", "kl_coef"),
-    inputs=_inputs,
     identity=_identity,
     version=1,
     check=_check,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from fgrpo_bench.engines.engine import Environment, Machine
+from fgrpo_bench.engines.engine import Environment
 from fgrpo_bench.engines.openrlhf.arguments import extra_words
 from fgrpo_bench.engines.openrlhf.installation import (
     DRIVER_QUERY,
@@ -32,7 +33,7 @@ def home(device: str) -> Path:
     return REPOSITORY / target(device).replace("setup-", ".venv-")
 
 
-def interpreter(machine: Machine) -> str:
+def interpreter(machine: Any) -> str:
     """The Python of its stages, as the path where they run."""
     return machine.placement.python or str(home(machine.device) / "bin" / "python")
 

@@ -119,7 +119,6 @@ ENGINES = {
         ),
         objectives=("clip",),
         advantages=("grpo",),
-        inputs=ENGINE.inputs,
         identity=ENGINE.identity,
         version=1,
     )
