@@ -1,4 +1,4 @@
-"""A benchmark's problems and the versions of its graders, as every stage and reader has them."""
+"""A benchmark's problems, as stages and readers have them."""
 
 from __future__ import annotations
 

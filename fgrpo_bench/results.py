@@ -1,6 +1,6 @@
 """Finding a sweep's results in its folder: the reader's side of the stored files.
 
-Report, tracking and dashboards read through here and never need the YAML that made the sweep.
+Report, tracking and dashboards read through here and need no YAML for it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,6 @@
-"""Sweeps: plan a grid, dispatch its stages, follow them. `python -m sweeps --help`."""
+"""Sweeps: plan a grid, dispatch its stages, follow them. `python -m sweeps --help`.
+
+Planning: points, plan, preview, freeze, former. Dispatching: commands, schedule, cost, local/,
+slurm/. Following: status, logs, reporting, check/. They stand in one folder as both dispatchers
+take them all.
+"""

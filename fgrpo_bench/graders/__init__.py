@@ -4,6 +4,9 @@ A grader never raises for any text, never runs any of it, takes time linear in i
 `unscored` where it cannot tell. To add one: a module with a function
 `grade(problem, response) -> Grade`, a line with its version in GRADERS, and the texts that would
 hurt it most in tests/graders/test_linear_time.py. A version is raised with any change of judgement.
+
+There are more files than graders, since what may hang runs in a process of its own (judge_*,
+ifeval_worker) and mathematics has rules for golds, parts, tolerances and leniency (math_*).
 """
 
 from __future__ import annotations

@@ -3,5 +3,6 @@
     python -m fgrpo_bench.report groupsize
 
 summary reads the files, comparisons and verdict say what they show, tables and documents render,
-figures draws, build writes. Nothing here reads MLflow or the YAML that made the sweep.
+figures draws, build writes: a file for each table and kind of figure, hence so many. MLflow is not
+read, and the YAML only to guess which of several runs of a sweep is meant.
 """

@@ -1,4 +1,4 @@
-"""Reading a sweep's files into a Summary: the only module of the report that reads results."""
+"""Reading a sweep's pass@k, training metrics and costs into a Summary."""
 
 from __future__ import annotations
 

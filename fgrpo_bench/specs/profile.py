@@ -1,4 +1,5 @@
-"""Where and how wide to run. Never identity: no result depends on it."""
+"""Where and how wide to run. Never identity: it is not what is meant to be computed (bits may
+differ with the number of threads, the device and the layout over GPUs)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from fgrpo_bench.specs.placement import Placement
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class LocalProfile:
-    """Worker processes on this machine. Never identity: no result depends on it."""
+    """Worker processes on this machine."""
 
     name: Name
     """Name in commands."""
@@ -31,7 +32,7 @@ class LocalProfile:
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class SlurmProfile:
-    """Jobs of a SLURM cluster, one a stage. Never identity: no result depends on it."""
+    """Jobs of a SLURM cluster, one a stage."""
 
     name: Name
     """Name in commands."""

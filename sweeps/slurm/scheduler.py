@@ -1,4 +1,5 @@
-"""The only place that calls SLURM's programs; what they print is read in sweeps.slurm.answers.
+"""SLURM's programs as a driver calls them, sbatch apart (sweeps.slurm.packing); what they print is
+read in sweeps.slurm.answers.
 
 One squeue call answers for all batches of a sweep; sacct is asked only about batches of which
 squeue no longer shows a job. Both are asked by batch name: names are unique for ever, job ids are

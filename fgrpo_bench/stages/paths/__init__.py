@@ -1,4 +1,5 @@
-"""Every file name of the project, each a property of one class, and finding runs by their files."""
+"""File names that more than one package knows, each a property of one class, and finding runs by
+their files."""
 
 from fgrpo_bench.stages.paths.run import RESERVED as RESERVED
 from fgrpo_bench.stages.paths.run import RunPaths as RunPaths
