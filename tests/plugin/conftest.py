@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -14,17 +14,21 @@ from fgrpo_bench import doors
 
 
 @pytest.fixture(autouse=True)
-def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def forget() -> Iterator[Callable[[], None]]:
+    """Makes this process one that has no plug-in, as it is before and after each test."""
     tables = {n: getattr(import_module(at), n.upper()) for n, at in doors.TABLES.items()}
-    before = {name: dict(table) for name, table in tables.items()}
-    monkeypatch.setattr(doors, "_plugins", {})
-    monkeypatch.setattr(doors, "_origins", {})
-    monkeypatch.delenv(doors.VARIABLE, raising=False)
-    yield
-    os.environ.pop(doors.VARIABLE, None)
-    for name, table in tables.items():
-        table.clear()
-        table.update(before[name])
+    states = {**tables, "plugins": doors._plugins, "origins": doors._origins}
+    before = {name: dict(state) for name, state in states.items()}
+
+    def restore() -> None:
+        os.environ.pop(doors.VARIABLE, None)
+        for name, state in states.items():
+            state.clear()
+            state.update(before[name] if name in tables else {})
+
+    restore()
+    yield restore
+    restore()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from fgrpo_bench import doors, engines
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import fetch
-from fgrpo_bench.specs import DatasetSpec, config, from_dict, to_dict, withheld
+from fgrpo_bench.specs import DatasetSpec, SweepPoint, config, from_dict, to_dict, withheld
+from fgrpo_bench.specs.frozen import Frozen
+from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import freeze, provenance, run_paths
@@ -133,6 +136,18 @@ def test_a_plan_with_a_plugins_task_says_so_in_every_stage_and_identity() -> Non
     assert evaluated["identity"]["sampling"]["plugins"] == {"tasks": brought}
     assert evaluated["target"]["graders"] == {"parity": f"parity-1+{MODULE}-0.3"}
     assert grader_version("countdown") == "countdown-1"
+
+
+def test_whoever_reads_a_stages_spec_or_the_stored_profile_has_its_plugins(
+    tmp_path: Path, forget: Callable[[], None]
+) -> None:
+    plan = planned(*OWN)
+    stored = {"plugins": [MODULE], "profile": to_dict(plan.declaration.profile)}
+    forget()
+    read = Frozen(StagePaths(tmp_path), stage_of(plan, "train")).typed(SweepPoint, "point")
+    assert read == plan.points[0] and "parity" in doors.table("engines")
+    forget()
+    assert stored_profile(stored, tmp_path).name == "local" and "parity" in doors.table("engines")
 
 
 def test_a_dataset_in_a_plugins_layout_has_it_in_its_identity_and_may_be_shown() -> None:

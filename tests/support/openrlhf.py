@@ -78,7 +78,7 @@ def make_model(folder: Path) -> Path:
     paths = StagePaths(folder)
     fields = {name: to_dict(TRAIN)[name] for name in ("warmup", "beta1", "beta2", "grad_clip")}
     made = {"task": to_dict(TASK), "model": to_dict(MODEL), "seed": 11}
-    spec = {"fingerprint": "0" * 64} | made | fields
+    spec = {"fingerprint": "0" * 64, "identity": {}} | made | fields
     write_json(paths.spec, spec)
     warm_up(spec, StageRun(paths), "cpu")
     return paths.checkpoint(0)
