@@ -13,6 +13,8 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import compilation, installation, pip_check
 from fgrpo_bench.engines.openrlhf.installation import Machine
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun
 
 REPOSITORY = Path(__file__).parents[3]
 GPU_PINS = REPOSITORY / "requirements/openrlhf.txt"
@@ -237,5 +239,5 @@ def test_training_and_sampling_ask_for_the_driver_before_they_load_anything(
         stage.train({}, nothing, nothing, device="cuda", step=None)
     with pytest.raises(ValueError, match="driver here is 570"):
         vllm.start(tmp_path, nothing, max_model_len=1, device="cuda", placement=nothing)
-    with pytest.raises(KeyError, match="point"):  # it went on
-        stage.train({}, nothing, nothing, device="cpu", step=None)
+    with pytest.raises(ValueError, match="no 'point'"):  # it went on
+        stage.train({}, StageRun(StagePaths(tmp_path)), nothing, device="cpu", step=None)
