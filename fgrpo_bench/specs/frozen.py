@@ -6,8 +6,8 @@ training runs, which stand below the kinds, read theirs by the classes here.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass as plain
 from typing import Any, TypeVar
 
 from pydantic.dataclasses import dataclass
@@ -30,7 +30,7 @@ from fgrpo_bench.stages.paths import StagePaths
 T = TypeVar("T")
 
 
-@plain(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Frozen:
     """The spec.json of a stage of any kind."""
 
@@ -99,7 +99,7 @@ def trained_with(stage: StagePaths, name: str) -> dict[str, Any] | None:
     return part
 
 
-@plain(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class FetchSpec(Frozen):
     """The spec.json of a fetch: of a dataset, or of a model where that is None."""
 
@@ -138,7 +138,7 @@ def warmed_up(spec: Frozen) -> WarmedUp:
     return from_stored(WarmedUp, spec.value("identity") | spec.content, spec.stage.spec)
 
 
-@plain(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class TrainStageSpec(Frozen):
     """The spec.json of a training run."""
 
