@@ -76,17 +76,18 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
         for clash in _clashes(StagePaths(paths.folder / stage.name), stage):
             clashes[clash].append(stage.name)
             clashing.add(stage.name)
+    if clashes:
+        lines = (
+            f"  {clash}  ({first}" + (f" and {len(more)} more)" if more else ")")
+            for clash, (first, *more) in clashes.items()
+        )
+        raise ValueError(
+            f"{paths.folder} holds stages of other settings:\n" + "\n".join(lines) + "\n"
+            "results of two settings under one address could not be told apart; keep both with "
+            f"version={next_version(paths)}, or restore the values"
+        )
     _check_states(paths, plan)
-    if not clashes:
-        return _check_checkpoints(paths, plan)
-    lines = []
-    for clash, (first, *more) in clashes.items():
-        lines.append(f"  {clash}  ({first}" + (f" and {len(more)} more)" if more else ")"))
-    raise ValueError(
-        f"{paths.folder} holds stages of other settings:\n" + "\n".join(lines) + "\n"
-        "results of two settings under one address could not be told apart; keep both with "
-        f"version={next_version(paths)}, or restore the values"
-    )
+    _check_checkpoints(paths, plan)
 
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:
