@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
-from fgrpo_bench.kinds import KINDS, Stage
+from fgrpo_bench.kinds import KINDS, Stage, train
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps import cost
 from sweeps.pool import Pool
@@ -53,7 +53,7 @@ def overview(pool: Pool) -> Overview:
     by_point: dict[str, list[str]] = defaultdict(list)
     for stage in pool.stages:
         by_point[stage.point_id].append(stage.name)
-    trained = {stage.point_id for stage in pool.stages if stage.name == stage.point_id}
+    trained = {stage.point_id for stage in pool.stages if stage.kind == train.NAME}
     return Overview(
         points_done=sum(pool.done.issuperset(by_point[point_id]) for point_id in trained),
         points_total=len(trained),

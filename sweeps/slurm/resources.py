@@ -33,7 +33,7 @@ def resources(profile: SlurmProfile, kind: str, *, openrlhf: bool) -> Resources:
     openrlhf: whether it runs in that environment, with several GPUs where the placement says so.
     """
     gpus = profile.gpus_per_node
-    used, takes = gpus, "engines" if kind == REPORT else KINDS[kind].takes
+    used, takes = gpus, KINDS[kind].takes if kind in KINDS else "engines"
     if gpus is not None and takes != "profile":
         placement = profile.openrlhf
         engines = 1 if takes == "engine" else placement.evaluation_engines
