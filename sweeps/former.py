@@ -21,6 +21,7 @@ from fgrpo_bench.stages.shapes import SPEC
 PROGRAMS = {
     "fgrpo_bench.engines.embedded": "fgrpo_bench.training",
     "fgrpo_bench.engines.openrlhf": "fgrpo_bench.training.openrlhf",
+    "sweeps.reporting": "sweeps.slurm.last",
 }
 """Modules of commands, and what they were called in code that has no fgrpo_bench/kinds."""
 

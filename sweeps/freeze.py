@@ -27,6 +27,7 @@ from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_m
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
 from fgrpo_bench.stages.states import read_progress
+from fgrpo_bench.stats.selection import saved_steps
 from sweeps.commands import REPOSITORY
 from sweeps.former import read_former
 from sweeps.plan import Plan, make_plan, plan_record
@@ -111,12 +112,13 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
         source = StagePaths(paths.folder / stage.source)
         if source.checkpoint(stage.step).exists() or not source.owner.exists():
             continue
-        stored = TrainStageSpec(source, _frozen(source.spec) or {}).point.train.save_every
-        wanted = TrainStageSpec(source, stages[stage.source].spec).point.train.save_every
-        if stage.step % stored and _reached(source) >= stage.step:
+        stored = TrainStageSpec(source, _frozen(source.spec) or {}).point.train
+        wanted = TrainStageSpec(source, stages[stage.source].spec).point.train
+        saved = saved_steps(steps=stored.steps, save_every=stored.save_every)
+        if stage.step not in saved and _reached(source) >= stage.step:
             raise ValueError(
                 f"{source.folder} left no checkpoint at step {stage.step}, since it was trained "
-                f"with save_every={stored} and not {wanted}, which trains "
+                f"with save_every={stored.save_every} and not {wanted.save_every}, which trains "
                 "nothing again: set experiment.train.save_every as it was, evaluate the last one "
                 f"alone with experiment.checkpoints=last, or take version={next_version(paths)}"
             )

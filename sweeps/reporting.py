@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from fgrpo_bench.kinds import train
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, default_root
 from fgrpo_bench.stages.shapes import PLAN
@@ -103,7 +104,7 @@ class LiveSync:
         files = {
             stage.point_id: (_stamp(paths.metrics), _stamp(paths.step_rows))
             for stage in stages
-            if stage.kind == "train" and stage.state != "done"
+            if stage.kind == train.NAME and stage.state != "done"
             for paths in [StagePaths(self._paths.folder / stage.name)]
         }
         begun = {point for point, stamps in files.items() if any(stamps)}

@@ -135,7 +135,8 @@ class WarmedUp:
 def warmed_up(spec: Frozen) -> WarmedUp:
     """What the spec.json of a warm-up says; in those of versions before the identity alone said
     it, which then had every field."""
-    return from_stored(WarmedUp, spec.value("identity") | spec.content, spec.stage.spec)
+    fields = {**spec.content.get("identity", {}), **spec.content}
+    return from_stored(WarmedUp, fields, spec.stage.spec)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from fgrpo_bench.kinds import KINDS, Stage
+from fgrpo_bench.kinds import KINDS, Stage, train
 from fgrpo_bench.stages.attempts import Ending
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.states import read_progress
@@ -69,7 +69,7 @@ def overview(pool: Pool) -> Overview:
     by_point: dict[str, list[str]] = defaultdict(list)
     for stage in pool.stages:
         by_point[stage.point_id].append(stage.name)
-    trained = {stage.point_id for stage in pool.stages if stage.name == stage.point_id}
+    trained = {stage.point_id for stage in pool.stages if stage.kind == train.NAME}
     return Overview(
         points_done=sum(pool.done.issuperset(by_point[point_id]) for point_id in trained),
         points_total=len(trained),

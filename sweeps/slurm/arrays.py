@@ -159,7 +159,7 @@ def resources(profile: SlurmProfile, kind: str, *, is_placed: bool) -> Resources
     is_placed: whether it may have several GPUs, as the placement says (Environment.is_placed).
     """
     gpus = profile.gpus_per_node
-    used, takes = gpus, "engines" if kind == REPORT else KINDS[kind].takes
+    used, takes = gpus, KINDS[kind].takes if kind in KINDS else "engines"
     if gpus is not None and takes != "profile":
         placement = profile.placement
         engines = 1 if takes == "engine" else placement.evaluation_engines

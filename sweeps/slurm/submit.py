@@ -55,7 +55,8 @@ class Sender:
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
             last = (self._python(), "-m", "sweeps.reporting", str(self.paths.folder))
-            return [Report(command=last, cwd=cwd, environment=environment)]
+            command = as_frozen(last, self.code, None)
+            return [Report(command=command, cwd=cwd, environment=environment)]
         payloads: list[Callable[[], str]] = []
         for name in sending.batch.stages:
             record = self.records[name]

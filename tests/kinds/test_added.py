@@ -18,6 +18,7 @@ from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.states import read_stages
+from sweeps.commands import stage_command
 from sweeps.freeze import check_conflicts, freeze, plan_over
 from sweeps.local import drive
 from sweeps.plan import plan_record
@@ -128,3 +129,10 @@ def test_without_its_line_nothing_of_it_is_left(declaration: Declaration) -> Non
     plan, _ = plan_over(declaration)
     assert KIND.name not in {stage.kind for stage in plan.stages}
     assert remade(KIND.name) == "makes it again"
+
+
+def test_a_kind_that_is_not_there_any_more_is_refused_by_its_name(
+    declaration: Declaration, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="of kind 'count', which this version does not have"):
+        stage_command(KIND.name, tmp_path, declaration.profile, "base")
