@@ -11,6 +11,7 @@ from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.slurm import drive
 from tests.slurm.cluster import Cluster
+from tests.slurm.processes import wait_until
 from tests.slurm.running import check_complete
 from tests.support.former import unpacked
 
@@ -20,7 +21,7 @@ def paths(cluster: Cluster, tmp_path: Path) -> RunPaths:
     return unpacked("slurm", tmp_path)
 
 
-def test_it_is_followed_to_its_end_with_its_own_code(paths: RunPaths) -> None:
+def test_it_is_followed_to_its_end_with_its_own_code(paths: RunPaths, cluster: Cluster) -> None:
     plan = paths.plan.read_bytes()
     done = paths.point("grpo-n4-g0-s11").done.read_bytes()
     assert drive.follow(paths, seconds=0.5) == 0
@@ -30,3 +31,6 @@ def test_it_is_followed_to_its_end_with_its_own_code(paths: RunPaths) -> None:
     notes = attempts(paths.point("grpo-n4-g1-s11"))
     assert notes[-1]["outcome"] == "done"
     assert read_json(paths.report / "provenance.json")
+    wait_until(lambda: not cluster.squeue(), what="the last job's end")
+    said = [log.read_text() for log in paths.batch("").glob("smoke-report-*/*_log.out")]
+    assert said and "Traceback" not in "".join(said)
