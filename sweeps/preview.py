@@ -15,10 +15,9 @@ from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import advice
-from sweeps import cost
+from sweeps import schedule
 from sweeps.commands import workers
 from sweeps.plan import Plan, plan_record
-from sweeps.schedule import wall_seconds
 from sweeps.status import first_undone
 from sweeps.text import counted, duration, shown, table
 
@@ -102,14 +101,17 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
         if stage.name not in names and stage.environment == "base":
             marker = read_marker(StagePaths(paths.folder / stage.name))
             if "cpu_seconds" in marker:
-                measured.append((stage.kind, cost.cpu_seconds(stage), marker["cpu_seconds"]))
-    factors = cost.calibration(measured)
+                measured.append((stage.kind, schedule.cpu_seconds(stage), marker["cpu_seconds"]))
+    factors = schedule.calibration(measured)
     seconds = {
-        stage.name: cost.scaled(cost.cpu_seconds(stage), stage.kind, factors) for stage in to_run
+        stage.name: schedule.scaled(schedule.cpu_seconds(stage), stage.kind, factors)
+        for stage in to_run
     }
     return {
         "cpu_seconds": round(sum(seconds.values()), 1),
-        "wall_seconds": round(wall_seconds(to_run, seconds, workers(plan.declaration.profile)), 1),
+        "wall_seconds": round(
+            schedule.wall_seconds(to_run, seconds, workers(plan.declaration.profile)), 1
+        ),
         "workers": workers(plan.declaration.profile),
         "measured_stages": len(measured),
         "not_estimated": len(unknown),

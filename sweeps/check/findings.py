@@ -11,7 +11,7 @@ from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths, default_root
 from fgrpo_bench.stages.shapes import SPEC
-from sweeps import cost
+from sweeps import schedule
 from sweeps.check import compare
 from sweeps.check.examine import Examined
 from sweeps.check.hold import DECLARATION, Held
@@ -53,7 +53,7 @@ def _seconds(examined: Examined, held: Held) -> float | None:
         return round(held.seconds, 1)
     try:
         spec = read_json(StagePaths(examined.paths.folder / held.name).spec, SPEC)
-        return round(cost.cpu_seconds(Stage(**held.record, spec=spec)), 1)
+        return round(schedule.cpu_seconds(Stage(**held.record, spec=spec)), 1)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -16,7 +16,7 @@ from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.locks import driving, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import damage_of, driver_id
-from sweeps import cost
+from sweeps import schedule
 from sweeps.commands import (
     StageCommand,
     check_flags,
@@ -116,7 +116,7 @@ def pooled(
         pool = Pool(
             paths=paths,
             stages=stages,
-            seconds={stage.name: cost.cpu_seconds(stage) for stage in stages},
+            seconds={stage.name: schedule.cpu_seconds(stage) for stage in stages},
             workers=workers,
             command=lambda stage, folder: command(stage.kind, folder, profile, stage.environment),
             environment=stage_environment(profile, paths, os.environ),

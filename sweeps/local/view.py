@@ -19,9 +19,8 @@ from fgrpo_bench.kinds import KINDS, Stage, train
 from fgrpo_bench.stages.attempts import Ending
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.states import read_progress
-from sweeps import cost
+from sweeps import schedule
 from sweeps.local.pool import Attempt, Pool, Watcher
-from sweeps.schedule import wall_seconds
 from sweeps.text import counted, duration
 
 LINE_SECONDS = 15.0
@@ -92,7 +91,7 @@ def _running(pool: Pool, name: str) -> Running:
 def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     """The schedule of what is left, at the speed of what was done here."""
     kinds = {stage.name: stage.kind for stage in pool.stages}
-    factors = cost.calibration(
+    factors = schedule.calibration(
         (kinds[name], pool.seconds[name], seconds) for name, seconds in pool.walls.items()
     )
     blocked = {failure.stage.name for failure in pool.failures}
@@ -100,11 +99,11 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     for name, stage in pool.waiting.items():
         if not blocked.intersection(stage.needs):
             left[name] = stage
-    seconds = {name: cost.scaled(pool.seconds[name], kinds[name], factors) for name in left}
+    seconds = {name: schedule.scaled(pool.seconds[name], kinds[name], factors) for name in left}
     for name, worker in zip(pool.running, running, strict=True):
         expected = max(seconds[name] - worker.elapsed_seconds, 1.0)
         seconds[name] = expected if worker.eta_seconds is None else worker.eta_seconds
-    return wall_seconds(left.values(), seconds, pool.workers)
+    return schedule.wall_seconds(left.values(), seconds, pool.workers)
 
 
 def start_words(attempt: Attempt) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs import config
-from sweeps import cost
+from sweeps import schedule
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
 
@@ -28,7 +28,7 @@ def stage(name: str, *needs: str, kind: str = "train") -> Stage:
 
 def seconds_by_kind(*overrides: str) -> dict[str, float]:
     plan = make_plan(config.load("groupsize", overrides))
-    return {each.kind: cost.cpu_seconds(each) for each in plan.stages}
+    return {each.kind: schedule.cpu_seconds(each) for each in plan.stages}
 
 
 def test_a_stage_costs_its_start_and_what_it_samples() -> None:
@@ -52,18 +52,18 @@ def test_a_stage_costs_its_start_and_what_it_samples() -> None:
 def test_constant_prompts_make_large_groups_dear() -> None:
     plan = make_plan(config.load("groupsize", ["experiment=countdown-prompts"]))
     seconds = {
-        each.point_id: cost.cpu_seconds(each) for each in plan.stages if each.kind == "train"
+        each.point_id: schedule.cpu_seconds(each) for each in plan.stages if each.kind == "train"
     }
     assert seconds["grpo-n32-g0-s11"] > 5 * seconds["grpo-n2-g0-s11"]
 
 
 def test_calibration_takes_the_median_so_that_an_interrupted_stage_does_not_count() -> None:
     measured = [("train", 10.0, 20.0), ("train", 10.0, 21.0), ("train", 10.0, 0.5)]
-    factors = cost.calibration(measured)
+    factors = schedule.calibration(measured)
     assert factors == {"train": 2.0}
-    assert cost.scaled(5.0, "train", factors) == 10.0
-    assert cost.scaled(5.0, "evaluate", factors) == 10.0
-    assert cost.scaled(5.0, "evaluate", {}) == 5.0
+    assert schedule.scaled(5.0, "train", factors) == 10.0
+    assert schedule.scaled(5.0, "evaluate", factors) == 10.0
+    assert schedule.scaled(5.0, "evaluate", {}) == 5.0
 
 
 def test_warm_ups_go_first_and_then_the_longest() -> None:
