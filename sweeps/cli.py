@@ -62,7 +62,8 @@ def _plan(arguments: Namespace) -> int:
 def _show_plan(plan: Plan, *, as_json: bool = False) -> RunPaths:
     """Where its files stand. Raises ValueError, once it is shown, where other settings do."""
     from sweeps import preview
-    from sweeps.freeze import check_conflicts, run_paths
+    from sweeps.conflicts import check_conflicts
+    from sweeps.freeze import run_paths
 
     paths = run_paths(plan.declaration)
     shown = preview.preview(plan, paths)

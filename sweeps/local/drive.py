@@ -25,7 +25,8 @@ from sweeps.commands import (
     stage_environment,
     workers,
 )
-from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
+from sweeps.conflicts import check_conflicts
+from sweeps.freeze import check_writable, freeze, plan_over
 from sweeps.local.pool import Pool
 from sweeps.local.stopping import stop_requests
 from sweeps.local.view import shown as view

@@ -15,7 +15,8 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from sweeps import reporting
 from sweeps.commands import StageCommand, check_flags, check_interpreters, stage_command
-from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
+from sweeps.conflicts import check_conflicts
+from sweeps.freeze import check_writable, freeze, plan_over
 from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
 from sweeps.slurm import answers, preflight, recover, scheduler, status, submissions

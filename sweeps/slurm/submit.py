@@ -1,5 +1,4 @@
-"""What is sent to SLURM: what a batch asks for and runs, sending it, and whether a job that waits
-would ask for something else now.
+"""What is sent to SLURM: what a batch asks for and runs, and what a job that waits would ask now.
 
 Every batch is noted before it is sent and after. Where SLURM refuses one, those sent with it are
 taken back, so that a sweep is submitted whole or not at all.
@@ -54,9 +53,9 @@ class Sender:
         variables = stage_environment(self.profile, self.paths, {}) | {"PYTHONPATH": str(self.code)}
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
-            last = (self._python(), "-m", "sweeps.reporting", str(self.paths.folder))
-            command = as_frozen(last, self.code, None)
-            return [Report(command=command, cwd=cwd, environment=environment)]
+            words = [self._python(), "-m", "sweeps.reporting", str(self.paths.folder)]
+            last = as_frozen(words, self.code, None)
+            return [Report(command=last, cwd=cwd, environment=environment)]
         payloads: list[Callable[[], str]] = []
         for name in sending.batch.stages:
             record = self.records[name]
@@ -155,8 +154,7 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
     """
     said = sender.paths.submissions
     sent: list[Sending] = []
-    absent = scheduler.missing("sbatch")
-    if absent is not None:
+    if (absent := scheduler.missing("sbatch")) is not None:
         raise ValueError(absent)
     for sending in sendings:
         batch = sending.batch

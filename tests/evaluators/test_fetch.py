@@ -13,6 +13,7 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import read_json, sealed
 from fgrpo_bench.stages.paths import DataPaths
 from sweeps import freeze
+from sweeps.conflicts import check_conflicts
 from sweeps.plan import make_plan
 from tests.support.publisher import COMMIT, Publisher, publisher
 
@@ -67,7 +68,7 @@ def test_a_sweep_finds_what_was_fetched_and_its_own_folder_is_a_link_to_it(tmp_p
     assert frozen == sealed(stage.spec) == read_json(own.resolve() / "spec.json")
     assert (own / "DONE.json").exists()
     assert not (paths.folder / "_data/amc23/DONE.json").exists()
-    freeze.check_conflicts(paths, plan)
+    check_conflicts(paths, plan)
     freeze.freeze(paths, plan, nothing_to_run=False)
     assert fetch(tmp_path, "aime25") == 0
 

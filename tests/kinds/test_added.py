@@ -19,7 +19,8 @@ from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.states import read_stages
 from sweeps.commands import stage_command
-from sweeps.freeze import check_conflicts, freeze, plan_over
+from sweeps.conflicts import check_conflicts
+from sweeps.freeze import freeze, plan_over
 from sweeps.local import drive
 from sweeps.plan import plan_record
 from sweeps.slurm.arrays import arrange

@@ -20,8 +20,9 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import status
 from sweeps.check import examine
 from sweeps.commands import StageCommand, stage_command
+from sweeps.conflicts import check_conflicts
 from sweeps.former import as_frozen
-from sweeps.freeze import check_conflicts, plan_over
+from sweeps.freeze import plan_over
 from sweeps.local import drive
 from sweeps.slurm.tick import frozen_profile
 from tests.support.fake_stage import fake_command

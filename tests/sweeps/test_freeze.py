@@ -10,7 +10,8 @@ from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import read_json, sealed, write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.freeze import check_conflicts, check_writable, freeze, next_version, run_paths
+from sweeps.conflicts import check_conflicts, next_version
+from sweeps.freeze import check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan
 
 NAME = "grpo-n4-g0-s11"

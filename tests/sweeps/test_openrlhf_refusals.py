@@ -18,7 +18,8 @@ from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps import commands
 from sweeps.cli import main
-from sweeps.freeze import check_conflicts, run_paths
+from sweeps.conflicts import check_conflicts
+from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
 from tests.support.points import declared
 from tests.support.programs import link_programs
