@@ -51,7 +51,9 @@ def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Clust
         cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
     command = [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{root}'", *TINY, *SLURM]
     subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": ""}, check=True)
-    (checkout / "fgrpo_bench" / "training" / "__main__.py").write_text("raise SystemExit(9)\n")
+    (checkout / "fgrpo_bench" / "engines" / "embedded" / "__main__.py").write_text(
+        "raise SystemExit(9)\n"
+    )
     paths = run_paths(config.load("smoke", [f"run_root='{root}'", *TINY, *SLURM]))
     for node in NODES:
         cluster.scontrol("update", f"nodename={node}", "state=resume")
