@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import run_paths
-from sweeps.slurm import decide, submissions, submit, tick
-from sweeps.slurm.arrays import Sending
+from sweeps.slurm import decide, submissions, tick
 from sweeps.slurm.decide import Decision
+from sweeps.slurm.packing import Packing
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -207,14 +207,14 @@ def test_a_failing_point_is_not_tried_again_and_harms_no_other(
 def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
-    sbatch = submit._sbatch
+    send = Packing.send
 
-    def refusing(sender: submit.Sender, sending: Sending) -> str:
-        if sending.batch.kind == "train":
+    def refusing(packing: Packing, jobs: Sequence[Callable[[], str]]) -> str:
+        if any(Path(getattr(job, "folder", "")).name == POINT for job in jobs):
             raise ValueError("sbatch: error: Invalid job array specification")
-        return sbatch(sender, sending)
+        return send(packing, jobs)
 
-    monkeypatch.setattr(submit, "_sbatch", refusing)
+    monkeypatch.setattr(Packing, "send", refusing)
     with pytest.raises(ValueError, match="it said: sbatch: error: Invalid job array specification"):
         start_fake(tmp_path, monkeypatch)
     wait_until(lambda: not cluster.squeue(), what="an empty queue")
