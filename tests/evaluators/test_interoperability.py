@@ -241,9 +241,9 @@ def test_nothing_is_marked_done_before_it_is_graded_and_scored(keys, tmp_path, m
     (stored,) = find("theirs")
     assert stored.paths.draws.exists() and not stored.stage.done.exists()
     assert main(words) == 0
-    assert is_done(stored.stage, fingerprint=stored.spec["fingerprint"], target={"n_samples": 1})
+    assert is_done(stored.stage, fingerprint=stored.spec.fingerprint, target={"n_samples": 1})
     stored.paths.passk.unlink()
-    assert not is_done(stored.stage, fingerprint=stored.spec["fingerprint"], target={})
+    assert not is_done(stored.stage, fingerprint=stored.spec.fingerprint, target={})
 
 
 def test_words_may_stand_after_options_and_others_are_refused(keys, tmp_path, capsys):

@@ -66,7 +66,7 @@ def test_a_prompt_is_followed_where_all_its_instructions_are():
 def restart() -> None:
     """End the processes that check; others start when they are needed."""
     ifeval._checkers().close()
-    ifeval._forget()
+    ifeval._checkers._forget()
 
 
 @pytest.mark.slow
