@@ -34,7 +34,7 @@ def test_a_run_makes_the_stage_of_a_damaged_marker_again_and_no_other(
     assert f"damaged: {POINT}: {stage.done} holds no valid JSON" in said and "delete it" in said
     assert sweep.run() == 0
     assert "5 done before, 1 to run" in sweep.log()
-    assert f"damaged: train {POINT}: {stage.done} holds no valid JSON" in sweep.log()
+    assert f"damaged: training {POINT}: {stage.done} holds no valid JSON" in sweep.log()
     assert (stage.damaged / "DONE.json").read_bytes().endswith(b"\xff")
     assert sweeps(["status", "smoke", f"run_root={tmp_path}"]) == 0
     assert "damaged" not in capsys.readouterr().out
