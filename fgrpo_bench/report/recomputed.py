@@ -59,7 +59,7 @@ def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator
     distinct response; and draws without a grade, and grades without a draw."""
     spec = point.evaluation_spec()
     of, task = spec.benchmark(benchmark), spec.task
-    if task is not None:
+    if task is not None or spec.data(benchmark) is None:
         with fields_of(point.evaluate.spec):
             from_dict(TaskSpec, task)
     if grader_version(of.grader) != version:
