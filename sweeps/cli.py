@@ -54,18 +54,16 @@ def _plan(arguments: Namespace) -> int:
         composed = config.compose([f"sweep={arguments.sweep}", *arguments.overrides])
         print("\n".join(preview.flat(composed)))
         return 0
-    plan, _ = plan_over(config.load(arguments.sweep, arguments.overrides))
-    _show_plan(plan, as_json=arguments.json)
+    plan, paths = plan_over(config.load(arguments.sweep, arguments.overrides))
+    _show_plan(plan, paths, as_json=arguments.json)
     return 0
 
 
-def _show_plan(plan: Plan, *, as_json: bool = False) -> RunPaths:
-    """Where its files stand. Raises ValueError, once it is shown, where other settings do."""
+def _show_plan(plan: Plan, paths: RunPaths, *, as_json: bool = False) -> None:
+    """Raises ValueError, once it is shown, where other settings stand."""
     from sweeps import preview
     from sweeps.conflicts import check_conflicts
-    from sweeps.freeze import run_paths
 
-    paths = run_paths(plan.declaration)
     shown = preview.preview(plan, paths)
     if plan.declaration.profile.dispatcher == "slurm":
         from sweeps.slurm import preflight, scheduler
@@ -74,18 +72,17 @@ def _show_plan(plan: Plan, *, as_json: bool = False) -> RunPaths:
             shown["warnings"] += preflight.short_graces(plan, scheduler.call)
     print(json.dumps(shown, indent=1) if as_json else preview.render(shown, paths))
     check_conflicts(paths, plan)
-    return paths
 
 
 def _run(arguments: Namespace) -> int:
     from fgrpo_bench.specs import config
-    from sweeps.plan import make_plan
+    from sweeps.freeze import plan_over
 
     declaration = config.load(arguments.sweep, arguments.overrides)
     on_slurm = declaration.profile.dispatcher == "slurm"
     if arguments.dry_run:
-        plan = make_plan(declaration)
-        paths = _show_plan(plan)
+        plan, paths = plan_over(declaration)
+        _show_plan(plan, paths)
         if on_slurm:
             from sweeps.slurm import drive as slurm
 

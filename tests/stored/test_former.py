@@ -19,6 +19,7 @@ from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import status
 from sweeps.check import examine
+from sweeps.cli import main as sweeps
 from sweeps.commands import StageCommand, stage_command
 from sweeps.conflicts import check_conflicts
 from sweeps.former import as_frozen
@@ -73,6 +74,13 @@ def test_run_starts_nothing_where_everything_is_done(finished: RunPaths) -> None
     assert run(finished) == 0, "what was taken over is taken over again"
     assert tried(finished) == before
     assert damaged(finished) == []
+
+
+def test_a_dry_run_finds_nothing_to_run(
+    finished: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sweeps(["run", "smoke", f"run_root='{finished.root}'", *SMALL, "--dry-run"]) == 0
+    assert "6 done, nothing to run" in capsys.readouterr().out
 
 
 def test_report_and_dashboard_read_it(finished: RunPaths) -> None:
