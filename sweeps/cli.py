@@ -131,8 +131,9 @@ def _check(paths: RunPaths, arguments: Namespace) -> int:
     if not told["damaged"] or not arguments.repair:
         return EXIT_DAMAGED if told["damaged"] else 0
     from sweeps.check.repair import repair
+    from sweeps.text import said
 
-    return repair(examined, say=lambda text: print(text, flush=True))
+    return repair(examined, say=said)
 
 
 def _cancel(paths: RunPaths, arguments: Namespace) -> int:

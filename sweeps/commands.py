@@ -7,13 +7,13 @@ does what is missing and says with its exit code how it ended (fgrpo_bench.stage
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Environment
-from fgrpo_bench.specs import Profile, TrainSpec
+from fgrpo_bench.specs import Declaration, Profile, TrainSpec
 from fgrpo_bench.stages.paths import RunPaths
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -56,6 +56,16 @@ def check_flags(profile: Profile, train: TrainSpec) -> str | None:
     """ValueError where what is installed refuses a training spec; a note for a person where that
     cannot be found out from here."""
     return engines.of(train).check_installed(profile, train)
+
+
+def check_installed(
+    declaration: Declaration, environments: Collection[Environment], say: Callable[[str], None]
+) -> None:
+    """Both of these; say is told the note."""
+    check_interpreters(declaration.profile, environments)
+    note = check_flags(declaration.profile, declaration.experiment.train)
+    if note is not None:
+        say(note)
 
 
 def stage_environment(

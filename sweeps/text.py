@@ -40,3 +40,8 @@ def printable(text: str, width: int = 200) -> str:
 def shown(path: Path) -> str:
     """A path as short as it can be said from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def said(text: str) -> None:
+    """To standard output, at once."""
+    print(text, flush=True)

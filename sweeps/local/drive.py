@@ -19,7 +19,7 @@ from fgrpo_bench.stages.states import damage_of, driver_id
 from sweeps import schedule
 from sweeps.commands import (
     StageCommand,
-    check_flags,
+    check_installed,
     check_interpreters,
     stage_command,
     stage_environment,
@@ -33,7 +33,7 @@ from sweeps.local.view import shown as view
 from sweeps.local.view import title
 from sweeps.plan import Plan
 from sweeps.reporting import finish
-from sweeps.text import counted, shown
+from sweeps.text import counted, said, shown
 
 LOG_LINES = 12
 """Last lines of a failed stage's log that the end of a run shows."""
@@ -50,10 +50,7 @@ def run(
     that cannot be written or holds other settings, another driver at work.
     """
     plan, paths = plan_over(declaration)
-    check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
-    note = check_flags(declaration.profile, declaration.experiment.train)
-    if note is not None:
-        print(note, flush=True)
+    check_installed(declaration, {stage.environment for stage in plan.stages}, said)
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
@@ -94,7 +91,7 @@ def _make(
     at_once = workers(plan.declaration.profile)
     exit_code = pooled(plan, paths, stages, command=command, workers=at_once, begin=begin)
     if exit_code == 0:
-        finish(paths, lambda text: print(text, flush=True))
+        finish(paths, said)
     return exit_code
 
 

@@ -14,7 +14,7 @@ from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from sweeps import reporting
-from sweeps.commands import StageCommand, check_flags, check_interpreters, stage_command
+from sweeps.commands import StageCommand, check_installed, stage_command
 from sweeps.conflicts import check_conflicts
 from sweeps.freeze import check_writable, freeze, plan_over
 from sweeps.plan import Plan, plan_record
@@ -28,7 +28,7 @@ from sweeps.slurm.observe import in_queue, observe
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submit import Sender
 from sweeps.slurm.tick import failed, in_hand, tick
-from sweeps.text import counted, shown
+from sweeps.text import counted, said, shown
 
 SLURM_DEFAULT_ARRAY = 1001
 """MaxArraySize where a site sets none; for a dry run where there is no SLURM to ask."""
@@ -38,11 +38,6 @@ FOR_READING = (
 )
 """Follows the first line of each file of a dry run."""
 Say = Callable[[str], None]
-
-
-def said(text: str) -> None:
-    """To standard output, at once."""
-    print(text, flush=True)
 
 
 def run(
@@ -62,10 +57,7 @@ def run(
     if absent is not None:
         raise ValueError(absent)
     plan, paths = plan_over(declaration)
-    check_interpreters(declaration.profile, {stage.environment for stage in plan.stages})
-    note = check_flags(declaration.profile, declaration.experiment.train)
-    if note is not None:
-        say(note)
+    check_installed(declaration, {stage.environment for stage in plan.stages}, say)
     _check_before(plan, paths, command, call, say)
     warnings = [*plan.warnings, *preflight.short_graces(plan, call)]
     check_writable(paths)
