@@ -5,9 +5,10 @@ Report, tracking and dashboards read through here and need no YAML for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -183,6 +184,23 @@ class SweepResults:
         return dict(sorted(found.items()))
 
     @property
+    def averages(self) -> dict[str, tuple[str, ...]]:
+        """Benchmarks by the name of their average, in domain first; one of a domain has none."""
+        return {
+            f"average {domain}": tuple(benchmarks)
+            for domain, benchmarks in self.domains.items()
+            if len(benchmarks) > 1
+        }
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """What stands for all benchmarks: the averages, and a benchmark alone in its domain."""
+        return tuple(
+            benchmarks[0] if len(benchmarks) == 1 else f"average {domain}"
+            for domain, benchmarks in self.domains.items()
+        )
+
+    @property
     def model(self) -> str:
         """Name of the trained model."""
         train = self.declaration["declaration"]["experiment"]["train"]
@@ -279,4 +297,50 @@ def _checkpoints(
             fingerprint=marks.get(each["evaluate"]),
         )
         for each in cell.get("checkpoints", [cell])
+    )
+
+
+def choose_run(
+    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
+) -> RunPaths:
+    """The one run that was meant; what is None may be anything.
+
+    Several runs: the one with the experiment and version that conf/ gives the sweep by default.
+    Raises FileNotFoundError where there is no such run and ValueError where several may be meant,
+    both with a list.
+    """
+    runs = find_runs(root, sweep, experiment=experiment, version=version)
+    if len(runs) > 1:
+        usual = _usual(sweep)
+        wanted = (experiment or usual[0], version or usual[1])
+        runs = [run for run in runs if (run.experiment, run.version) == wanted] or runs
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        raise ValueError(
+            f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
+        )
+    others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
+    known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
+    named = " ".join(filter(None, [sweep, experiment, version]))
+    raise FileNotFoundError(
+        f"no run of {named} under {root}: run `python -m sweeps run {sweep}` first, or name "
+        f"another --root, --experiment or --version{known}"
+    )
+
+
+def _usual(sweep: str) -> tuple[str | None, str | None]:
+    """Experiment and version that the sweep has by default; None where conf/ cannot be read."""
+    from fgrpo_bench.specs.config import compose
+
+    try:
+        config = compose([f"sweep={sweep}"])
+    except (ImportError, ValueError):  # no Hydra, or no conf/ beside an installed package
+        return None, None
+    return config["experiment"]["name"], config["version"]
+
+
+def _listed(runs: Sequence[RunPaths]) -> str:
+    return "\n".join(
+        f"  {run.sweep} --experiment {run.experiment} --version {run.version}" for run in runs
     )

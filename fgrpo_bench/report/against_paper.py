@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from fgrpo_bench.analysis.published import AVERAGES, BENCHMARKS, MODELS, lookup
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
-from fgrpo_bench.report.published import AVERAGES, BENCHMARKS, MODELS, lookup
 from fgrpo_bench.report.shape import Content, Table, Value, explained, percent
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.report.tables import NAMES, csv_rows, csv_text, names

@@ -1,11 +1,7 @@
 """The figures that the paper published (arXiv 2602.06717v2), in this report's formats.
 
-`published.csv` holds 2,278 of them, one a row, in percent: tables 1, 4, 6 and 10 to 14, and of
-table 2 the column Delta NLL, its pass@k columns being averages of table 10. k = 0 marks a figure
-that is no pass@k. `lookup` finds the one beside a cell of ours.
-
-    python -m fgrpo_bench.report.published              every table as Markdown
-    python -m fgrpo_bench.report.published --table 1 --format latex
+python -m fgrpo_bench.report.published              every table as Markdown
+python -m fgrpo_bench.report.published --table 1 --format latex
 """
 
 from __future__ import annotations
@@ -13,29 +9,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.analysis.published import published
 from fgrpo_bench.report.shape import Key, Rows, Table, Value, grid, with_best
 
 PAPER = "arXiv 2602.06717v2"
 HEADING = f"The published figures of F-GRPO, {PAPER}"
-SOURCE = Path(__file__).with_name("published.csv")
-SCHEMA = pl.Schema(
-    {
-        "table": pl.Int64,
-        "model": pl.String,
-        "method": pl.String,
-        "gamma": pl.Float64,
-        "group_size": pl.Int64,
-        "benchmark": pl.String,
-        "k": pl.Int64,
-        "value": pl.String,  # as printed, in percent where it is a pass@k
-    }
-)
 TITLES = {
     1: "base algorithms with and without focal weight, N = 8",
     4: "maze of 17 x 17, by group size",
@@ -46,73 +28,6 @@ TITLES = {
     13: "pass@k to 256",
     14: "pass@k to 256",
 }
-MODELS = {
-    "qwen2.5-7b": "Qwen2.5-7B",
-    "qwen3-4b-base": "Qwen3-4B-Base",
-    "llama3.2-3b": "Llama-3.2-3B-Instruct",
-}
-"""Published name by ours."""
-BENCHMARKS = {
-    "aime24": "AIME24",
-    "aime25": "AIME25",
-    "amc23": "AMC23",
-    "math500": "MATH500",
-    "minerva": "Minerva",
-    "olympiadbench": "Olympiad",
-    "ifeval": "IFEval",
-    "synlogic": "SynLogic",
-    "gpqa": "GPQA",
-}
-"""Published name by ours, in the paper's order; the first six are in domain."""
-AVERAGES = {
-    "Avg. Math": frozenset(list(BENCHMARKS)[:6]),
-    "Avg. OOD": frozenset(list(BENCHMARKS)[6:]),
-}
-"""Our names of the benchmarks by the published name of their average."""
-CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "GRPO-KL"}
-"""Published name of algorithms that it does not call by our name in capitals."""
-
-
-@lru_cache(maxsize=1)
-def published() -> pl.DataFrame:
-    """Every published figure (SCHEMA), in the paper's order within a table."""
-    return pl.read_csv(SOURCE, schema=SCHEMA, glob=False)
-
-
-@lru_cache(maxsize=1)
-def _index() -> dict[tuple[str, str, float, int, str, int], float]:
-    keys = ("model", "method", "gamma", "group_size", "benchmark", "k")
-    rows = published().filter(pl.col("k") > 0).iter_rows(named=True)
-    return {tuple(row[key] for key in keys): float(row["value"]) / 100 for row in rows}
-
-
-def lookup(
-    *,
-    model: str,
-    algorithm: str | None,
-    focal_gamma: float | None,
-    group_size: int | None,
-    benchmark: str,
-    k: int,
-) -> float | None:
-    """The published pass@k of a cell as a fraction; None where there is none.
-
-    Names are this project's (`qwen2.5-7b`, `grpo`, `math500`), but for averages, which have those
-    of AVERAGES. Base models were not published.
-    """
-    if algorithm is None or focal_gamma is None or group_size is None:
-        return None
-    name = CONTROLS.get(algorithm, algorithm.upper())
-    return _index().get(
-        (
-            MODELS.get(model, ""),
-            f"F-{name}" if focal_gamma else name,
-            focal_gamma,
-            group_size,
-            benchmark if benchmark in AVERAGES else BENCHMARKS.get(benchmark, ""),
-            k,
-        )
-    )
 
 
 def paper_tables(number: int | None = None) -> list[Table]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fgrpo_bench.report.published import CONTROLS, published
+from fgrpo_bench.analysis.published import CONTROLS, published
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NONE, Table, names
 from fgrpo_bench.results import SweepResults

@@ -60,6 +60,10 @@ class Estimate:
     n_seeds: int
     n_problems: int
     """Problems with a value for every seed; only these count."""
+    standard_error: float | None = None
+    """Of the mean, over problems and seeds; None like low."""
+    degrees: float | None = None
+    """Degrees of freedom of its Student's t; None like low."""
     p_value: float | None = None
     """Two-sided, of a mean of 0: 1 less the level of the interval that ends at 0, by the shape of
     that at `level`; None like low. 0 where nothing varied around a mean that is not 0."""
@@ -147,6 +151,21 @@ def resample_together(
     return [found[i] for i in range(len(cells))]
 
 
+def difference(new: Resampled, old: Resampled, values: NDArray[np.float64]) -> Resampled:
+    """`resample` of the values of two cells' difference, from the resamples of both: where both
+    have the same seeds, and in every column a value for every problem, these are the same ones.
+
+    values: new minus old, [seeds, problems, columns].
+    """
+    return Resampled(
+        by_seed=new.by_seed - old.by_seed,
+        means=new.means - old.means,
+        n_problems=new.n_problems,
+        spread=spread(values),
+        limits=np.repeat([[DIFFERENCES[0]], [DIFFERENCES[1]]], values.shape[2], axis=1),
+    )
+
+
 def average(parts: Sequence[Resampled]) -> Resampled:
     """The plain mean over several sets of problems (at least one), each of the same seeds and
     columns and, for independent problems, of a stream of its own."""
@@ -172,7 +191,7 @@ def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
         if not n_seeds or np.isnan(own).any():
             out.append(_nothing(n_seeds))
             continue
-        lowest, highest, p_value = ends.get(column, (None, None, None))
+        lowest, highest, p_value, error, degrees = ends.get(column, (None,) * 5)
         out.append(
             Estimate(
                 mean=float(own.mean()),
@@ -182,13 +201,15 @@ def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
                 n_seeds=n_seeds,
                 n_problems=int(resampled.n_problems[column]),
                 p_value=p_value,
+                standard_error=error,
+                degrees=degrees,
             )
         )
     return out
 
 
 def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDArray[np.float64]:
-    """Both ends of the interval and p, [3, len(columns)]."""
+    """Both ends of the interval, p, standard error and its degrees, [5, len(columns)]."""
     from scipy.special import ndtri, stdtr, stdtrit
 
     by_seed, means = resampled.by_seed[:, columns], resampled.means[:, columns]
@@ -206,7 +227,7 @@ def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDA
     towards_0 = np.where(mean > 0, reach[0], reach[1])
     away = np.divide(np.abs(mean), towards_0, out=np.full(len(mean), np.inf), where=towards_0 > 0)
     p = np.where(mean == 0, 1.0, np.minimum(2 * stdtr(degrees, -away), 1))
-    return np.stack([*np.clip(ends, *resampled.limits[:, columns]), p])
+    return np.stack([*np.clip(ends, *resampled.limits[:, columns]), p, np.sqrt(of_mean), degrees])
 
 
 def bootstrap_means(

@@ -130,11 +130,17 @@ def draws_test(*, old: ArrayLike, new: ArrayLike, n_samples: ArrayLike, k: int) 
     """
     (a, n_a), (b, n_b) = _sides(old, new, n_samples)
     values = [pass_at_k(n_samples=n, n_correct=c, k=k) for c, n in ((a, n_a), (b, n_b))]
-    variance = draw_variance(n_samples=n_a, n_correct=a, k=k) + draw_variance(
+    variances = draw_variance(n_samples=n_a, n_correct=a, k=k) + draw_variance(
         n_samples=n_b, n_correct=b, k=k
     )
-    difference = float((values[1] - values[0]).mean())
-    return _normal(difference, math.sqrt(variance.sum()) / len(a), len(a), half_step=0.0)
+    return normal_test(values[1] - values[0], variances)
+
+
+def normal_test(differences: NDArray[np.float64], variances: NDArray[np.float64]) -> TestResult:
+    """Normal test of a mean of independent differences whose variances are known, [problems]
+    each."""
+    n = len(differences)
+    return _normal(float(differences.mean()), math.sqrt(variances.sum()) / n, n, half_step=0.0)
 
 
 def _sides(

@@ -121,8 +121,7 @@ def _one(rate: float) -> np.ndarray:
 
 
 def _measured(options: argparse.Namespace) -> Measured:
-    from fgrpo_bench.report.__main__ import choose_run
-    from fgrpo_bench.results import load_results
+    from fgrpo_bench.results import choose_run, load_results
     from fgrpo_bench.theory.measured import measure
 
     run = choose_run(

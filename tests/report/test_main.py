@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
-from fgrpo_bench.report.__main__ import choose_run, main
+from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render
+from fgrpo_bench.results import choose_run
 from fgrpo_bench.stages.paths import RunPaths
 from tests.support.report import small_sweep
 

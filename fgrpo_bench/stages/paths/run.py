@@ -89,6 +89,11 @@ class RunPaths:
         return self.folder / "damaged"
 
     @property
+    def analysis(self) -> Path:
+        """Folder of the frames that every view shows (fgrpo_bench.analysis)."""
+        return self.folder / "analysis"
+
+    @property
     def report(self) -> Path:
         """Folder of tables and figures."""
         return self.folder / "report"

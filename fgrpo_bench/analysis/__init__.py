@@ -1,0 +1,15 @@
+"""Every number of a sweep, computed once: what lies between stored results and every view.
+
+    from fgrpo_bench.analysis import load
+
+    load("groupsize").comparisons
+
+`analyse` computes the frames (their columns: fgrpo_bench.analysis.rows), `load` reads those that
+are stored beside the sweep and computes them anew where its results changed. Report, MLflow,
+dashboard and theory select and render; none of them computes a statistic.
+"""
+
+from fgrpo_bench.analysis.analyse import analyse as analyse
+from fgrpo_bench.analysis.frames import Analysis as Analysis
+from fgrpo_bench.analysis.store import analysed as analysed
+from fgrpo_bench.analysis.store import load as load

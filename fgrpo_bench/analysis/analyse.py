@@ -1,0 +1,166 @@
+"""`analyse`: a sweep's results under one rule, as frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fgrpo_bench.analysis.bands import bands, first_losses
+from fgrpo_bench.analysis.checkpoints import (
+    HELD_OUT,
+    LAST,
+    STEP,
+    at_steps,
+    check_rule,
+    choose,
+)
+from fgrpo_bench.analysis.comparisons import compare, every_pair
+from fgrpo_bench.analysis.cost import costs
+from fgrpo_bench.analysis.coverage import coverages
+from fgrpo_bench.analysis.equal_budget import FAMILY, matches
+from fgrpo_bench.analysis.estimates import estimates
+from fgrpo_bench.analysis.frames import Analysis
+from fgrpo_bench.analysis.likelihood import likelihoods
+from fgrpo_bench.analysis.pairs import default_family, pairs_of
+from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
+from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.analysis.rows import (
+    FRAMES,
+    Cell,
+    Checkpoint,
+    Completeness,
+    Problem,
+    method_of,
+    to_frame,
+)
+from fgrpo_bench.analysis.tasks import tasks
+from fgrpo_bench.results import PointResult, SweepResults
+
+
+def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
+    """Every frame of a sweep; one in progress gives what is there so far.
+
+    rule: one of fgrpo_bench.analysis.checkpoints.RULES. Raises ValueError for what is no rule, and
+    where there is nothing to choose from.
+    """
+    check_rule(results, rule)
+    scores = read_scores(results)
+    checkpoints = choose(results, scores, rule)
+    results = at_steps(results, _steps(results, checkpoints, rule))
+    if rule == HELD_OUT:  # report on the problems that chose nothing
+        for benchmark in results.domains["in-domain"]:
+            scores[benchmark] = {
+                at: own.half(for_selection=False) for at, own in scores[benchmark].items()
+            }
+    cells = {cell.cell: cell for cell in _cells(results)}
+    chosen = tuple((cell.cell, cell.step) for cell in cells.values())
+    columns = _columns(results)
+    ks = tuple(results.evaluation["ks"])
+    resamples = Resamples(scores, results.averages)
+    algorithms = results.declaration["declaration"].get("algorithms", {})
+    pairs = pairs_of(tuple(cells.values()), algorithms)
+    family = default_family(pairs, ks=ks, columns=results.headline)
+    compared = every_pair(tuple(cells.values()), pairs)
+    ends = sorted({ks[0], ks[-1]})
+    over_k = list(bands(resamples, [one for one in compared if one.pair], columns))
+    rows = {
+        "cells": cells.values(),
+        "estimates": estimates(results, cells, resamples, columns, chosen),
+        "comparisons": compare(resamples, compared, columns=columns, ks=ks, family=family),
+        "equal_budget": [
+            row
+            for row in compare(
+                resamples,
+                list(matches(tuple(cells.values()), checkpoints)),
+                columns=columns,
+                ks=ks,
+                family=FAMILY,
+            )
+            if row.k in ends
+        ],
+        "bands": over_k,
+        "first_loss": first_losses(over_k),
+        "coverage": coverages(resamples, columns, chosen, ks),
+        "cost": costs(results, chosen),
+        "checkpoints": checkpoints,
+        "likelihood": likelihoods(results, tuple(cells.values())),
+        "completeness": _completeness(results, scores),
+        "tasks": tasks(results, chosen),
+        "problems": _problems(scores, chosen),
+    }
+    frames = {name: to_frame(row, rows[name]) for name, row in FRAMES.items()}
+    return Analysis(results=results, rule=rule, family=family.name, **frames)
+
+
+def _steps(
+    results: SweepResults, checkpoints: Sequence[Checkpoint], rule: str
+) -> Mapping[str, int]:
+    if rule.startswith(STEP):
+        names = {key_of(point)[0] for point in results.points if point.algorithm is not None}
+        return dict.fromkeys(names, int(rule.removeprefix(STEP)))
+    return {row.cell: row.step for row in checkpoints if row.is_chosen}
+
+
+def _columns(results: SweepResults) -> tuple[str, ...]:
+    """Averages and benchmarks, each average before its benchmarks."""
+    titles = {names[0]: title for title, names in results.averages.items()}
+    return tuple(
+        name
+        for benchmarks in results.domains.values()
+        for name in (titles.get(benchmarks[0]), *benchmarks)
+        if name is not None
+    )
+
+
+def _cells(results: SweepResults) -> Iterator[Cell]:
+    by_cell: dict[str, list[PointResult]] = {}
+    for point in results.points:
+        by_cell.setdefault(key_of(point)[0], []).append(point)
+    for name, points in by_cell.items():
+        algorithm, group_size, focal_gamma = points[0].cell
+        yield Cell(
+            cell=name,
+            method=method_of(algorithm, focal_gamma),
+            algorithm=algorithm,
+            group_size=group_size,
+            focal_gamma=focal_gamma,
+            step=points[0].step,
+            n_planned=len(points),
+        )
+
+
+def _completeness(
+    results: SweepResults, scores: Mapping[str, Mapping[At, Scores]]
+) -> Iterator[Completeness]:
+    for benchmark in results.benchmarks:
+        for point in results.points:
+            has_results = point.seed in scores[benchmark][key_of(point)].seeds
+            target = point.evaluated()["target"] if point.is_evaluated else {"graders": {}}
+            engine = point.engine(benchmark) or {}
+            yield Completeness(
+                point_id=point.point_id,
+                cell=key_of(point)[0],
+                seed=point.seed,
+                benchmark=benchmark,
+                has_results=has_results,
+                lacks=None if has_results else point.lacks,
+                engine=", ".join(f"{name} {value}" for name, value in sorted(engine.items()))
+                or None,
+                grader=target["graders"].get(benchmark),
+            )
+
+
+def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> Iterator[Problem]:
+    for benchmark, of_cell in scores.items():
+        for at in chosen:
+            own = of_cell[at]
+            for i, seed in enumerate(own.seeds):
+                for j, problem in enumerate(own.problems):
+                    if own.present[i, j]:
+                        yield Problem(
+                            benchmark=benchmark,
+                            problem_id=problem,
+                            cell=at[0],
+                            seed=seed,
+                            n_scored=int(own.n_scored[i, j]),
+                            n_correct=int(own.n_correct[i, j]),
+                        )

@@ -1,0 +1,169 @@
+"""Choosing the checkpoint that stands for each run.
+
+A rule chooses for a cell, by its mean over seeds, so that all runs of a table row have equal steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.analysis.read import At, Scores
+from fgrpo_bench.analysis.rows import Checkpoint, cell_name
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stats.selection import Candidate, best, saved_steps
+
+LAST, PAPER, HELD_OUT, STEP = "last", "paper", "held-out", "step="
+RULES = (LAST, PAPER, HELD_OUT, f"{STEP}<step>")
+"""What `--select` takes."""
+
+
+def check_rule(results: SweepResults, rule: str) -> None:
+    """ValueError for what is no rule, and for one that has nothing to choose from."""
+    if not (rule in (LAST, PAPER, HELD_OUT) or re.fullmatch(rf"{STEP}\d+", rule)):
+        raise ValueError(f"--select {rule} is no rule: choose {', '.join(RULES)}")
+    if rule in (PAPER, HELD_OUT) and all(len(point.checkpoints) == 1 for point in results.points):
+        raise ValueError(
+            f"--select {rule} needs several checkpoints of a run, and this sweep evaluates one of "
+            "each: run it again with experiment.checkpoints=every, which trains nothing anew"
+        )
+
+
+def at_steps(results: SweepResults, steps: Mapping[str, int]) -> SweepResults:
+    """The results with these checkpoints, by name of the cell, standing for their runs; cells that
+    are not named keep their last one. ValueError for one that is not evaluated."""
+    points = [
+        _at(results, point, steps[name]) if (name := cell_name(*point.cell)) in steps else point
+        for point in results.points
+    ]
+    return replace(results, points=tuple(points))
+
+
+def _at(results: SweepResults, point: PointResult, step: int) -> PointResult:
+    for checkpoint in point.checkpoints:
+        if checkpoint.step == step:
+            return point.at(checkpoint)
+    evaluated = [checkpoint.step for checkpoint in point.checkpoints]
+    train = results.declaration["declaration"]["experiment"]["train"]
+    saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
+    wanted = ",".join(map(str, sorted({*evaluated, step})))
+    more = (
+        f"run the sweep again with experiment.checkpoints=[{wanted}], which trains nothing anew"
+        if step in saved
+        else f"evaluate another of those that a run keeps: {', '.join(map(str, saved))}"
+    )
+    raise ValueError(
+        f"step {step} of {point.point_id} is not evaluated, only "
+        f"{', '.join(map(str, evaluated))}: choose one of these, or {more}"
+    )
+
+
+def choose(
+    results: SweepResults, scores: Mapping[str, Mapping[At, Scores]], rule: str
+) -> list[Checkpoint]:
+    """Every checkpoint that may be chosen, by cell and rising step, and which one the rule chooses.
+
+    Under `paper` and `held-out` a focal cell may cost as much as the chosen checkpoint of its base
+    algorithm at the same N, if that was run; `held-out` judges by the problems of
+    fgrpo_bench.stats.selection.is_for_selection alone. ValueError where none is within that.
+    """
+    cells: dict[str, list[PointResult]] = {}
+    for point in results.points:
+        if point.algorithm is not None:
+            cells.setdefault(cell_name(*point.cell), []).append(point)
+    rows: dict[str, list[Checkpoint]] = {}
+    for name, points in sorted(cells.items(), key=lambda one: one[1][0].focal_gamma or 0.0):
+        candidates = _candidates(results, scores, name, points, half=rule == HELD_OUT)
+        algorithm, group_size, focal_gamma = points[0].cell
+        base = rows.get(cell_name(algorithm, group_size, 0.0), []) if focal_gamma else []
+        budget = next((row.rollouts for row in base if row.is_chosen), None)
+        chosen = points[0].step
+        if rule in (PAPER, HELD_OUT) and candidates:
+            candidate = best(candidates, budget=budget)
+            if candidate is None:
+                raise ValueError(
+                    f"{points[0].point_id} has no evaluated checkpoint within the {budget:,.0f} "
+                    "rollouts of the chosen one of its base algorithm: evaluate earlier ones with "
+                    "experiment.checkpoints=every"
+                )
+            chosen = candidate.step
+        elif rule.startswith(STEP):
+            chosen = int(rule.removeprefix(STEP))
+        rows[name] = [
+            Checkpoint(
+                cell=name,
+                step=each.step,
+                is_chosen=each.step == chosen,
+                rollouts=each.cost,
+                pass_at_1=each.score,
+                budget=budget if rule in (PAPER, HELD_OUT) else None,
+            )
+            for each in candidates
+        ]
+    return [row for name in cells for row in rows[name]]
+
+
+def _candidates(
+    results: SweepResults,
+    scores: Mapping[str, Mapping[At, Scores]],
+    name: str,
+    points: Sequence[PointResult],
+    *,
+    half: bool,
+) -> list[Candidate]:
+    """The checkpoints of a cell that all its finished runs have evaluated, by rising step."""
+    trained = [point for point in points if point.is_trained]
+    metrics = [point.metrics() for point in trained]
+    benchmarks = results.domains.get("in-domain") or results.benchmarks
+    out = []
+    for step in sorted({checkpoint.step for point in trained for checkpoint in point.checkpoints}):
+        own = [scores[benchmark][name, step] for benchmark in benchmarks]
+        if any(len(each.seeds) < len(trained) for each in own):
+            continue
+        halves = [each.half(for_selection=True) if half else each for each in own]
+        out.append(
+            Candidate(
+                step=step,
+                cost=float(np.mean([_rollouts(frame, step) for frame in metrics])),
+                score=float(np.mean([_pass_at_1(each) for each in halves])),
+            )
+        )
+    return out
+
+
+def _rollouts(metrics: pl.DataFrame, step: int) -> float:
+    return float(metrics.filter(pl.col("step") <= step)["rollouts"].max() or 0)  # type: ignore[arg-type]
+
+
+def _pass_at_1(scores: Scores) -> float:
+    """Mean over seeds, and over the problems of each that have a judged draw; 0 where none has."""
+    judged = scores.n_scored > 0
+    rates = np.where(judged, scores.n_correct / np.maximum(scores.n_scored, 1), 0.0)
+    return float(np.mean(rates.sum(axis=1) / np.maximum(judged.sum(axis=1), 1)))
+
+
+def rule_in_words(rule: str) -> str:
+    """What stands below every table: which checkpoint of every run it is about."""
+    best_of = (
+        "each base algorithm's best by mean pass@1 over in-domain benchmarks and seeds, then the "
+        "best focal one of no more rollouts"
+    )
+    match rule:
+        case "last":
+            return "the last one of every run"
+        case "paper":
+            return (
+                f"{best_of}; chosen on the benchmarks that are reported, as the paper does, which "
+                "flatters every row"
+            )
+        case "held-out":
+            return (
+                f"{best_of}; chosen on one half of the problems of each in-domain benchmark, whose "
+                "other half alone is reported; the same training runs choose and report, so the "
+                "luck of the seeds stays in every row"
+            )
+    return f"step {rule.partition('=')[2]} of every run"

@@ -1,0 +1,176 @@
+"""How cells differ: every pair of them, on every benchmark and average, at every k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from fgrpo_bench.analysis.pairs import Family, Pair
+from fgrpo_bench.analysis.read import At, Floats
+from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.analysis.rows import Cell, Comparison
+from fgrpo_bench.stats.intervals import LEVEL, Estimate, conclude
+from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
+from fgrpo_bench.stats.significance import normal_test
+from fgrpo_bench.stats.variance import draw_variance
+
+ROBUST, SUGGESTIVE, OPEN = "robust", "suggestive", "open"
+"""What a comparison can be: see Comparison.verdict."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Two cells at a checkpoint each."""
+
+    new: At
+    old: At
+    pair: Pair | None
+    """What asks for it; None for a pair that no question asks for."""
+
+
+def every_pair(cells: Sequence[Cell], pairs: Sequence[Pair]) -> list[Compared]:
+    """The pairs in their order, then all others, the later cell of the plan minus the earlier."""
+    at = {cell.cell: (cell.cell, cell.step) for cell in cells}
+    asked = [Compared(new=at[p.new.cell], old=at[p.old.cell], pair=p) for p in pairs]
+    known = {frozenset((each.new, each.old)) for each in asked}
+    others = [
+        Compared(new=at[new.cell], old=at[old.cell], pair=None)
+        for old, new in combinations(cells, 2)
+        if frozenset((at[new.cell], at[old.cell])) not in known
+    ]
+    return [*asked, *others]
+
+
+def compare(
+    resamples: Resamples,
+    compared: Sequence[Compared],
+    *,
+    columns: Sequence[str],
+    ks: Sequence[int],
+    family: Family | str,
+) -> list[Comparison]:
+    """Rows by column, pair and k.
+
+    family: which rows p-values are corrected over; a name takes all of them.
+    """
+    draws = _Draws(resamples, ks)
+    rows = [
+        row
+        for column in columns
+        for each in compared
+        for row in _of_pair(resamples, draws, each, column, ks)
+    ]
+    pairs = {(each.new, each.old): each.pair for each in compared}
+
+    def is_in(row: Comparison) -> bool:
+        pair = pairs[(row.new, row.new_step), (row.old, row.old_step)]
+        return isinstance(family, str) or (pair is not None and family.has(pair, row.column, row.k))
+
+    return corrected(rows, is_in, family if isinstance(family, str) else family.name)
+
+
+def _of_pair(
+    resamples: Resamples, draws: _Draws, each: Compared, column: str, ks: Sequence[int]
+) -> Iterator[Comparison]:
+    together = resamples.difference(column, each.new, each.old)
+    if together is None:
+        return
+    seeds, resampled = together
+    for i, (k, made) in enumerate(zip(ks, conclude(resampled), strict=True)):
+        if made.mean is not None:
+            yield Comparison(
+                column=column,
+                k=k,
+                group=each.pair.group if each.pair else None,
+                name=each.pair.name if each.pair else None,
+                new=each.new[0],
+                new_step=each.new[1],
+                old=each.old[0],
+                old_step=each.old[1],
+                difference=made.mean,
+                low=made.low,
+                high=made.high,
+                standard_error=made.standard_error,
+                degrees=made.degrees,
+                p=made.p_value,
+                p_draws=draws.p_value(column, each, i),
+                seeds=seeds,
+                by_seed=made.by_seed,
+                n_problems=made.n_problems,
+                family=None,
+                p_holm=None,
+                p_bh=None,
+                verdict=SUGGESTIVE if _excludes_zero(made) else OPEN,
+            )
+
+
+def _excludes_zero(made: Estimate) -> bool:
+    return made.low is not None and made.high is not None and (made.low > 0 or made.high < 0)
+
+
+def corrected(
+    rows: Sequence[Comparison], is_in: Callable[[Comparison], bool], family: str
+) -> list[Comparison]:
+    """The rows with the p-values of a family corrected together, and what then holds."""
+    own = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}
+    p = [value for value in own.values() if value is not None]
+    holms = dict(zip(own, holm(p), strict=True))
+    bhs = dict(zip(own, benjamini_hochberg(p), strict=True))
+    return [
+        replace(
+            row,
+            family=family,
+            p_holm=holms[i],
+            p_bh=bhs[i],
+            verdict=ROBUST if row.verdict == SUGGESTIVE and holms[i] < 1 - LEVEL else row.verdict,
+        )
+        if i in own
+        else row
+        for i, row in enumerate(rows)
+    ]
+
+
+class _Draws:
+    """p-values of the draws alone, from the variance of every cell's pass@k over its draws."""
+
+    def __init__(self, resamples: Resamples, ks: Sequence[int]) -> None:
+        self._resamples, self._ks = resamples, ks
+        self._known: dict[tuple[str, At], list[Floats]] = {}
+
+    def p_value(self, column: str, each: Compared, end: int) -> float | None:
+        """Over the problems that every seed has judged; None for averages and where 2k > n."""
+        if column not in self._resamples.scores:
+            return None
+        scores = self._resamples.scores[column]
+        new, old = self._resamples.paired(column, each.new, each.old)
+        both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
+        variances = []
+        for at, own in ((each.new, new), (each.old, old)):
+            rows = [scores[at].seeds.index(seed) for seed in own.seeds]
+            variance = self._variance(column, at)[end]
+            if np.isnan(variance[rows][:, both]).any():
+                return None
+            variances.append(variance[rows][:, both].ravel())
+        if not variances[0].size:
+            return None
+        values = (new.values - old.values)[:, both, end].ravel()
+        return normal_test(values, variances[0] + variances[1]).p_value
+
+    def _variance(self, benchmark: str, at: At) -> list[Floats]:
+        """[seeds, problems] at every k; nan where a problem has fewer than 2k judged draws."""
+        if (benchmark, at) not in self._known:
+            own = self._resamples.scores[benchmark][at]
+            self._known[benchmark, at] = [
+                _variance(own.n_scored, own.n_correct, k) for k in self._ks
+            ]
+        return self._known[benchmark, at]
+
+
+def _variance(n_scored: np.ndarray, n_correct: np.ndarray, k: int) -> Floats:
+    enough, out = n_scored >= 2 * k, np.full(n_scored.shape, np.nan)
+    if enough.any():
+        out[enough] = draw_variance(n_samples=n_scored[enough], n_correct=n_correct[enough], k=k)
+    return out

@@ -1,0 +1,54 @@
+"""What the runs of a cell cost, up to each of their evaluated checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import polars as pl
+
+from fgrpo_bench.analysis.read import At
+from fgrpo_bench.analysis.rows import Cost, cell_name
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stages.markers import read_marker
+
+
+def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
+    """A row a cell and checkpoint."""
+    cells: dict[str, list[PointResult]] = {}
+    for point in results.points:
+        cells.setdefault(cell_name(*point.cell), []).append(point)
+    for name, points in cells.items():
+        trained = [p for p in points if p.is_trained and p.algorithm is not None]
+        metrics = [point.metrics().sort("step") for point in trained]
+        steps = sorted({each.step for point in points for each in point.checkpoints})
+        for step in steps:
+            judged = [
+                point.at(each)
+                for point in points
+                for each in point.checkpoints
+                if each.step == step and point.at(each).is_evaluated
+            ]
+            until = [frame.filter(pl.col("step") <= step) for frame in metrics]
+            rows = [frame for frame in until if len(frame)]
+            whole = [read_marker(point.train) for point in trained] if step == steps[-1] else []
+            graded = [read_marker(point.evaluate) for point in judged]
+            yield Cost(
+                cell=name,
+                step=step,
+                is_chosen=(name, step) in chosen,
+                n_runs=len([point for point in points if point.is_trained]),
+                rollouts=_mean([frame["rollouts"][-1] for frame in rows]),
+                tokens=_mean([frame["tokens"][-1] for frame in rows]),
+                optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
+                train_gpu_seconds=_mean(
+                    [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
+                ),
+                train_cpu_seconds=_mean([m["cpu_seconds"] for m in whole if "cpu_seconds" in m]),
+                evaluate_cpu_seconds=_mean(
+                    [m["cpu_seconds"] for m in graded if "cpu_seconds" in m]
+                ),
+            )
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None

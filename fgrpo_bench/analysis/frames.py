@@ -1,0 +1,154 @@
+"""The frames of one analysis, and looking things up in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import polars as pl
+
+from fgrpo_bench.analysis.rows import Cell, Comparison, Coverage, Estimate, from_frame
+from fgrpo_bench.results import SweepResults
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """Every number of a sweep under one rule for its checkpoints.
+
+    The columns of the frames are the attributes of the row class of the same name in
+    fgrpo_bench.analysis.rows (FRAMES).
+    """
+
+    results: SweepResults = field(repr=False)
+    """Where the files are, and what was declared."""
+    rule: str
+    """What chose the checkpoint of every run (fgrpo_bench.analysis.checkpoints.RULES)."""
+    family: str
+    """The comparisons that p-values are corrected over, in words."""
+    cells: pl.DataFrame
+    estimates: pl.DataFrame
+    comparisons: pl.DataFrame
+    equal_budget: pl.DataFrame
+    """Comparisons of a focal cell with its base algorithm at another N, each at its latest
+    checkpoint within the rollouts of the cheaper of the two; a family of their own."""
+    bands: pl.DataFrame
+    first_loss: pl.DataFrame
+    coverage: pl.DataFrame
+    cost: pl.DataFrame
+    checkpoints: pl.DataFrame
+    likelihood: pl.DataFrame
+    completeness: pl.DataFrame
+    tasks: pl.DataFrame
+    problems: pl.DataFrame
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The declared k of pass@k, rising."""
+        return tuple(self.results.evaluation["ks"])
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The smallest and the largest k; one where there is one."""
+        return tuple(sorted({self.ks[0], self.ks[-1]}))
+
+    @property
+    def averages(self) -> dict[str, tuple[str, ...]]:
+        """Benchmarks by the name of their average, in domain first."""
+        return self.results.averages
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Averages and benchmarks as tables have them: each average before its benchmarks."""
+        titles = {names[0]: title for title, names in self.averages.items()}
+        return tuple(
+            name
+            for benchmarks in self.results.domains.values()
+            for name in (titles.get(benchmarks[0]), *benchmarks)
+            if name is not None
+        )
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The columns that stand for all: the averages, and a benchmark alone in its domain."""
+        return self.results.headline
+
+    def benchmarks_of(self, column: str) -> tuple[str, ...]:
+        """The benchmarks of an average; a benchmark's own name."""
+        return self.averages.get(column, (column,))
+
+    @cached_property
+    def by_cell(self) -> dict[str, Cell]:
+        """Base models first, then in plan order."""
+        return {cell.cell: cell for cell in from_frame(Cell, self.cells)}
+
+    @cached_property
+    def _estimates(self) -> dict[tuple[str, str, int], Estimate]:
+        rows = from_frame(Estimate, self.estimates.filter("is_chosen"))
+        return {(row.column, row.cell, row.k): row for row in rows}
+
+    def estimate(self, column: str, cell: Cell | str, k: int) -> Estimate:
+        """pass@k of a cell at the checkpoint that stands for it; KeyError for no such row."""
+        return self._estimates[column, cell if isinstance(cell, str) else cell.cell, k]
+
+    def over_k(self, column: str, cell: Cell | str) -> tuple[Estimate, ...]:
+        """The same at every k."""
+        return tuple(self.estimate(column, cell, k) for k in self.ks)
+
+    @cached_property
+    def compared(self) -> tuple[Comparison, ...]:
+        """Every comparison, averages first."""
+        return tuple(from_frame(Comparison, self.comparisons))
+
+    @cached_property
+    def _pairs(self) -> dict[tuple[str, int, str, str], Comparison]:
+        return {(row.column, row.k, row.new, row.old): row for row in self.compared}
+
+    def comparison(self, column: str, k: int, new: str, old: str) -> Comparison | None:
+        """The difference of two cells, turned round where the frame has the other direction; None
+        where they have no seed in common."""
+        row = self._pairs.get((column, k, new, old))
+        turned = self._pairs.get((column, k, old, new))
+        return row or (turned and reversed_(turned))
+
+    @cached_property
+    def _coverage(self) -> dict[tuple[str, str, int], Coverage]:
+        rows = from_frame(Coverage, self.coverage)
+        return {(row.column, row.cell, row.k): row for row in rows}
+
+    def covered(self, column: str, cell: Cell | str, k: int) -> Coverage | None:
+        """Problems retained, lost and gained; None where the base models or the cell have none."""
+        return self._coverage.get((column, cell if isinstance(cell, str) else cell.cell, k))
+
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """point_id of every planned point without results on some benchmark, and what it lacks."""
+        rows = self.completeness.filter(~pl.col("has_results")).unique(
+            "point_id", maintain_order=True
+        )
+        return [(point, lacks) for point, lacks in rows.select("point_id", "lacks").iter_rows()]
+
+    @property
+    def n_seeds(self) -> int:
+        """Most training seeds behind a result."""
+        return max((row.n_seeds for row in self._estimates.values()), default=0)
+
+    def graders(self, benchmarks: Sequence[str]) -> tuple[str, ...]:
+        """Versions of the graders behind the results on these benchmarks."""
+        rows = self.completeness.filter(pl.col("benchmark").is_in(benchmarks))
+        return tuple(rows["grader"].drop_nulls().unique().sort())
+
+
+def reversed_(row: Comparison) -> Comparison:
+    """The same comparison, old minus new."""
+    return replace(
+        row,
+        new=row.old,
+        new_step=row.old_step,
+        old=row.new,
+        old_step=row.new_step,
+        difference=-row.difference,
+        low=None if row.high is None else -row.high,
+        high=None if row.low is None else -row.low,
+        by_seed=tuple(-one for one in row.by_seed),
+    )

@@ -1,0 +1,50 @@
+"""Delta NLL of rare correct answers of the checkpoints that stand for their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fgrpo_bench.analysis.published import published_delta_nll
+from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis.rows import Cell, Likelihood
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import stands
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import LIKELIHOOD, PLAN
+
+
+def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
+    """point_id, step and stage of every checkpoint whose likelihoods are done."""
+    plan = read_json(results.paths.plan, PLAN)
+    marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
+    for point in plan["points"]:
+        for checkpoint in point.get("checkpoints", []):
+            if "likelihood" in checkpoint:
+                stage = StagePaths(results.paths.folder / checkpoint["likelihood"])
+                if stands(stage, fingerprint=marks.get(checkpoint["likelihood"])):
+                    yield point["point_id"], checkpoint["step"], stage
+
+
+def likelihoods(results: SweepResults, cells: Sequence[Cell]) -> Iterator[Likelihood]:
+    """A row a cell with a score; a set without an answer has none."""
+    markers = {(point, step): read_json(stage.done, LIKELIHOOD)
+               for point, step, stage in stages(results)}  # fmt: skip
+    for cell in cells:
+        own = {
+            point.seed: marker
+            for point in sorted(results.points, key=lambda point: point.seed)
+            if key_of(point) == (cell.cell, cell.step)
+            and (marker := markers.get((point.point_id, point.step), {})).get("delta_nll")
+            is not None
+        }
+        if own:
+            by_seed = tuple(marker["delta_nll"] for marker in own.values())
+            yield Likelihood(
+                cell=cell.cell,
+                seeds=tuple(own),
+                by_seed=by_seed,
+                mean=sum(by_seed) / len(by_seed),
+                n_rare=tuple(marker["n_rare"] for marker in own.values()),
+                published=published_delta_nll(cell),
+            )

@@ -1,0 +1,136 @@
+"""The figures that the paper published (arXiv 2602.06717v2), and the one beside a cell of ours.
+
+`published.csv` holds 2,278 of them, one a row, in percent: tables 1, 4, 6 and 10 to 14, and of
+table 2 the column Delta NLL, its pass@k columns being averages of table 10. k = 0 marks a figure
+that is no pass@k.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+
+from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.results import SweepResults
+
+SOURCE = Path(__file__).with_name("published.csv")
+SCHEMA = pl.Schema(
+    {
+        "table": pl.Int64,
+        "model": pl.String,
+        "method": pl.String,
+        "gamma": pl.Float64,
+        "group_size": pl.Int64,
+        "benchmark": pl.String,
+        "k": pl.Int64,
+        "value": pl.String,  # as printed, in percent where it is a pass@k
+    }
+)
+MODELS = {
+    "qwen2.5-7b": "Qwen2.5-7B",
+    "qwen3-4b-base": "Qwen3-4B-Base",
+    "llama3.2-3b": "Llama-3.2-3B-Instruct",
+}
+"""Published name by ours."""
+BENCHMARKS = {
+    "aime24": "AIME24",
+    "aime25": "AIME25",
+    "amc23": "AMC23",
+    "math500": "MATH500",
+    "minerva": "Minerva",
+    "olympiadbench": "Olympiad",
+    "ifeval": "IFEval",
+    "synlogic": "SynLogic",
+    "gpqa": "GPQA",
+}
+"""Published name by ours, in the paper's order; the first six are in domain."""
+AVERAGES = {
+    "Avg. Math": frozenset(list(BENCHMARKS)[:6]),
+    "Avg. OOD": frozenset(list(BENCHMARKS)[6:]),
+}
+"""Our names of the benchmarks by the published name of their average."""
+CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "GRPO-KL"}
+"""Published name of algorithms that it does not call by our name in capitals."""
+
+
+@lru_cache(maxsize=1)
+def published() -> pl.DataFrame:
+    """Every published figure (SCHEMA), in the paper's order within a table."""
+    return pl.read_csv(SOURCE, schema=SCHEMA, glob=False)
+
+
+@lru_cache(maxsize=1)
+def _index() -> dict[tuple[str, str, float, int, str, int], float]:
+    keys = ("model", "method", "gamma", "group_size", "benchmark", "k")
+    rows = published().filter(pl.col("k") > 0).iter_rows(named=True)
+    return {tuple(row[key] for key in keys): float(row["value"]) / 100 for row in rows}
+
+
+def lookup(
+    *,
+    model: str,
+    algorithm: str | None,
+    focal_gamma: float | None,
+    group_size: int | None,
+    benchmark: str,
+    k: int,
+) -> float | None:
+    """The published pass@k of a cell as a fraction; None where there is none.
+
+    Names are this project's (`qwen2.5-7b`, `grpo`, `math500`), but for averages, which have those
+    of AVERAGES. Base models were not published.
+    """
+    if algorithm is None or focal_gamma is None or group_size is None:
+        return None
+    name = CONTROLS.get(algorithm, algorithm.upper())
+    return _index().get(
+        (
+            MODELS.get(model, ""),
+            f"F-{name}" if focal_gamma else name,
+            focal_gamma,
+            group_size,
+            benchmark if benchmark in AVERAGES else BENCHMARKS.get(benchmark, ""),
+            k,
+        )
+    )
+
+
+def same_columns(results: SweepResults) -> dict[str, str]:
+    """What to look up for each benchmark and average of ours that the paper has too. An average of
+    ours is one of the paper's where both are over the same benchmarks."""
+    same = {name: name for name in results.benchmarks if name in BENCHMARKS}
+    for name, benchmarks in AVERAGES.items():
+        same |= {
+            title: name
+            for title, averaged in results.averages.items()
+            if benchmarks == set(averaged)
+        }
+    return same
+
+
+def published_value(results: SweepResults, cell: Cell, column: str, k: int) -> float | None:
+    """The published pass@k beside one of ours, a fraction; None where there is none."""
+    return lookup(
+        model=results.model,
+        algorithm=cell.algorithm,
+        focal_gamma=cell.focal_gamma,
+        group_size=cell.group_size,
+        benchmark=same_columns(results).get(column, ""),
+        k=k,
+    )
+
+
+def published_delta_nll(cell: Cell) -> str | None:
+    """The published Delta NLL of the same algorithm, N and gamma, as printed; None where there is
+    none."""
+    name = CONTROLS.get(str(cell.algorithm), str(cell.algorithm).upper())
+    method = f"F-{name}" if cell.focal_gamma else name
+    return _delta_nll().get((method, cell.focal_gamma, cell.group_size))
+
+
+@lru_cache(maxsize=1)
+def _delta_nll() -> dict[tuple[str, float | None, int | None], str]:
+    rows = published().filter(pl.col("benchmark") == "delta_nll_rare").to_dicts()
+    return {(row["method"], row["gamma"], row["group_size"]): row["value"] for row in rows}

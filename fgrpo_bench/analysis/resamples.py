@@ -1,0 +1,95 @@
+"""The resamples of every cell, shared by estimates, comparisons and bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgrpo_bench.analysis.read import At, Scores
+from fgrpo_bench.stats.intervals import (
+    DIFFERENCES,
+    FRACTIONS,
+    Resampled,
+    average,
+    difference,
+    resample,
+    resample_together,
+)
+
+
+class Resamples:
+    """Means of resampled data by column, cell and seeds, made once."""
+
+    def __init__(
+        self,
+        scores: Mapping[str, Mapping[At, Scores]],
+        averages: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.scores, self.averages = scores, averages
+        self.streams = {benchmark: stream for stream, benchmark in enumerate(scores)}
+        self._made: dict[tuple[str, At, tuple[int, ...]], Resampled] = {}
+        for benchmark, cells in scores.items():
+            done = {at: own for at, own in cells.items() if own.seeds}
+            made = resample_together(
+                [own.values for own in done.values()],
+                limits=FRACTIONS,
+                stream=self.streams[benchmark],
+            )
+            for (at, own), resampled in zip(done.items(), made, strict=True):
+                self._made[benchmark, at, own.seeds] = resampled
+
+    def seeds(self, column: str, *cells: At) -> tuple[int, ...]:
+        """Seeds that all these cells have on a benchmark, or on all benchmarks of an average."""
+        own = [self.scores[name][at].seeds for name in self._benchmarks(column) for at in cells]
+        return tuple(seed for seed in own[0] if all(seed in other for other in own))
+
+    def of(self, column: str, at: At) -> Resampled | None:
+        """Of a cell; None without results. An average is of the seeds that each of its benchmarks
+        has, and None where these differ, so that none is left out."""
+        names = self._benchmarks(column)
+        seeds = self.seeds(column, at)
+        if not seeds or any(self.scores[name][at].seeds != seeds for name in names):
+            return None
+        return _mean([self._of_seeds(name, at, seeds) for name in names])
+
+    def difference(self, column: str, new: At, old: At) -> tuple[tuple[int, ...], Resampled] | None:
+        """Seeds and resamples of new minus old, paired over problems and seeds; None without a seed
+        in common. Of an average only where all its benchmarks have these seeds in common."""
+        parts = []
+        for name in self._benchmarks(column):
+            seeds = self.seeds(name, new, old)
+            if not seeds or seeds != self.seeds(column, new, old):
+                return None
+            parts.append(self._difference(name, new, old, seeds))
+        return seeds, _mean(parts)
+
+    def paired(self, benchmark: str, new: At, old: At) -> tuple[Scores, Scores]:
+        """Both cells on the seeds that they have in common."""
+        seeds = self.seeds(benchmark, new, old)
+        return self.scores[benchmark][new].of_seeds(seeds), self.scores[benchmark][old].of_seeds(
+            seeds
+        )
+
+    def _benchmarks(self, column: str) -> Sequence[str]:
+        return self.averages.get(column, (column,))
+
+    def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int, ...]) -> Resampled:
+        key = benchmark, at, seeds
+        if key not in self._made:
+            values = self.scores[benchmark][at].of_seeds(seeds).values
+            self._made[key] = resample(values, limits=FRACTIONS, stream=self.streams[benchmark])
+        return self._made[key]
+
+    def _difference(self, benchmark: str, new: At, old: At, seeds: tuple[int, ...]) -> Resampled:
+        after, before = self.paired(benchmark, new, old)
+        values: NDArray[np.float64] = after.values - before.values
+        if np.isnan(values).any():  # columns of other problems: other resamples
+            return resample(values, limits=DIFFERENCES, stream=self.streams[benchmark])
+        own = [self._of_seeds(benchmark, at, seeds) for at in (new, old)]
+        return difference(own[0], own[1], values)
+
+
+def _mean(parts: Sequence[Resampled]) -> Resampled:
+    return parts[0] if len(parts) == 1 else average(parts)

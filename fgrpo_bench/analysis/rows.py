@@ -1,0 +1,361 @@
+"""What stands in an analysis: one row class a frame, its attributes are the columns.
+
+`cell` is the key of every frame that is about cells: `base`, or e.g. `grpo-n8-g0.5`. `column` is a
+benchmark or the name of an average of several. Values of pass@k and their differences are
+fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import polars as pl
+
+from fgrpo_bench.specs import method_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One setting of the method over all seeds: a row of every table. Base models first, then in
+    the order of the plan."""
+
+    cell: str
+    """Its name, e.g. `grpo-n8-g0.5`; `base` for the base models."""
+    method: str
+    """GRPO, F-GRPO, ...; Base for the base models."""
+    algorithm: str | None
+    """Null for the base models, likewise group_size and focal_gamma."""
+    group_size: int | None
+    focal_gamma: float | None
+    step: int
+    """Rollout batches behind the checkpoint that stands for every run; 0 for a base model."""
+    n_planned: int
+    """Training seeds that the plan has."""
+
+    @property
+    def is_base(self) -> bool:
+        """Whether these are the base models, before reinforcement learning."""
+        return self.algorithm is None
+
+    @property
+    def label(self) -> str:
+        """e.g. `GRPO N=8`, `F-GRPO N=8 gamma=0.5`, `Base`."""
+        if self.is_base:
+            return self.method
+        gamma = f" gamma={self.focal_gamma:g}" if self.focal_gamma else ""
+        return f"{self.method} N={self.group_size}{gamma}"
+
+
+def cell_name(algorithm: str | None, group_size: int | None, focal_gamma: float | None) -> str:
+    """The key of a cell, also in addresses of the dashboard."""
+    if algorithm is None:
+        return "base"
+    return f"{algorithm}-n{group_size}-g{str(focal_gamma).removesuffix('.0')}"
+
+
+def method_of(algorithm: str | None, focal_gamma: float | None) -> str:
+    """Name in tables: Base, GRPO, F-GRPO, ..."""
+    return "Base" if algorithm is None else method_name(algorithm, focal_gamma or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """pass@k of a cell at a checkpoint. Every evaluated checkpoint has rows."""
+
+    column: str
+    cell: str
+    step: int
+    is_chosen: bool
+    """Whether this checkpoint stands for the cell, by the rule."""
+    k: int
+    mean: float | None
+    """Over problems and seeds; null where no problem has a value for every seed."""
+    low: float | None
+    """Of the 95% interval, like high; null also with fewer than two problems."""
+    high: float | None
+    standard_error: float | None
+    """Over problems and seeds; null like low."""
+    degrees: float | None
+    """Degrees of freedom of its Student's t."""
+    seeds: tuple[int, ...]
+    """Training seeds with results, rising; of an average those that all its benchmarks have."""
+    by_seed: tuple[float, ...]
+    """The mean over the same problems of each seed; empty where mean is null."""
+    n_problems: int
+    """Problems with a value for every seed; only these count."""
+    n_samples: int | None
+    """Draws a problem, the fewest over seeds and benchmarks."""
+    unscored: float
+    """Share of the draws that the grader could not judge."""
+    all_wrong: float | None
+    """The mean were all those draws wrong; null where a problem has no such value."""
+    all_right: float | None
+    """The mean were all of them right."""
+    lacks: tuple[str, ...]
+    """What there is less of than was planned, e.g. `2 of 3 seeds`, over its benchmarks."""
+    published: float | None
+    """The paper's figure of the same model, cell, benchmark or average and k."""
+
+    @property
+    def n_seeds(self) -> int:
+        """Seeds behind the value."""
+        return len(self.seeds)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether there is a value, and it is of less than was planned."""
+        return self.mean is not None and bool(self.lacks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A difference in pass@k between two cells, new minus old, paired over problems and seeds."""
+
+    column: str
+    k: int
+    group: str | None
+    """What the pair belongs to, e.g. `GRPO N=8, focal weight against none`; null for a pair that
+    no question asks for."""
+    name: str | None
+    """Which one of the group, e.g. `gamma=0.5`; null likewise."""
+    new: str
+    """Cell."""
+    new_step: int
+    old: str
+    """Cell."""
+    old_step: int
+    difference: float
+    low: float | None
+    """Of the 95% interval; null, like the rest up to p, with fewer than two problems."""
+    high: float | None
+    standard_error: float | None
+    """Over problems and seeds."""
+    degrees: float | None
+    """Degrees of freedom of its Student's t."""
+    p: float | None
+    """Two-sided, of no difference, over problems and seeds; goes with the interval."""
+    p_draws: float | None
+    """Two-sided, of the draws alone, these models and problems given; null where 2k > n."""
+    seeds: tuple[int, ...]
+    """Those that both cells have; the same seed is the same base model."""
+    by_seed: tuple[float, ...]
+    n_problems: int
+    family: str | None
+    """Name of the family that the p-values are corrected over; null outside it, like p_holm."""
+    p_holm: float | None
+    """p corrected over the family (Holm)."""
+    p_bh: float | None
+    """Likewise, for the share of false discoveries (Benjamini and Hochberg)."""
+    verdict: str
+    """`robust`: holds after Holm's correction in its family; `suggestive`: the interval is without
+    0; `open`: neither."""
+
+    @property
+    def agreeing(self) -> int:
+        """Seeds whose own difference has the sign of the mean."""
+        return sum(one * self.difference > 0 for one in self.by_seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A difference over all k at once: the truth is within the band at every k together in 95%."""
+
+    column: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    k: int
+    difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstLoss:
+    """Where along k a cell falls behind another, by the band."""
+
+    column: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    low: int | None
+    """First k whose band reaches below 0; null where none does: no loss at any k."""
+    high: int | None
+    """First k whose band lies wholly below 0; null where none does: no loss is possible."""
+    words: str
+    """e.g. `better for k up to 4, undecided from 8 to 32, worse from 64`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """Problems that a trained cell and the base models of its seeds have within reach at k, as
+    expected numbers, mean over seeds."""
+
+    column: str
+    cell: str
+    k: int
+    retained: float
+    lost: float
+    gained: float
+    neither: float
+    surely_lost: float
+    """Problems lost with a probability of at least 0.95."""
+    surely_gained: float
+    lost_share: float | None
+    """Mean over seeds of lost / (lost + retained); null where the base models reach nothing."""
+    n_seeds: int
+    n_problems: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a run of a cell cost up to a checkpoint, as means over its finished runs; null where
+    there is none."""
+
+    cell: str
+    step: int
+    is_chosen: bool
+    n_runs: int
+    """Finished training runs."""
+    rollouts: float | None
+    tokens: float | None
+    """Sampled in training."""
+    optimizer_steps: float | None
+    train_gpu_seconds: float | None
+    """Seconds of all steps times the GPUs that they held; 0 on processors."""
+    train_cpu_seconds: float | None
+    """Of whole runs, so null at earlier checkpoints; like that of the evaluation of a stage's last
+    attempt."""
+    evaluate_cpu_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint that a rule may choose, of a cell whose finished runs have all evaluated it."""
+
+    cell: str
+    step: int
+    is_chosen: bool
+    rollouts: float
+    """Mean over seeds."""
+    pass_at_1: float
+    """Mean over seeds and in-domain benchmarks, of the problems that the rule looks at."""
+    budget: float | None
+    """Rollouts that the chosen one may cost; null where nothing limits it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likelihood:
+    """Delta NLL: mean rise of the negative log-likelihood of rare correct answers, nats a token."""
+
+    cell: str
+    seeds: tuple[int, ...]
+    by_seed: tuple[float, ...]
+    mean: float
+    n_rare: tuple[int, ...]
+    """Answers, by seed."""
+    published: str | None
+    """The paper's figure of the same algorithm, N and gamma, as printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completeness:
+    """A planned point and benchmark."""
+
+    point_id: str
+    cell: str
+    seed: int
+    benchmark: str
+    has_results: bool
+    lacks: str | None
+    """What it is in want of, in words; null with results."""
+    engine: str | None
+    """Fingerprint of the engine that made the draws, in words; null where none was recorded."""
+    grader: str | None
+    """Version of the grader; null without results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """pass@k of a cell on one task of a benchmark that is made of tasks."""
+
+    benchmark: str
+    task: str
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the task's problems that have a value for every seed, and over seeds."""
+    n_seeds: int
+    n_problems: int
+    """Of the task, judged or not."""
+    n_draws: int
+    """Over problems and seeds."""
+    n_unscored: int
+    """Of these: draws that the grader could not judge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Counts of one problem and point, at the checkpoint that stands for the run."""
+
+    benchmark: str
+    problem_id: str
+    cell: str
+    seed: int
+    n_scored: int
+    """Judged draws; 0 where none was."""
+    n_correct: int
+
+
+FRAMES: dict[str, type] = {
+    "cells": Cell,
+    "estimates": Estimate,
+    "comparisons": Comparison,
+    "equal_budget": Comparison,
+    "bands": Band,
+    "first_loss": FirstLoss,
+    "coverage": Coverage,
+    "cost": Cost,
+    "checkpoints": Checkpoint,
+    "likelihood": Likelihood,
+    "completeness": Completeness,
+    "tasks": Task,
+    "problems": Problem,
+}
+"""Row class of every frame, by name."""
+
+_TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+Row = TypeVar("Row")
+
+
+def schema(row: type) -> pl.Schema:
+    """Columns of the frame of a row class."""
+    return pl.Schema({name: _type(hint) for name, hint in get_type_hints(row).items()})
+
+
+def _type(hint: Any) -> Any:
+    first = get_args(hint)[0] if get_args(hint) else hint  # of `float | None` the float
+    return pl.List(_TYPES[first]) if get_origin(hint) is tuple else _TYPES[first]
+
+
+def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:
+    """Rows of one class as a frame."""
+    return pl.DataFrame(list(map(astuple, rows)), schema=schema(row), orient="row")
+
+
+def from_frame(row: type[Row], frame: pl.DataFrame) -> list[Row]:
+    """The rows of a frame of this class."""
+    names = [field.name for field in fields(row)]  # type: ignore[arg-type]
+    return [
+        row(
+            **{
+                n: tuple(v) if isinstance(v, list) else v
+                for n, v in zip(names, values, strict=True)
+            }
+        )
+        for values in frame.select(names).iter_rows()
+    ]

@@ -1,0 +1,115 @@
+"""Storing an analysis beside its sweep, and reading it while the results are what they were.
+
+<run>/analysis/<frame>.parquet and analysis.json, which is written last; a rule other than the
+default has a folder of its own below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.analysis.analyse import analyse
+from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
+from fgrpo_bench.analysis.frames import Analysis
+from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.results import SweepResults, choose_run, default_root, load_results
+from fgrpo_bench.stages.files import read_json, sha256_file, write_json, write_whole
+from fgrpo_bench.stages.paths import RunPaths
+
+VERSION = 1
+"""Of the frames and of how they are computed; another one computes them anew."""
+FACTS = "analysis.json"
+SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}
+"""Of FACTS: `inputs` is the digest of what was read, `files` are digests of the frames."""
+
+
+def load(
+    sweep: str,
+    *,
+    experiment: str | None = None,
+    version: str | None = None,
+    root: Path | None = None,
+    rule: str = LAST,
+) -> Analysis:
+    """The analysis of a run by its names (as of fgrpo_bench.results.choose_run).
+
+    rule: which checkpoint stands for every run. root: None is the usual folder of all runs. Raises
+    FileNotFoundError where there is no such run and ValueError where several may be meant.
+    """
+    paths = choose_run(root or default_root(), sweep, experiment=experiment, version=version)
+    return analysed(load_results(paths), rule)
+
+
+def analysed(results: SweepResults, rule: str = LAST, *, is_kept: bool = True) -> Analysis:
+    """The stored analysis where the results are those that it was made of, else a new one.
+
+    is_kept: whether a new one is stored; a folder that cannot be written to is left as it is.
+    """
+    check_rule(results, rule)
+    digest = digest_of(results)
+    stored = _stored(results, rule, digest)
+    if stored is not None:
+        return stored
+    made = analyse(results, rule)
+    if is_kept and digest == digest_of(results):  # nothing ended in between
+        with suppress(PermissionError):
+            _write(made, digest)
+    return made
+
+
+def folder_of(paths: RunPaths, rule: str) -> Path:
+    """Where the frames of a rule are."""
+    return paths.analysis if rule == LAST else paths.analysis / rule
+
+
+def digest_of(results: SweepResults) -> str:
+    """sha256 over what an analysis is made of: plan, declaration, and the marker of every stage,
+    which has the digests of its files."""
+    whole = hashlib.sha256()
+    for path in (results.paths.plan, results.paths.sweep_json):
+        whole.update(path.read_bytes())
+    for point in results.points:
+        stages = [point.train, *(each.evaluate for each in point.checkpoints)]
+        for stage in stages:
+            marker = stage.done
+            whole.update(f"{marker.relative_to(results.paths.folder)}".encode())
+            if marker.exists():
+                whole.update(marker.read_bytes())
+        for likelihood in sorted(point.train.folder.glob("rare/*/step-*/DONE.json")):
+            whole.update(likelihood.read_bytes())
+    return whole.hexdigest()
+
+
+def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
+    folder = folder_of(results.paths, rule)
+    try:
+        facts: dict[str, Any] = read_json(folder / FACTS, SHAPE)
+        if (facts["version"], facts["rule"], facts["inputs"]) != (VERSION, rule, digest):
+            return None
+        paths = {name: folder / f"{name}.parquet" for name in FRAMES}
+        if facts["files"] != {name: sha256_file(path) for name, path in paths.items()}:
+            return None
+        frames = {name: pl.read_parquet(path, glob=False) for name, path in paths.items()}
+    except (FileNotFoundError, ValueError, pl.exceptions.PolarsError):
+        return None
+    steps = dict(frames["cells"].filter(pl.col("algorithm").is_not_null())["cell", "step"].rows())
+    return Analysis(results=at_steps(results, steps), rule=rule, family=facts["family"], **frames)
+
+
+def _write(analysis: Analysis, digest: str) -> None:
+    folder = folder_of(analysis.results.paths, analysis.rule)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FACTS).unlink(missing_ok=True)
+    files = {}
+    for name in FRAMES:
+        path = folder / f"{name}.parquet"
+        write_whole(path, getattr(analysis, name).write_parquet)
+        files[name] = sha256_file(path)
+    facts = {"version": VERSION, "rule": analysis.rule, "family": analysis.family,
+             "inputs": digest, "files": files}  # fmt: skip
+    write_json(folder / FACTS, facts)
