@@ -118,9 +118,10 @@ MEASURED = (
     "\n"
     + OPEN
     + """\
+from fgrpo_bench.analysis import analysed
 from fgrpo_bench.theory.measured import measure
 
-found = measure(results, benchmark={benchmark!r})
+found = measure(analysed(results), benchmark={benchmark!r})
 """
 )
 TAIL_MEASURED = (

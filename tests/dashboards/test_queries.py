@@ -14,6 +14,7 @@ from dashboards.queries.draws import answers, draws, is_gated, problem_text
 from dashboards.queries.forgetting import by_cell, fates
 from dashboards.queries.memo import remembered
 from dashboards.queries.store import Store, cell_id, cells_of, ks_of, points_of
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report import covered
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import load_results
@@ -76,7 +77,8 @@ def test_fates_and_losses_are_those_of_the_report_and_the_theory_command(finishe
     for cell, by_seed in covered.fates(summary, "countdown").items():
         for name in ("lost", "gained", "retained", "neither"):
             assert ours[cell_id(cell)][name] == pytest.approx(covered.mean_count(by_seed, name))
-    found, theirs = tail.measured(finished, "countdown", summary.ks[-1]), measure(finished)
+    found = tail.measured(finished, "countdown", summary.ks[-1])
+    theirs = measure(analyse(finished))
     assert np.allclose(np.sort(found.success_rates), np.sort(theirs.success_rates))
     assert found.lost == pytest.approx(theirs.lost)
     assert found.histogram.sum() == pytest.approx(1)
