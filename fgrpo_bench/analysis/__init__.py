@@ -13,3 +13,4 @@ from fgrpo_bench.analysis.analyse import analyse as analyse
 from fgrpo_bench.analysis.frames import Analysis as Analysis
 from fgrpo_bench.analysis.store import analysed as analysed
 from fgrpo_bench.analysis.store import load as load
+from fgrpo_bench.stats.intervals import LEVEL as LEVEL
