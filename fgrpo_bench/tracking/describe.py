@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.content import EFFECTS
-from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.report.selected import select
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.results import PointResult, SweepResults

@@ -95,7 +95,9 @@ def _files(
     files = {}
     for benchmark, share in unscored.items():
         passk = point.passk(benchmark)
-        known = {mean.k: (mean.value, mean.n_problems) for mean in means if mean.column == benchmark}
+        known = {
+            mean.k: (mean.value, mean.n_problems) for mean in means if mean.column == benchmark
+        }
         rows = [(k, *known.get(k, (None, 0)), share) for k in passk["k"].unique().sort()]
         by_k = pl.DataFrame(rows, schema=BY_K, orient="row")
         problems = passk.with_columns(pl.format("pass_at_{}", "k").alias("name")).pivot(

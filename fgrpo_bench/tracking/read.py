@@ -55,7 +55,9 @@ def stored_runs(
         runs = _read_runs(engine, experiment_id)
     else:
         of_points = [f" and tags.point_id = '{point}'" for point in points] or [""]
-        runs = [run for which in of_points for run in _ask_for_runs(client, experiment_id, paths, which)]
+        runs = [
+            run for which in of_points for run in _ask_for_runs(client, experiment_id, paths, which)
+        ]
     own = (paths.sweep, paths.version)
     of_sweep = [run for run in runs if (run.tags.get("sweep"), run.tags.get("version")) == own]
     return sorted(of_sweep, key=lambda run: (run.start, run.run_id))

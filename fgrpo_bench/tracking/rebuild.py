@@ -9,8 +9,8 @@ from typing import Any
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.desired import experiment_name
-from fgrpo_bench.tracking.store import Store, close, find_store, opened
 from fgrpo_bench.tracking.read import Stored, stored_runs
+from fgrpo_bench.tracking.store import Store, close, find_store, opened
 from fgrpo_bench.tracking.sync import SyncResult, sync_all
 from fgrpo_bench.tracking.write import discard
 

@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.results import load_results
 from fgrpo_bench.tracking.describe import SHARED
 from fgrpo_bench.tracking.desired import desired_experiment, desired_points, experiment_name
 from fgrpo_bench.tracking.read import DIGEST, PARENT, Stored, contradicts, history, stored_runs
