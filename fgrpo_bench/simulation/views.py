@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
 from fgrpo_bench.simulation.plan import QUESTION, masses, planned, planned_settings
 from fgrpo_bench.simulation.report import render, write_report
@@ -16,8 +17,9 @@ from fgrpo_bench.simulation.workers import undone
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tables import read_table
-from fgrpo_bench.tracking.describe import VIEW
-from fgrpo_bench.tracking.desired import ExperimentState, MetricPoint, RunState
+from fgrpo_bench.tracking.describe import SHARED, VIEW
+from fgrpo_bench.tracking.source import digest_of
+from fgrpo_bench.tracking.state import ExperimentState, MetricPoint, RunState, Wanted
 
 COLUMNS = (
     *(f"params.`{name}`" for name in ("rule", "group_size", "focal_gamma", "seed")),
@@ -50,15 +52,25 @@ def desired(paths: RunPaths) -> ExperimentState:
         "orderByKey": COLUMNS[1],
         "orderByAsc": True,
     }
+    tags = {
+        "mlflow.note.content": f"{QUESTION}\n\nA view of the files in `{paths.sweep}/"
+        f"{paths.experiment}/` under the run root, where the report stands too.",
+        "mlflow.experimentKind": "custom_model_development",
+        f"{SHARED}{VIEW}": json.dumps(view),
+    }
     return ExperimentState(
         name=f"{paths.sweep}/{paths.experiment}",
-        tags={
-            "mlflow.note.content": f"{QUESTION}\n\nA view of the files in `{paths.sweep}/"
-            f"{paths.experiment}/` under the run root, where the report stands too.",
-            "mlflow.experimentKind": "custom_model_development",
-            f"mlflow.sharedViewState.{VIEW}": json.dumps(view),
-        },
-        runs=tuple(_run(paths, settings, run) for run in runs if run not in left),
+        digest=digest_of(tags),
+        tags=lambda: tags,
+        runs=tuple(
+            Wanted(
+                name=run.point_id,
+                digest=digest_of(paths.point(run.point_id).done.read_text()),
+                state=partial(_run, paths, settings, run),
+            )
+            for run in runs
+            if run not in left
+        ),
     )
 
 

@@ -63,7 +63,8 @@ def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
         return len(rebuild(runs, tracking_uri=uri, agreed=arguments.yes))
     from fgrpo_bench.tracking.sync import sync_all
 
-    return len(sync_all(runs, tracking_uri=uri, is_full=arguments.full))
+    is_full = arguments.command == "sync" and arguments.full
+    return len(sync_all(runs, tracking_uri=uri, is_full=is_full))
 
 
 def _parser() -> argparse.ArgumentParser:

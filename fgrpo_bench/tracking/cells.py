@@ -37,15 +37,15 @@ def with_cells(source: Source, points: Sequence[Wanted]) -> tuple[Wanted, ...]:
         members = [point for point in planned if point.point_id in begun]
         if members:
             name = members[0].point_id.removesuffix(f"-s{members[0].seed}")
-            own = [begun[point.point_id] for point in members]
             numbers = [
                 *([e.column, e.k, e.mean, e.low, e.high] for e in source.estimates_of(cell)),
                 *map(astuple, source.first_losses_of(cell)),
             ]
-            mark = digest_of(source.origin, len(planned), numbers, [run.digest for run in own])
+            outlines = [[point.point_id, source.outline(point)] for point in members]
+            mark = digest_of(source.origin, len(planned), numbers, outlines)
             state = partial(_cell_run, source, cell, members, n_planned=len(planned))
             runs.append(Wanted(name=name, digest=mark, state=state))
-            runs += [replace(run, parent=name) for run in own]
+            runs += [replace(begun[point.point_id], parent=name) for point in members]
     return tuple(runs)
 
 
@@ -63,7 +63,7 @@ def _cell_run(
     timestamp = max(ends.values(), default=0)
     points = [
         *_estimates(source, cell, timestamp),
-        *(MetricPoint(name, cell.step, timestamp, k) for name, k in losses if k is not None),
+        *(MetricPoint(name, cell.step, timestamp, float(k)) for name, k in losses if k is not None),
     ]
     spec = Frozen(first.train, read_json(first.train.spec))
     name = first.point_id.removesuffix(f"-s{first.seed}")
@@ -129,9 +129,9 @@ def _cell_note(source: Source, cell: Cell, seeds: str) -> str:
         "an end without a k, so that there may be no loss."
     )
     return (
-        f"{escape_markdown(cell.label)} at step {cell.step} over its training seeds; the runs below "
-        f"this one are the seeds. Means and {LEVEL:.0%} intervals over problems and seeds are of "
-        f"{of}.\n\n{columns}, with \\_low and \\_high: k is the step. The same at the smallest and "
+        f"{escape_markdown(cell.label)} at step {cell.step} over its training seeds, which are the "
+        f"runs below. Means and {LEVEL:.0%} intervals over problems and seeds are of {of}.\n\n"
+        f"{columns}, with \\_low and \\_high: k is the step. The same at the smallest and "
         f"the largest k are plain metrics. All pass@k are fractions.{losses}"
     )
 
@@ -151,7 +151,7 @@ def report_wanted(
     begun = [run.name for run in runs if run.parent is not None]
     return Wanted(
         name="report",
-        digest=digest_of(digest, contents, [run.digest for run in runs]),
+        digest=digest_of(digest, contents, [run.digest for run in runs if run.parent is None]),
         state=lambda: _report_run(source, begun, answer()),
     )
 

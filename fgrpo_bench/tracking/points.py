@@ -82,7 +82,7 @@ def _unscored(point: PointResult, benchmarks: Sequence[str]) -> dict[str, float]
     n_samples = point.evaluation_spec().n_samples
     tables = {name: point.passk(name) for name in benchmarks}
     return {
-        name: 1 - table["n_scored"].sum() / (len(table) * n_samples)
+        name: 1 - int(table["n_scored"].sum()) / (len(table) * n_samples)
         for name, table in tables.items()
         if len(table)
     }
@@ -92,7 +92,7 @@ def _files(
     point: PointResult, means: Sequence[Mean], unscored: Mapping[str, float]
 ) -> dict[str, bytes]:
     """The evaluation's spec, and pass@k for MLflow's table viewer (CSV) and programs (Parquet)."""
-    files = {}
+    files: dict[str, bytes] = {}
     for benchmark, share in unscored.items():
         passk = point.passk(benchmark)
         known = {

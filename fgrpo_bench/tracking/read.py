@@ -33,9 +33,19 @@ class Stored:
     tags: dict[str, str]
 
     @property
-    def name(self) -> str | None:
+    def name(self) -> str:
         """Of the point, the cell or the report."""
-        return self.tags.get("point_id")
+        return self.tags.get("point_id", "")
+
+    @property
+    def digest(self) -> str | None:
+        """Of what it was computed from; None or empty where it is not whole."""
+        return self.tags.get(DIGEST)
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the run under which it is listed."""
+        return self.tags.get(PARENT)
 
     @property
     def identity(self) -> tuple[str | None, ...]:
@@ -54,10 +64,9 @@ def stored_runs(
     if engine is not None:
         runs = _read_runs(engine, experiment_id)
     else:
-        of_points = [f" and tags.point_id = '{point}'" for point in points] or [""]
-        runs = [
-            run for which in of_points for run in _ask_for_runs(client, experiment_id, paths, which)
-        ]
+        which = f"tags.sweep = '{paths.sweep}' and tags.version = '{paths.version}'"
+        each = [f"{which} and tags.point_id = '{point}'" for point in points] or [which]
+        runs = [run for query in each for run in _ask_for_runs(client, experiment_id, query)]
     own = (paths.sweep, paths.version)
     of_sweep = [run for run in runs if (run.tags.get("sweep"), run.tags.get("version")) == own]
     return sorted(of_sweep, key=lambda run: (run.start, run.run_id))
@@ -80,8 +89,8 @@ def _read_runs(engine: Any, experiment_id: str) -> list[Stored]:
     return [Stored(run_id=run_id, start=start, tags=own) for (run_id, start), own in tags.items()]
 
 
-def _ask_for_runs(client: Any, experiment_id: str, paths: RunPaths, which: str) -> Iterator[Stored]:
-    query, token = f"tags.sweep = '{paths.sweep}' and tags.version = '{paths.version}'{which}", None
+def _ask_for_runs(client: Any, experiment_id: str, query: str) -> Iterator[Stored]:
+    token = None
     while True:
         page = client.search_runs([experiment_id], query, max_results=1000, page_token=token)
         for run in page:

@@ -146,17 +146,23 @@ class Source:
         """Whether there is something to show of a point."""
         return point.is_trained or len(point.metrics()) > 0
 
+    def outline(self, point: PointResult) -> str:
+        """Digest of what the run of its cell takes from a point: its params, when it began and when
+        it ended."""
+        stages = [point.train, *(each.evaluate for each in point.checkpoints)]
+        begun = None if point.is_trained else self.span(point)[0]
+        return digest_of(begun, [_digests(stage, [stage.spec, stage.done]) for stage in stages])
+
     def digest(self, point: PointResult) -> str:
         """Of everything that the run of a point is computed from."""
-        train, checkpoints = point.train, [point.at(each) for each in point.checkpoints]
-        files = [_digests(train, [train.spec, train.done, train.step_rows, train.metrics])]
+        checkpoints = [point.at(each) for each in point.checkpoints]
+        files = [_digests(point.train, [point.train.step_rows, point.train.metrics])]
         for each in checkpoints:
             own = [each.evaluate.benchmark(name) for name in self.results.benchmarks]
             tables = [file for one in own for file in (one.manifest, one.passk)]
-            stage = each.evaluate
-            files.append(_digests(stage, [stage.spec, stage.done, *tables]))
+            files.append(_digests(each.evaluate, tables))
         return digest_of(
-            *(self.origin, point.point_id, point.point_id in self.failed, files),
+            *(self.origin, self.outline(point), point.point_id in self.failed, files),
             [[astuple(mean) for mean in self.means_of(each)] for each in checkpoints],
             self.chosen(point).step if point.is_evaluated else None,
         )

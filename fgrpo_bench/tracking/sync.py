@@ -186,29 +186,31 @@ class _Sync:
         """Make one run equal to the wanted one; of several with its identity only one is kept."""
         known = self._stored[wanted.name]
         whole = next((run for run in known if run.digest == wanted.digest), None)
-        state = wanted.state() if whole is None or self._is_full else None
-        identity = whole.identity if state is None else state.identity
+        state = None if whole is not None and not self._is_full else wanted.state()
+        identity = state.identity if state is not None else whole and whole.identity
         equals = [run for run in known if run.identity == identity]
-        kept = whole if whole in equals else next(iter(equals), None)
+        kept = whole or next(iter(equals), None)
         for run in equals:
             if run is not kept:
                 discard(self._client, self._experiment_id, run.run_id)
-        parent = self._ids[wanted.parent] if wanted.parent else kept and kept.parent
-        outcome, run_id = self._write(wanted, state, kept, parent)
-        if outcome in ("updated", "unchanged") and kept is not None and kept.parent != parent:
+        parent = self._ids[wanted.parent] if wanted.parent else None
+        if parent is None and kept is not None:
+            parent = kept.parent
+        if kept is None or state is not None:
+            outcome, run_id = self._write(wanted, state or wanted.state(), kept, parent)
+        else:
+            outcome, run_id = "unchanged", kept.run_id
+        if kept is not None and outcome != "replaced" and kept.parent != parent:
             self._client.set_tag(run_id, PARENT, parent)
         self._ids[wanted.name] = run_id
         return outcome
 
     def _write(
-        self, wanted: Wanted, state: RunState | None, kept: Stored | None, parent: str | None
+        self, wanted: Wanted, state: RunState, kept: Stored | None, parent: str | None
     ) -> tuple[Change, str]:
-        """What was done, and the id of the run. state: None for one that is whole."""
+        """What was done, and the id of the run."""
         client = self._client
         outcome: Change = "created"
-        if state is None:
-            assert kept is not None
-            return "unchanged", kept.run_id
         if kept is not None:
             run = client.get_run(kept.run_id)
             stored = history(client, run)

@@ -143,8 +143,8 @@ def upload(client: Any, location: str, files: Mapping[str, bytes]) -> None:
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        repository = get_artifact_repository(location, tracking_uri=client.tracking_uri)
-        repository.log_artifacts(folder)
+        where: Any = get_artifact_repository(location, tracking_uri=client.tracking_uri)
+        where.log_artifacts(folder)
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[list[T]]:

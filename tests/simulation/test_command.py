@@ -167,7 +167,7 @@ def test_mlflow_is_to_hold_a_run_with_both_masses_by_step(tmp_path: Path) -> Non
     wanted = desired_experiment(paths)
     assert wanted.name == "simulation/categorical"
     assert len(wanted.runs) == len(RUNS)
-    run = wanted.runs[0]
+    run = wanted.runs[0].state()
     assert run.params["group_size"] == "2"
     assert run.tags["point_id"] == "adam-n2-g0-s0"
     assert {(point.key, point.step) for point in run.points} == {
