@@ -179,8 +179,9 @@ class _Sync:
             self._stored[run.name].append(run)
 
     def holds(self, wanted: Wanted) -> bool:
-        """Whether there is a run that may be it."""
-        return bool(self._stored[wanted.name])
+        """Whether there is a run of its identity."""
+        identity = wanted.state().identity
+        return any(run.identity == identity for run in self._stored[wanted.name])
 
     def bring(self, wanted: Wanted) -> Change:
         """Make one run equal to the wanted one; of several with its identity only one is kept."""

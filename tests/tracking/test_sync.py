@@ -13,6 +13,7 @@ import pytest
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
+from fgrpo_bench.tracking import cells, desired
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.read import DIGEST
 from fgrpo_bench.tracking.store import embedded_uri
@@ -59,6 +60,28 @@ def test_a_second_sync_changes_nothing(swept):
     before, known = held(swept), ids(swept)
     assert counts(swept) == (0, 0, 0, 6)
     assert (held(swept), ids(swept)) == (before, known)
+
+
+def test_of_unchanged_runs_nothing_is_computed(swept, monkeypatch):
+    sync_run(swept.paths)
+    for module, name in ((desired, "point_run"), (cells, "_cell_run"), (desired, "words")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("computed"))
+    assert counts(swept) == (0, 0, 0, 6)
+
+
+def test_a_deleted_run_is_made_again_and_an_edited_one_by_a_full_sync(swept):
+    from mlflow import MlflowClient
+
+    sync_run(swept.paths)
+    before, known = held(swept), ids(swept)
+    client = MlflowClient(tracking_uri=embedded_uri(swept.paths))
+    client.delete_run(known["grpo-n2-g0"])
+    client.set_tag(known["grpo-n2-g0-s11"], "method", "edited")
+    assert counts(swept) == (1, 0, 0, 5)
+    assert held(swept) != before
+    done = sync_run(swept.paths, is_full=True)
+    assert (done.created, done.updated, done.replaced) == (0, 6, 0)
+    assert held(swept) == before
 
 
 def test_a_store_that_is_moved_away_between_two_syncs_of_a_process_is_made_again(
