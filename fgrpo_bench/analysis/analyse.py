@@ -20,7 +20,7 @@ from fgrpo_bench.analysis.equal_budget import FAMILY, matches
 from fgrpo_bench.analysis.estimates import estimates
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import likelihoods
-from fgrpo_bench.analysis.pairs import default_family, pairs_of
+from fgrpo_bench.analysis.pairs import asked
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import (
@@ -56,9 +56,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     columns = results.columns
     ks = tuple(results.evaluation["ks"])
     resamples = Resamples(scores, results.averages)
-    algorithms = results.declaration["declaration"].get("algorithms", {})
-    pairs = pairs_of(tuple(cells.values()), algorithms)
-    family = default_family(pairs, ks=ks, columns=results.headline)
+    pairs, family = asked(results.declaration["declaration"], tuple(cells.values()))
     compared = every_pair(tuple(cells.values()), pairs)
     ends = sorted({ks[0], ks[-1]})
     over_k = list(bands(resamples, [one for one in compared if one.pair], columns, ks))

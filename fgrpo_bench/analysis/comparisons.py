@@ -69,7 +69,9 @@ def compare(
         pair = pairs[(row.new, row.new_step), (row.old, row.old_step)]
         return isinstance(family, str) or (pair is not None and family.has(pair, row.column, row.k))
 
-    return corrected(rows, is_in, family if isinstance(family, str) else family.name)
+    if isinstance(family, str):
+        return corrected(rows, is_in, family)
+    return corrected(rows, is_in, family.name, n_declared=len(family.comparisons))
 
 
 def _of_pair(
@@ -112,13 +114,21 @@ def _excludes_zero(made: Estimate) -> bool:
 
 
 def corrected(
-    rows: Sequence[Comparison], is_in: Callable[[Comparison], bool], family: str
+    rows: Sequence[Comparison],
+    is_in: Callable[[Comparison], bool],
+    family: str,
+    *,
+    n_declared: int = 0,
 ) -> list[Comparison]:
-    """The rows with the p-values of a family corrected together, and what then holds."""
+    """The rows with the p-values of a family corrected together, and what then holds.
+
+    n_declared: comparisons of the family; those that have no p, or are not there yet, count as 1.
+    """
     own = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}
     p = [value for value in own.values() if value is not None]
-    holms = dict(zip(own, holm(p), strict=True))
-    bhs = dict(zip(own, benjamini_hochberg(p), strict=True))
+    p += [1.0] * (n_declared - len(p))
+    holms = dict(zip(own, holm(p), strict=False))
+    bhs = dict(zip(own, benjamini_hochberg(p), strict=False))
     return [
         replace(
             row,
