@@ -250,6 +250,6 @@ def _check(field: str, named: Sequence[Any], valid: Sequence[Any], has: str) -> 
         if value not in valid:
             raise ValueError(
                 f"sweep.family.{field} names {value!r}, and this sweep {has} "
-                f"{', '.join(map(str, valid))}: name some of these, or take sweep.family=null for the "
-                "default"
+                f"{', '.join(map(str, valid))}: name some of these, or take the default with "
+                "sweep.family=null"
             )
