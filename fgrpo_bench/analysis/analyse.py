@@ -53,7 +53,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
             }
     cells = {cell.cell: cell for cell in _cells(results)}
     chosen = tuple((cell.cell, cell.step) for cell in cells.values())
-    columns = _columns(results)
+    columns = results.columns
     ks = tuple(results.evaluation["ks"])
     resamples = Resamples(scores, results.averages)
     algorithms = results.declaration["declaration"].get("algorithms", {})
@@ -98,17 +98,6 @@ def _steps(
         names = {key_of(point)[0] for point in results.points if point.algorithm is not None}
         return dict.fromkeys(names, int(rule.removeprefix(STEP)))
     return {row.cell: row.step for row in checkpoints if row.is_chosen}
-
-
-def _columns(results: SweepResults) -> tuple[str, ...]:
-    """Averages and benchmarks, each average before its benchmarks."""
-    titles = {names[0]: title for title, names in results.averages.items()}
-    return tuple(
-        name
-        for benchmarks in results.domains.values()
-        for name in (titles.get(benchmarks[0]), *benchmarks)
-        if name is not None
-    )
 
 
 def _cells(results: SweepResults) -> Iterator[Cell]:
