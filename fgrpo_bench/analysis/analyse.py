@@ -61,7 +61,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     family = default_family(pairs, ks=ks, columns=results.headline)
     compared = every_pair(tuple(cells.values()), pairs)
     ends = sorted({ks[0], ks[-1]})
-    over_k = list(bands(resamples, [one for one in compared if one.pair], columns))
+    over_k = list(bands(resamples, [one for one in compared if one.pair], columns, ks))
     rows = {
         "cells": cells.values(),
         "estimates": estimates(results, cells, resamples, columns, chosen),

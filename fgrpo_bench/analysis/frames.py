@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 
 import polars as pl
 
-from fgrpo_bench.analysis.rows import Cell, Comparison, Coverage, Estimate, from_frame
+from fgrpo_bench.analysis.rows import (
+    Band,
+    Cell,
+    Comparison,
+    Coverage,
+    Estimate,
+    FirstLoss,
+    from_frame,
+)
 from fgrpo_bench.results import SweepResults
 
 
@@ -104,6 +113,28 @@ class Analysis:
         row = self._pairs.get((column, k, new, old))
         turned = self._pairs.get((column, k, old, new))
         return row or (turned and reversed_(turned))
+
+    @cached_property
+    def _bands(self) -> dict[tuple[str, str, str], tuple[Band, ...]]:
+        rows = from_frame(Band, self.bands)
+        alike = groupby(rows, key=lambda row: (row.column, row.new, row.old))
+        return {key: tuple(own) for key, own in alike}
+
+    def band(self, column: str, new: Cell | str, old: Cell | str) -> tuple[Band, ...]:
+        """The difference of two cells over all k, by rising k; none for a pair that no question
+        asks for in this direction, and where they have no seed in common."""
+        names = [cell if isinstance(cell, str) else cell.cell for cell in (new, old)]
+        return self._bands.get((column, names[0], names[1]), ())
+
+    @cached_property
+    def _first_loss(self) -> dict[tuple[str, str, str], FirstLoss]:
+        rows = from_frame(FirstLoss, self.first_loss)
+        return {(row.column, row.new, row.old): row for row in rows}
+
+    def first_loss_of(self, column: str, new: Cell | str, old: Cell | str) -> FirstLoss | None:
+        """From which k on `new` loses to `old`, by their band; None where there is none."""
+        names = [cell if isinstance(cell, str) else cell.cell for cell in (new, old)]
+        return self._first_loss.get((column, names[0], names[1]))
 
     @cached_property
     def _coverage(self) -> dict[tuple[str, str, int], Coverage]:

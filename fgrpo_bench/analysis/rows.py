@@ -8,7 +8,8 @@ fractions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
@@ -344,7 +345,8 @@ def _type(hint: Any) -> Any:
 
 def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:
     """Rows of one class as a frame."""
-    return pl.DataFrame(list(map(astuple, rows)), schema=schema(row), orient="row")
+    values = attrgetter(*(field.name for field in fields(row)))  # astuple would copy each deeply
+    return pl.DataFrame([values(each) for each in rows], schema=schema(row), orient="row")
 
 
 def from_frame(row: type[Row], frame: pl.DataFrame) -> list[Row]:
