@@ -193,6 +193,17 @@ class SweepResults:
         }
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Averages and benchmarks as tables have them: each average before its benchmarks."""
+        titles = {names[0]: title for title, names in self.averages.items()}
+        return tuple(
+            name
+            for benchmarks in self.domains.values()
+            for name in (titles.get(benchmarks[0]), *benchmarks)
+            if name is not None
+        )
+
+    @property
     def headline(self) -> tuple[str, ...]:
         """What stands for all benchmarks: the averages, and a benchmark alone in its domain."""
         return tuple(
