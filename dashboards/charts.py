@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from dashboards.text import shortened
+from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.report.looks import Look, looks
-from fgrpo_bench.report.summary import Cell
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
 DASHES = {"-": "solid", "--": "dash"}

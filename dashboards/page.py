@@ -91,24 +91,15 @@ def _known(name: str, value: str, valid: Iterable[str]) -> str:
     raise LookupError(f"unknown {name} {value[:80]!r}: it is one of {listed}")
 
 
-def parameters(
-    defaults: Mapping[str, str], **chosen: str | int | Sequence[str] | None
-) -> Parameters:
-    """Sorted pairs of what was chosen and is not the default; None and empty are left out."""
-    pairs = []
-    for name, value in chosen.items():
-        values = [value] if isinstance(value, (str, int)) else list(value or ())
-        pairs += [(name, str(one)) for one in values if str(one) != defaults.get(name)]
-    return tuple(sorted(pairs))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Option:
     """One value of a control."""
 
     label: str
+    address: Address
+    """The page that shows it."""
     href: str | None
-    """The page that shows it; None where an export does not hold it."""
+    """The link to it; None where an export does not hold it."""
     chosen: bool
 
 
@@ -200,29 +191,74 @@ class Page:
     """How often a page of something that still runs is fetched again; None is never."""
 
 
-def control(
-    name: str,
-    label: str,
-    values: Mapping[str, str],
-    *,
-    chosen: str,
-    links: Links,
-    page: Address,
-    defaults: Mapping[str, str],
-    long: bool = False,
-    forget: Sequence[str] = (),
-) -> Control:
-    """A control whose every value is the page's address with that parameter.
+class Form:
+    """What a page was asked for, each parameter looked up in what exists; and controls, whose every
+    value is the page's address with that parameter."""
 
-    values: label by value. page: the address of the page that it stands on. forget: parameters that
-    mean nothing with another value, e.g. the page number.
-    """
-    others = tuple(pair for pair in page.parameters if pair[0] not in (name, *forget))
-    options = []
-    for value, text in values.items():
-        own = parameters(defaults, **{name: value})
-        address = Address(run=page.run, view=page.view, parameters=tuple(sorted(others + own)))
-        href = links.page(address)
-        if href is not None or value == chosen:
-            options.append(Option(label=text, href=href, chosen=value == chosen))
-    return Control(name=name, label=label, options=tuple(options), long=long)
+    def __init__(self, run: RunPaths, view: str, params: Params, links: Links) -> None:
+        self._run, self._view, self._params, self._links = run, view, params, links
+        self._valid: dict[str, list[str]] = {}
+        self._defaults: dict[str, str] = {}
+        self._chosen: dict[str, tuple[str, ...]] = {}
+
+    def one(self, name: str, valid: Iterable[object], default: str | None = None) -> str:
+        """The value of a parameter, which is left out of addresses where it is the default.
+
+        default: None is the first valid one.
+        """
+        self._valid[name] = known = list(map(str, valid))
+        self._defaults[name] = known[0] if default is None else default
+        value = self._params.one(name, known, self._defaults[name])
+        self._chosen[name] = (value,)
+        return value
+
+    def named(self, name: str, valid: Iterable[str], default: str) -> str:
+        """The same of one that every address names."""
+        value = self.one(name, valid, default)
+        del self._defaults[name]
+        return value
+
+    def many(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:
+        """All values given; empty is no choice."""
+        self._chosen[name] = self._params.many(name, valid)
+        return self._chosen[name]
+
+    def number(self, name: str) -> int | None:
+        """A whole number; None where it is not given."""
+        value = self._params.number(name)
+        self._chosen[name] = () if value is None else (str(value),)
+        return value
+
+    def address(self, *forgotten: str, **changed: str) -> Address:
+        """The page, or the one with other values. forgotten: parameters that mean nothing there."""
+        chosen = {name: own for name, own in self._chosen.items() if name not in forgotten}
+        chosen |= {name: (value,) for name, value in changed.items()}
+        pairs = [(name, value) for name, own in chosen.items() for value in own]
+        kept = [pair for pair in pairs if pair[1] != self._defaults.get(pair[0])]
+        return Address(run=self._run, view=self._view, parameters=tuple(sorted(kept)))
+
+    def control(
+        self,
+        name: str,
+        label: str,
+        words: Mapping[str, str] | None = None,
+        *,
+        long: bool = False,
+        forgotten: Sequence[str] = (),
+    ) -> Control:
+        """words: label by value; None is the values themselves."""
+        options = []
+        for value in self._valid[name]:
+            address, chosen = self.address(*forgotten, **{name: value}), self._chosen[name]
+            href = self._links.page(address)
+            if href is not None or value in chosen:
+                text = value if words is None else words[value]
+                options.append(
+                    Option(label=text, address=address, href=href, chosen=value in chosen)
+                )
+        return Control(name=name, label=label, options=tuple(options), long=long)
+
+
+def choices(*controls: Control) -> tuple[Control, ...]:
+    """Those that leave a choice."""
+    return tuple(each for each in controls if len(each.options) > 1)

@@ -212,17 +212,6 @@ class SweepResults:
         )
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Averages and benchmarks as tables have them: each average before its benchmarks."""
-        titles = {names[0]: title for title, names in self.averages.items()}
-        return tuple(
-            name
-            for benchmarks in self.domains.values()
-            for name in (titles.get(benchmarks[0]), *benchmarks)
-            if name is not None
-        )
-
-    @property
     def model(self) -> str:
         """Name of the trained model."""
         train = self.declaration["declaration"]["experiment"]["train"]

@@ -3,7 +3,6 @@ by engines that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from dashboards.queries.draws import grades_version, layers
-from dashboards.queries.memo import remembered
+from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
@@ -52,11 +51,13 @@ class Disagreement:
     examples: tuple[Example, ...]
 
 
-def _files(results: SweepResults, benchmark: str) -> Iterable[Path]:
+def _files(results: SweepResults, benchmark: str) -> State:
+    files: list[Path] = []
     for point in results.points:
         paths = point.evaluate.benchmark(benchmark)
-        yield from (point.evaluate.done, paths.draws, paths.manifest)
-        yield from (paths.grades(version) for version in layers(point, benchmark))
+        files += (point.evaluate.done, paths.draws, paths.manifest)
+        files += (paths.grades(version) for version in layers(point, benchmark))
+    return stamp(files)
 
 
 @remembered(_files)

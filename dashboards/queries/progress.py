@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dashboards.queries.store import cell_id
+from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.kinds import remade
-from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, metrics_so_far
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.files import read_json
@@ -119,7 +118,7 @@ def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
     """Points of every cell."""
     found: dict[str, list[PointResult]] = {}
     for point in results.points:
-        found.setdefault(cell_id(Cell.of(point)), []).append(point)
+        found.setdefault(key_of(point)[0], []).append(point)
     return found
 
 

@@ -10,6 +10,7 @@ dashboard and theory select and render; none of them computes a statistic.
 """
 
 from fgrpo_bench.analysis.analyse import analyse as analyse
+from fgrpo_bench.analysis.analyse import cells_of as cells_of
 from fgrpo_bench.analysis.frames import Analysis as Analysis
 from fgrpo_bench.analysis.store import analysed as analysed
 from fgrpo_bench.analysis.store import load as load

@@ -12,6 +12,7 @@ from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Coverage
 from fgrpo_bench.stats.coverage import Coverage as ByProblem
 from fgrpo_bench.stats.coverage import coverage
+from fgrpo_bench.stats.coverage import least_rate as least_rate
 
 SURE = 0.95
 """Probability from which a problem counts as surely lost or gained."""
@@ -55,8 +56,7 @@ def coverages(
 
 def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Coverage:
     sums: Mapping[str, list[float]] = {
-        name: [float(getattr(one, name).sum()) for one in by_seed]
-        for name in FATES
+        name: [float(getattr(one, name).sum()) for one in by_seed] for name in FATES
     }
     sure = {
         name: float(np.mean([(getattr(one, name) >= SURE).sum() for one in by_seed]))
@@ -110,6 +110,15 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
         "index", drop=before - after, **{name: pl.Series(getattr(made, name)) for name in FATES}
     )
     return rows.with_row_index().join(told, on="index", how="left").sort("index").drop("index")
+
+
+def by_point(rows: pl.DataFrame) -> pl.DataFrame:
+    """cell, seed, and of `fates` the expected numbers of problems of trained points."""
+    return (
+        rows.drop_nulls("lost")
+        .group_by("cell", "seed", maintain_order=True)
+        .agg(pl.col(FATES).sum())
+    )
 
 
 def by_problem(rows: pl.DataFrame) -> pl.DataFrame:
