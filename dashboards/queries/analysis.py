@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dashboards.queries.memo import State, remembered
+from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
 from fgrpo_bench.analysis.read import key_of
-from fgrpo_bench.analysis.store import digest_of
+from fgrpo_bench.analysis.store import inputs_of
 from fgrpo_bench.results import PointResult, SweepResults
 
 Floats = NDArray[np.float64]
@@ -26,8 +26,8 @@ SORTED: dict[str, dict[str, bool]] = {
 
 
 def inputs(results: SweepResults, *_: object) -> State:
-    """What an analysis is made of."""
-    return ((str(results.paths.plan), digest_of(results)),)
+    """The files that an analysis is made of."""
+    return stamp(inputs_of(results))
 
 
 @remembered(inputs)
@@ -52,7 +52,12 @@ class Fates:
 
     def matrix(self, column: str) -> Floats:
         """A column of the rows, [points, problems]; nan where it is null."""
-        return self.rows[column].cast(pl.Float64).to_numpy().reshape(len(self.points), -1)
+        return (
+            self.rows[column]
+            .cast(pl.Float64)
+            .to_numpy()
+            .reshape(len(self.points), len(self.problems))
+        )
 
     def order(self, by: str) -> list[int]:
         """Places of the problems, sorted by a key of SORTED."""
