@@ -34,7 +34,7 @@ result = {{
 FATES = """\
 from fgrpo_bench.analysis.coverage import fates
 
-result = fates(analysis.problems, {benchmark!r}, {k}){chosen}
+result = fates(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
 """
 TAIL = """\
 from fgrpo_bench.theory import tail_miss_probability

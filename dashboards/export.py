@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboards import rendering
-from dashboards.page import Address, Chart, Links, Page, Params
+from dashboards.page import Address, Chart, Links, Page
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws_links import draws_address
 from dashboards.queries.analysis import fates_of
@@ -24,14 +24,6 @@ from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.store import Store, checked
 from fgrpo_bench.results import SweepResults, has_checkpoints, load_results
 from fgrpo_bench.stages.paths import RunPaths, find_runs
-
-
-@dataclass
-class Made:
-    """What an export wrote."""
-
-    pages: int = 0
-    tables: int = 0
 
 
 @dataclass
@@ -86,8 +78,8 @@ def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[Run
     return runs
 
 
-def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> Made:
-    """Write every page of some runs into a new folder.
+def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> tuple[int, int]:
+    """Write every page of some runs into a new folder; how many pages and tables.
 
     problems: of each benchmark, those whose draws are written out. FileExistsError where the folder
     holds something.
@@ -100,31 +92,30 @@ def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> Made:
         for results in loaded
     }
     known = {address: file for own in wanted.values() for address, file in own.items()}
-    made = Made()
     for name, source in rendering.ASSETS.items():
         target = to / "_static" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+    tables: set[str] = set()
     for results in loaded:
         for address, file in wanted[results.paths].items():
             links = FileLinks(known=known, folder=_folder(results.paths))
             page = _build(results, address, links)
             _write(to / file, rendering.html(page, links, runs))
             for table, text in links.tables.items():
-                if not (to / table).exists():
-                    made.tables += 1
+                if table not in tables:
                     _write(to / table, text)
-            made.pages += 1
+                    tables.add(table)
     links = FileLinks(known=known, folder=".")
     _write(to / "index.html", rendering.listing(links, runs, root=""))
-    return made
+    return len(known), len(tables)
 
 
 def _build(results: SweepResults, address: Address, links: Links) -> Page:
     given: dict[str, list[str]] = {}
     for name, value in address.parameters:
         given.setdefault(name, []).append(value)
-    return BUILDERS[address.view](results, Params(given), links)
+    return BUILDERS[address.view](results, given, links)
 
 
 def _write(path: Path, text: str) -> None:

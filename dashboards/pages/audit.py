@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dashboards.page import Form, Grid, Links, Page, Params, Row, Shade, choices
+from dashboards.form import Form, Given, choices
+from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.draws import SHOWN
 from dashboards.pages.draws_links import draws_link
 from dashboards.queries.audit import Example, audits, disagreements, engines
@@ -16,9 +17,9 @@ LISTED = 12
 """Points of an engine that are named."""
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
-    form = Form(results.paths, "audit", params, links)
+    form = Form(results.paths, "audit", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
     grids = [
         _draws(results, links, benchmark),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dashboards.page import Form, Grid, Links, Page, Params, Row, Shade, choices
+from dashboards.form import Form, Given, choices
+from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.compare_charts import COSTS, Drawing
 from dashboards.queries.analysis import analysis_of
 from fgrpo_bench.analysis import Analysis
@@ -13,11 +14,11 @@ from fgrpo_bench.documents.numbers import difference, p_value, points, with_inte
 from fgrpo_bench.results import SweepResults
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark (or an average), k, against, over, cost, and any number of
     cell."""
     analysis = analysis_of(results)
-    cells, form = analysis.by_cell, Form(results.paths, "compare", params, links)
+    cells, form = analysis.by_cell, Form(results.paths, "compare", given, links)
     column = form.one("benchmark", analysis.columns)
     k = int(form.one("k", analysis.ks, str(analysis.ks[-1])))
     against = form.one("against", cells)

@@ -53,9 +53,7 @@ class Drawing:
         return Chart(
             name="curves",
             title=f"pass@k on {self.column}",
-            figure=charts.figure(
-                traces, charts.layout(x="k", y="pass@k, %", xaxis=_ks(self.analysis.ks))
-            ),
+            figure=charts.figure(traces, x="k", y="pass@k, %", xaxis=_ks(self.analysis.ks)),
             data=data,
             call=call,
             note="Click a name in the legend to hide its curve, twice to see it alone.",
@@ -84,7 +82,7 @@ class Drawing:
         return Chart(
             name="plane",
             title=f"pass@{first} and pass@{k}",
-            figure=charts.figure(traces, charts.layout(x=f"pass@{first}, %", y=f"pass@{k}, %")),
+            figure=charts.figure(traces, x=f"pass@{first}, %", y=f"pass@{k}, %"),
             data=data,
             call=call,
             note="Up and to the right is better; training usually moves right and down.",
@@ -107,13 +105,7 @@ class Drawing:
             name="differences",
             title=f"pass@{k} minus that of {self.cells[against].label}",
             figure=charts.figure(
-                [trace],
-                charts.layout(
-                    x="percentage points",
-                    y="",
-                    xaxis=ZERO,
-                    yaxis={"autorange": "reversed", "automargin": True, "type": "category"},
-                ),
+                [trace], x="percentage points", y="", xaxis=ZERO, yaxis=charts.CATEGORIES
             ),
             data=data,
             call=call,
@@ -139,17 +131,15 @@ class Drawing:
                     charts.band(ks, low, high, look=look, group=new),
                     charts.line(ks, mean, name=label, look=look, mode="lines", legendgroup=new),
                 ],
-                charts.layout(
-                    x="k",
-                    y="percentage points",
-                    xaxis=_ks(self.analysis.ks),
-                    yaxis=ZERO,
-                    shapes=[_upright(k) for k in crossed.values()],
-                    annotations=[
-                        _said(f"{words} from k = {k}", k, i)
-                        for i, (words, k) in enumerate(crossed.items())
-                    ],
-                ),
+                x="k",
+                y="percentage points",
+                xaxis=_ks(self.analysis.ks),
+                yaxis=ZERO,
+                shapes=[_upright(k) for k in crossed.values()],
+                annotations=[
+                    _said(f"{words} from k = {k}", k, i)
+                    for i, (words, k) in enumerate(crossed.items())
+                ],
             ),
             data=data,
             call=call,
@@ -174,13 +164,17 @@ class Drawing:
                 )
             )  # fmt: skip
         base = self.analysis.estimate(self.column, "base", k).mean if "base" in self.cells else None
-        layout = charts.layout(x=COSTS[cost], y=f"pass@{k}, %", xaxis={"rangemode": "tozero"})
-        if base is not None:
-            layout["shapes"] = [_dashed(xref="paper", x0=0, x1=1, y0=100 * base, y1=100 * base)]
+        level = {} if base is None else {"y0": 100 * base, "y1": 100 * base}
         return Chart(
             name="compute",
             title=f"pass@{k} for what training cost",
-            figure=charts.figure(traces, layout),
+            figure=charts.figure(
+                traces,
+                x=COSTS[cost],
+                y=f"pass@{k}, %",
+                xaxis={"rangemode": "tozero"},
+                shapes=[_dashed(xref="paper", x0=0, x1=1, **level)] if level else [],
+            ),
             data=data,
             call=call,
             note="Cells above one another cost the same."
@@ -188,7 +182,7 @@ class Drawing:
         )
 
 
-ZERO = {"zeroline": True, "zerolinecolor": "#888", "zerolinewidth": 2}
+ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#888", "zerolinewidth": 2}
 
 
 def _percent(rows: pl.DataFrame, middle: str = "mean") -> list[list[float | None]]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from dashboards.page import Form, Grid, Links, Page, Params, Row, Shade, choices
+from dashboards.form import Form, Given, choices
+from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.draws_links import draws_address
 from dashboards.queries.analysis import fates_of
 from dashboards.queries.draws import (
@@ -53,10 +54,10 @@ class Side:
     """Why there is nothing to see; empty where there is."""
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, min, max,
     page."""
-    form = Form(results.paths, "draws", params, links)
+    form = Form(results.paths, "draws", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
     order, problems = _problems(results, benchmark)
     points = points_of(results)
@@ -70,8 +71,8 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
     outcome, finish = form.one("outcome", [ALL, *OUTCOMES]), form.one("finish", FINISHES)
     low, high = form.number("min"), form.number("max")
     tables = {name: draws(points[name], benchmark, problem) for name in (a, b)}
-    given = {word(value) for table in tables.values() for value in table["extracted"].to_list()}
-    answer = form.one("answer", [ALL, *sorted(given)])
+    known = {word(value) for table in tables.values() for value in table["extracted"].to_list()}
+    answer = form.one("answer", [ALL, *sorted(known)])
     listed = form.one("answers", [FEW, ALL])
     filters = [] if outcome == ALL else [pl.col("outcome") == outcome]
     filters += [] if finish == ALL else [pl.col("finish_reason") == finish]
@@ -96,7 +97,7 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
         lists = {FEW: f"{ANSWERS} a side", ALL: "all"}
         controls.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
     # another benchmark has other problems, so nothing else is kept
-    elsewhere = Form(results.paths, "draws", params, links)
+    elsewhere = Form(results.paths, "draws", given, links)
     elsewhere.one("benchmark", results.benchmarks)
     gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
     sides = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dashboards.page import Form, Links, Page, Params, choices
+from dashboards.form import Form, Given, choices
+from dashboards.page import Links, Page
 from dashboards.pages.forgetting_charts import Drawing
 from dashboards.queries.analysis import analysis_of, fates_of
 from dashboards.queries.store import seeds_of
@@ -20,9 +21,9 @@ ORDERS = {
 ALL = "all"
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, k, seed, order, page."""
-    form = Form(results.paths, "forgetting", params, links)
+    form = Form(results.paths, "forgetting", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
     k = int(form.one("k", ks, str(ks[-1])))

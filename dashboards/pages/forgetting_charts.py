@@ -18,6 +18,7 @@ from fgrpo_bench.analysis.read import key_of
 
 LIKELY = 0.5
 """Probability from which a table frames a problem as lost or gained."""
+COUNTS = ["cell", "seed", "problem_id", "n_scored", "n_correct", "success_rate"]
 COLORS = {"retained": "#9ecae1", "gained": "#31a354", "lost": "#de2d26"}
 
 
@@ -64,17 +65,19 @@ class Drawing:
             title="Success rate by problem and point",
             figure=charts.figure(
                 [trace],
-                charts.layout(
-                    x="",
-                    y="problem, in the order chosen",
-                    yaxis={"autorange": "reversed"},
-                    xaxis={"tickangle": -90, "automargin": True, "type": "category"},
-                ),
+                x="",
+                y="problem, in the order chosen",
+                yaxis={"autorange": "reversed"},
+                xaxis={"tickangle": -90, "automargin": True, "type": "category"},
             ),
-            data=self.data,
+            data=self.data.select(COUNTS),
             call=calls.call(
-                calls.FATES, self.results.paths, benchmark=self.benchmark, k=self.k,
+                calls.FATES,
+                self.results.paths,
+                benchmark=self.benchmark,
+                k=self.k,
                 chosen="" if self.seed is None else f".filter(seed={self.seed})",
+                columns=COUNTS,
             ),
             note="Click a cell to read its draws; the table below has the same links.",
             clicks=draws_clicks(
@@ -144,13 +147,7 @@ class Drawing:
             name="fates",
             title=f"Problems retained, gained and lost at k = {self.k}",
             figure=charts.figure(
-                traces,
-                charts.layout(
-                    x="problems",
-                    y="",
-                    barmode="stack",
-                    yaxis={"autorange": "reversed", "automargin": True, "type": "category"},
-                ),
+                traces, x="problems", y="", barmode="stack", yaxis=charts.CATEGORIES
             ),
             data=data,
             call=call,

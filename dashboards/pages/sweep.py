@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from dashboards.page import Form, Grid, Links, Page, Params, Row, Shade, choices
+from dashboards.form import Form, Given, choices
+from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.sweep_training import CURVES, learning, numbers, steps
 from dashboards.queries.analysis import analysis_of
-from dashboards.queries.progress import Cost, Progress, by_cell, progress
+from dashboards.queries.progress import Progress, by_cell, progress
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.numbers import percent
@@ -21,10 +22,10 @@ Value = tuple[float | None, str]
 """Between 0 and 1 for the colour, and the words."""
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, show, curve."""
     run, measures = results.paths, shows(results)
-    form = Form(run, "sweep", params, links)
+    form = Form(run, "sweep", given, links)
     column = form.one("benchmark", results.columns)
     show = form.one("show", measures)
     curve = form.one("curve", CURVES)
@@ -193,18 +194,9 @@ def _points(results: SweepResults, found: Progress) -> Grid:
 
 def _cost_words(found: Progress) -> list[tuple[str, str, str]]:
     """Name, so far, projected."""
-    kinds: dict[str, tuple[str, Callable[[Cost], float]]] = {
-        "cpu": ("CPU time", lambda cost: cost.cpu),
-        "gpu": ("GPU time", lambda cost: cost.gpu),
-        "wall": ("wall time of all stages, as if one after another", lambda cost: cost.wall),
-    }
-    rows = []
-    for name, read in kinds.values():
-        if found.projected is None:
-            rows.append((name, seconds(read(found.spent)), "not known yet"))
-        else:
-            rows.append((name, seconds(read(found.spent)), seconds(read(found.projected))))
-    return rows
+    kinds = ("CPU time", "GPU time", "wall time of all stages, as if one after another")
+    whole = ["not known yet"] * 3 if found.projected is None else map(seconds, found.projected)
+    return list(zip(kinds, map(seconds, found.spent), whole, strict=True))
 
 
 def seconds(value: float) -> str:

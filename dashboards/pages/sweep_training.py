@@ -50,16 +50,16 @@ def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
         return ()
     number, width = NUMBERS[name], max(data["steps"].to_list())
     columns = ("tokens", "seconds") if name == TOKENS_PER_SECOND else (name,)
-    layout = charts.layout(
-        x="training step",
-        y=number.unit,
-        yaxis={"tickformat": ".1%"} if "%" in number.form else {},
-    )
     return (
         Chart(
             name="steps",
             title=f"Training so far: {number.title}",
-            figure=charts.figure(_lines(results, data, name, charts.short, mode="lines"), layout),
+            figure=charts.figure(
+                _lines(results, data, name, charts.short, mode="lines"),
+                x="training step",
+                y=number.unit,
+                yaxis={"tickformat": ".1%"} if "%" in number.form else {},
+            ),
             data=data,
             call=calls.call(calls.RUNS, results.paths, selected=f".select{('step', *columns)}"),
             note="Mean over the seeds that have come to a step"
@@ -79,7 +79,8 @@ def learning(results: SweepResults) -> tuple[Chart, ...]:
             title="Held-out success rate while training",
             figure=charts.figure(
                 _lines(results, data, "eval_pass_at_1", charts.percent),
-                charts.layout(x="training step", y="pass@1 while training, %"),
+                x="training step",
+                y="pass@1 while training, %",
             ),
             data=data,
             call=calls.call(calls.RUNS, results.paths, selected='.drop_nulls("eval_pass_at_1")'),

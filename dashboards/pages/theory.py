@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dashboards import calls, charts
-from dashboards.page import Chart, Form, Links, Page, Params, Slider, choices
+from dashboards.form import Form, Given, choices
+from dashboards.page import Chart, Links, Page, Slider
 from dashboards.queries.tail import (
     BINS,
     GAMMAS,
@@ -27,9 +29,9 @@ START_RATE, START_SHARE, START_GAMMA = 0.3, 0.1, 0.5
 BLUE, ORANGE, GREY = "#2171b5", "#e6891e", "#666666"
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
-    form = Form(results.paths, "theory", params, links)
+    form = Form(results.paths, "theory", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
     tail = measured(results, benchmark)
     return Page(
@@ -63,15 +65,8 @@ def _tail(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> 
     start = SUCCESS_RATES.index(START_RATE), TAIL_SHARES.index(START_SHARE)
     first = frames[f"{start[0]},{start[1]}"]
     names = ["at this success rate", "averaged over the sweep's success rates"]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": sizes,
-            "y": y,
-            "name": name,
-            "line": {"color": color, "width": 2.5},
-        }
+    traces = [
+        charts.curve(sizes, y, name=name, color=color)
         for y, name, color in zip(first["y"], names, (BLUE, ORANGE), strict=False)
     ]
     if found is not None and found.of.lost:
@@ -91,29 +86,19 @@ def _tail(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> 
         title="Probability that an active group misses the tail",
         figure=charts.figure(
             traces,
-            charts.layout(
-                x="group size N",
-                y="probability; share",
-                xaxis={"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]},
-                yaxis={"rangemode": "tozero"},
-            ),
+            x="group size N",
+            y="probability; share",
+            xaxis={"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]},
+            yaxis={"rangemode": "tozero"},
         ),
         data=_tail_data(found),
         call=_call(calls.TAIL, calls.TAIL_MEASURED, found, results, benchmark),
         note="Points: problems within the base model's reach that training at gamma = 0 lost. They "
         "are another quantity than the curves; compare where each is highest.",
         sliders=(
-            Slider(
-                name="success-rate",
-                label="success rate",
-                values=tuple(f"{rate:g}" for rate in SUCCESS_RATES),
-                start=start[0],
-            ),
-            Slider(
-                name="tail-share",
-                label="tail, as a share of the right answers",
-                values=tuple(f"{share:.0%}" for share in TAIL_SHARES),
-                start=start[1],
+            _slider("success-rate", "success rate", SUCCESS_RATES, start[0]),
+            _slider(
+                "tail-share", "tail, as a share of the right answers", TAIL_SHARES, start[1], ".0%"
             ),
         ),
         frames=frames,
@@ -167,23 +152,14 @@ def _advantage(found: MeasuredTail | None, results: SweepResults, benchmark: str
     }
     start = GAMMAS.index(START_GAMMA)
     centres = [(i + 0.5) / BINS for i in range(BINS)]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": list(RATES),
-            "y": frames[str(start)]["y"][0],
-            "name": "mean absolute advantage",
-            "line": {"color": ORANGE, "width": 2.5},
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": list(RATES),
-            "y": [round(v, 5) for v in curves[0].tolist()],
-            "name": "the same without focal weight",
-            "line": {"color": BLUE, "width": 1.5, "dash": "dash"},
-        },
+    plain = [round(v, 5) for v in curves[0].tolist()]
+    traces = [
+        charts.curve(
+            RATES, frames[str(start)]["y"][0], name="mean absolute advantage", color=ORANGE
+        ),
+        charts.curve(
+            RATES, plain, name="the same without focal weight", color=BLUE, width=1.5, dash="dash"
+        ),
     ]
     if found is not None:
         traces.append(
@@ -210,19 +186,16 @@ def _advantage(found: MeasuredTail | None, results: SweepResults, benchmark: str
         name="advantage",
         title="How hard a group pushes, by the success rate of its problem",
         figure=charts.figure(
-            traces,
-            charts.layout(x="success rate", y="mean |advantage|; share", xaxis={"range": [0, 1]}),
+            traces, x="success rate", y="mean |advantage|; share", xaxis={"range": [0, 1]}
         ),
         data=data,
         call=_call(calls.ADVANTAGE, calls.ADVANTAGE_MEASURED, found, results, benchmark),
         note="Bars: success rates of this sweep's base models by problem, without 0 and 1.",
-        sliders=(
-            Slider(
-                name="gamma",
-                label="focal gamma",
-                values=tuple(f"{gamma:g}" for gamma in GAMMAS),
-                start=start,
-            ),
-        ),
+        sliders=(_slider("gamma", "focal gamma", GAMMAS, start),),
         frames=frames,
     )
+
+
+def _slider(name: str, label: str, values: Sequence[float], start: int, form: str = "g") -> Slider:
+    words = tuple(format(value, form) for value in values)
+    return Slider(name=name, label=label, values=words, start=start)

@@ -31,7 +31,6 @@ class PointAudit:
     unscored: int
     truncated: int
     """Draws cut off at the longest response."""
-    correct: int
     examples: dict[str, tuple[Example, ...]] = field(repr=False)
     """By kind: unscored, truncated."""
 
@@ -76,10 +75,7 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
             of_draws, of_grades, shown_cut, shown_unjudged = pl.collect_all(
                 [
                     draws.select(draws=pl.len(), truncated=cut.sum()),
-                    grades.select(
-                        unscored=unjudged.sum(),
-                        correct=(pl.col("outcome") == "correct").sum(),
-                    ),
+                    grades.select(unscored=unjudged.sum()),
                     _examples(draws.filter(cut)),
                     _examples(grades.filter(unjudged)),
                 ]
@@ -134,12 +130,10 @@ def engines(results: SweepResults, benchmark: str) -> list[tuple[dict[str, Any],
         facts = point.engine(benchmark)
         if facts is None:
             continue
-        for known, points in found:
-            if known == facts:
-                points.append(point.point_id)
-                break
-        else:
-            found.append((facts, [point.point_id]))
+        own = next((points for known, points in found if known == facts), None)
+        if own is None:
+            found.append((facts, own := []))
+        own.append(point.point_id)
     return found
 
 

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.page import Grid, Page, Params, Shade
+from dashboards.page import Grid, Page, Shade
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis, analysed
 from tests.support.report import mixed_sweep
@@ -42,8 +42,8 @@ def test_the_sweep_is_one_that_views_could_disagree_about(mixed):
 
 
 def page(analysis: Analysis, view: str, **chosen: Any) -> Page:
-    params = Params({name: [str(value)] for name, value in chosen.items()})
-    return BUILDERS[view](analysis.results, params, ServerLinks())
+    given = {name: [str(value)] for name, value in chosen.items()}
+    return BUILDERS[view](analysis.results, given, ServerLinks())
 
 
 def texts(grid: Grid) -> list[list[str]]:

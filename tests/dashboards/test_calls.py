@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.page import Page, Params
+from dashboards.page import Page
 from dashboards.pages import BUILDERS
 from tests.support.report import copy
 
@@ -25,7 +25,7 @@ def sweep(finished, tmp_path_factory):
 
 def build(results: Any, view: str, **given: str | list[str]) -> Page:
     values = {name: [one] if isinstance(one, str) else one for name, one in given.items()}
-    return BUILDERS[view](results, Params(values), ServerLinks())
+    return BUILDERS[view](results, values, ServerLinks())
 
 
 def names_of(call: str, results: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
