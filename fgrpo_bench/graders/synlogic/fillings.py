@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgrpo_bench.graders.synlogic import extract, game
+from fgrpo_bench.graders.synlogic import game
 from fgrpo_bench.graders.synlogic.game import Cell
 from fgrpo_bench.records import Grade
 
@@ -34,13 +34,12 @@ def number_wall(game_data: Any, response: str) -> Grade:
     given = game.grid(
         game_data, "metadata", "grid", cell=lambda cell: cell == "X" or _is_clue(cell)
     )
-    found = extract.literal(
-        extract.final_text(response),
+    found = game.literal(
+        response,
+        "grid of numbers, A and X",
         lambda value: game.is_grid(value, lambda cell: cell in ("X", "A") or _is_clue(cell)),
         in_block="python",
     )
-    if found is None:
-        return game.missing("grid of numbers, A and X")
     return game.verdict(_walls_fault(given, found), found)
 
 
@@ -84,13 +83,12 @@ def arrow_maze(game_data: Any, response: str) -> Grade:
         cell=lambda cell: cell == "X" or _is_arrow(cell) or _is_clue(cell),
         square=False,
     )
-    found = extract.literal(
-        extract.final_text(response),
+    found = game.literal(
+        response,
+        "grid of numbers and arrows",
         lambda value: game.is_grid(value, lambda cell: _is_arrow(cell) or _is_clue(cell)),
         in_block="python",
     )
-    if found is None:
-        return game.missing("grid of numbers and arrows")
     return game.verdict(_arrows_fault(given, found), found)
 
 
@@ -136,11 +134,7 @@ def wordscapes(game_data: Any, response: str) -> Grade:
     )
     across = game.texts(game_data, "metadata", "across_words")
     down = game.texts(game_data, "metadata", "down_words")
-    found = extract.literal(
-        extract.final_text(response), lambda value: game.is_grid(value, _is_letter)
-    )
-    if found is None:
-        return game.missing("grid of letters")
+    found = game.literal(response, "grid of letters", lambda value: game.is_grid(value, _is_letter))
     if not game.same_shape(given, found):
         return game.verdict("not the shape of the given grid", found)
     for row, there in zip(given, found, strict=True):
