@@ -17,7 +17,7 @@ from pathlib import Path
 from fgrpo_bench.stages.attempts import Note, attempts, step, tail
 from fgrpo_bench.stages.files import FULL
 from fgrpo_bench.stages.paths import StagePaths
-from sweeps.slurm.code.manifest import damage, in_words, manifest_path
+from sweeps.slurm.code import damage, in_words, manifest_path
 from sweeps.slurm.packing import output_file
 
 IDLE_ATTEMPTS = 3

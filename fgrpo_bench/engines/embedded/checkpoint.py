@@ -20,7 +20,7 @@ from torch import Tensor
 from fgrpo_bench.engines.embedded.model import MAX_LENGTH, NORM_EPSILON, Policy
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from fgrpo_bench.specs import ModelSpec
-from fgrpo_bench.stages.files import read_json, sha256_file, void, write_folder, write_whole
+from fgrpo_bench.stages.files import read_json, sha256_file, write_bytes, write_folder
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import CONFIG
 
@@ -122,8 +122,7 @@ def save_state(
     """Write the whole state whole or not at all; mark is the stage's fingerprint."""
     tensors = _state_tensors(policy, optimizer)
     header = asdict(counters) | {"fingerprint": mark, "sha256": _digest(tensors)}
-    metadata = {"state": json.dumps(header)}
-    write_whole(path, lambda aside: void(aside.write_bytes(save(tensors, metadata=metadata))))
+    write_bytes(path, save(tensors, metadata={"state": json.dumps(header)}))
 
 
 def restore_state(
