@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import product
 
 from fgrpo_bench import engines
@@ -47,12 +48,7 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
 
 
 def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
-    have = {
-        "algorithm": cell.algorithm,
-        "group_size": cell.group_size,
-        "focal_gamma": cell.focal_gamma,
-        "seed": seed,
-    }
+    have = asdict(cell) | {"seed": seed}
     return any(
         all(getattr(rule, field) in (None, value) for field, value in have.items())
         for rule in declaration.sweep.exclude

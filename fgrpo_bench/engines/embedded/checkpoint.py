@@ -31,7 +31,8 @@ def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     """Write a checkpoint folder whole or not at all; returns the sha256 of its weights."""
     weights = {name: value.detach().cpu() for name, value in policy.state_dict().items()}
     files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
-    texts = {"config.json": _config(policy), "generation_config.json": _generation_config()}
+    drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
+    texts = {"config.json": _config(policy), "generation_config.json": drawing}
     for name, content in (texts | tokenizer.files(MAX_LENGTH)).items():
         files[name] = (json.dumps(content, indent=2) + "\n").encode()
     write_folder(folder, files)
@@ -94,10 +95,6 @@ def _config(policy: Policy) -> dict[str, object]:
         "pad_token_id": PAD,
         "torch_dtype": "float32",
     }
-
-
-def _generation_config() -> dict[str, object]:
-    return {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def install(options: DriverOptions) -> None:
         nested = hierarchize(args)
         guards.check_arguments(nested, options)
         nested.fgrpo = options
-        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=_say)
+        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=partial(print, flush=True))
         vllm_engine.RolloutRayActor = rollout.rollout_actor(
             options, engines=nested.vllm.num_engines, nodes=nested.actor.num_nodes
         )
@@ -95,10 +96,6 @@ def install(options: DriverOptions) -> None:
     config.hierarchize = with_options
     ppo_trainer.PPOTrainer = trainer.FocalTrainerActor
     ppo_actor.PolicyModelActor = policy.PolicyActorRemote
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def prepare_environment() -> None:

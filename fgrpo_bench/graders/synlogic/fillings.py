@@ -46,10 +46,9 @@ def number_wall(game_data: Any, response: str) -> Grade:
 def _walls_fault(given: list[list[Any]], found: list[list[Any]]) -> str | None:
     if not game.same_shape(given, found):
         return "not the shape of the given grid"
-    for row, there in zip(given, found, strict=True):
-        for cell, now in zip(row, there, strict=True):
-            if (str(cell) != str(now)) if _is_clue(cell) else _is_clue(now):
-                return "a given number was changed or one added"
+    for cell, now in game.pairs(given, found):
+        if (str(cell) != str(now)) if _is_clue(cell) else _is_clue(now):
+            return "a given number was changed or one added"
     size = len(found)
     walls = {(i, j) for i, row in enumerate(found) for j, cell in enumerate(row) if cell == "A"}
     if any({(i, j), (i, j + 1), (i + 1, j), (i + 1, j + 1)} <= walls for i, j in walls):
@@ -137,10 +136,8 @@ def wordscapes(game_data: Any, response: str) -> Grade:
     found = game.literal(response, "grid of letters", lambda value: game.is_grid(value, _is_letter))
     if not game.same_shape(given, found):
         return game.verdict("not the shape of the given grid", found)
-    for row, there in zip(given, found, strict=True):
-        for cell, now in zip(row, there, strict=True):
-            if now.isalpha() != (cell == "X"):
-                return game.verdict("a cell is filled that must be empty, or empty", found)
+    if any(now.isalpha() != (cell == "X") for cell, now in game.pairs(given, found)):
+        return game.verdict("a cell is filled that must be empty, or empty", found)
     rows = [_line(row) for row in found]
     columns = [_line(column) for column in zip(*found, strict=True)]
     fits = all(any(word.lower() in line for line in rows) for word in across)

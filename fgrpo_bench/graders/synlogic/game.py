@@ -6,7 +6,7 @@ A field that is missing or is not what it must be raises ValueError that names i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from fgrpo_bench.graders.synlogic import extract
@@ -113,6 +113,14 @@ def is_grid(value: Any, cell: Callable[[Any], bool]) -> bool:
 def same_shape(one: Sequence[Sequence[Any]], other: Sequence[Sequence[Any]]) -> bool:
     """As many rows and columns."""
     return [len(row) for row in one] == [len(row) for row in other]
+
+
+def pairs(
+    one: Sequence[Sequence[Any]], other: Sequence[Sequence[Any]]
+) -> Iterator[tuple[Any, Any]]:
+    """The cells of two grids of the same shape, place by place."""
+    for row, there in zip(one, other, strict=True):
+        yield from zip(row, there, strict=True)
 
 
 def around(cell: Cell, shape: Sequence[Sequence[Any]], *, corners: bool = False) -> Iterable[Cell]:

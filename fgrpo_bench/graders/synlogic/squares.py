@@ -62,12 +62,8 @@ def _kept(square: Square, given: Sequence[Sequence[Any]], empty: Sequence[Any]) 
     """A fault where a given number was changed."""
     if not game.same_shape(square, given):
         return "not the shape of the given grid"
-    for row, there in zip(given, square, strict=True):
-        if any(
-            cell not in empty and str(cell) != str(now)
-            for cell, now in zip(row, there, strict=True)
-        ):
-            return "a given number was changed"
+    if any(cell not in empty and str(cell) != str(now) for cell, now in game.pairs(given, square)):
+        return "a given number was changed"
     return None
 
 
@@ -199,12 +195,7 @@ def survo(game_data: Any, response: str) -> Grade:
     square = game.literal(response, "grid of numbers", _numbers, in_block="python")
     fault = _kept(square, given, (0,))
     if not fault:
-        filled = [
-            now
-            for row, there in zip(given, square, strict=True)
-            for cell, now in zip(row, there, strict=True)
-            if cell == 0
-        ]
+        filled = [now for cell, now in game.pairs(given, square) if cell == 0]
         lines = [*square[:-1], *list(zip(*square, strict=True))[:-1]]
         if sorted(filled) != sorted(candidates):
             fault = "the gaps do not hold each candidate once"
