@@ -220,14 +220,14 @@ def render(audits: list[Audit]) -> str:
     )
     lines = _turned(table)
     for each in audits:
+        title = f"{each.benchmark}, {each.grader_version}"
         if each.levels:
-            lines += ["", level_line(f"{each.benchmark}, {each.grader_version}", each.levels)]
+            lines += ["", level_line(title, each.levels)]
         if each.tasks:
-            title = f"{each.benchmark}, {each.grader_version}"
             lines += ["", *plain_table(task_table(title, list(each.tasks)))]
         for finding in each.findings:
             if finding.examples:
-                lines += ["", f"{each.benchmark}, {each.grader_version}: {finding.kind}"]
+                lines += ["", f"{title}: {finding.kind}"]
                 lines += [f"  - {example}" for example in finding.examples]
     return "\n".join([*lines, ""])
 

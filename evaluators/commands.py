@@ -181,10 +181,10 @@ def _grade(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.summary import closing_table
 
     _share_verdicts(default_root())
-    found = find(options.evaluation)
-    for stored in found:
+    evaluations = find(options.evaluation)
+    for stored in evaluations:
         print(regrade(stored, options.grader), flush=True)
-    print(closing_table(found))
+    print(closing_table(evaluations))
     return EXIT_DONE
 
 

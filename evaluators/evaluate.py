@@ -56,7 +56,7 @@ def evaluate(
             raise Stopped("the engine was only being started; what was drawn before is saved")
         return draw
 
-    made: dict[str, int] = {}
+    draws_made: dict[str, int] = {}
     graded: dict[str, dict[str, Any]] = {}
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
@@ -94,7 +94,7 @@ def evaluate(
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
-            draws, made[name] = complete_draws(
+            draws, draws_made[name] = complete_draws(
                 paths,
                 problems,
                 n_samples=evaluation.n_samples,
@@ -116,7 +116,7 @@ def evaluate(
     return {
         "step": spec.step,
         "weights_sha256": asked.sha256,
-        "draws_made": made,
+        "draws_made": draws_made,
         "grading": graded,
         "engine": engine,
     }
@@ -192,12 +192,12 @@ def check_manifest(
     if not paths.manifest.exists():
         write_json(paths.manifest, wanted)
         return wanted
-    found: dict[str, Any] = read_json(paths.manifest, MANIFEST)
+    manifest: dict[str, Any] = read_json(paths.manifest, MANIFEST)
     for field, value in wanted.items():
-        if found.get(field) != value:
+        if manifest.get(field) != value:
             raise ValueError(
-                f"{paths.folder} holds draws with {field} {found.get(field)}, but this evaluation "
-                f"has {value}: draws of different origin are never mixed; move that folder away, "
-                "or bump `version`"
+                f"{paths.folder} holds draws with {field} {manifest.get(field)}, but this "
+                f"evaluation has {value}: draws of different origin are never mixed; move that "
+                "folder away, or bump `version`"
             )
-    return found
+    return manifest

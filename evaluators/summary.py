@@ -62,7 +62,7 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
     for k in table["k"].unique().sort():
         part = table.filter(pl.col("k") == k)
         values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
-        made = estimate(values[None, :, None], limits=FRACTIONS)[0]
+        interval = estimate(values[None, :, None], limits=FRACTIONS)[0]
         low, high = (part[f"pass_at_k_{end}"].mean() for end in ("low", "high"))
         tight = not unscored or low is None or high is None
         yield (
@@ -71,7 +71,7 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
             str(problems),
             f"{n // max(problems, 1):,}",
             str(k),
-            with_interval(made),
+            with_interval(interval),
             NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
             f"{unscored:.2%}",
             percent(guessing_floor(k)) if grader == "choice" else NONE,

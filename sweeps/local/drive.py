@@ -132,7 +132,8 @@ def pooled(
         begin(pool)
         pool.run()
     if stop.signum is not None:
-        _say_stopped(pool)
+        done = f"{len(pool.done)} of {counted(len(pool.stages), 'stage')} done"
+        said(f"stopped: {done}, nothing is lost; run the same command again to continue")
         return stop.exit_code
     if pool.failures:
         _say_failures(pool)
@@ -194,21 +195,12 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
             seen.say(f"damaged: {title(stage)}: {why}")
 
 
-def _say_stopped(pool: Pool) -> None:
-    print(
-        f"stopped: {len(pool.done)} of {counted(len(pool.stages), 'stage')} done, nothing is lost; "
-        "run the same command again to continue",
-        flush=True,
-    )
-
-
 def _say_failures(pool: Pool) -> None:
     for failure in pool.failures:
         print(f"\n{title(failure.stage)} {failure.reason}; the end of {shown(failure.log)}:")
         for line in tail(failure.log)[-LOG_LINES:]:
             print(f"  | {line}" if line.strip() else "")
-    print(
+    said(
         f"\n{counted(len(pool.failures), 'stage')} failed, {len(pool.waiting)} that need them were "
-        f"not started, {len(pool.done)} are done; mend the cause and run the same command again",
-        flush=True,
+        f"not started, {len(pool.done)} are done; mend the cause and run the same command again"
     )

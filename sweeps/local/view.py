@@ -106,12 +106,6 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     return schedule.wall_seconds(left.values(), seconds, pool.workers)
 
 
-def start_words(attempt: Attempt) -> str:
-    """One line about a start."""
-    again = f"  (attempt {attempt.number})" if attempt.number > 1 else ""
-    return f"start   {title(attempt.stage)}{again}"
-
-
 def end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
     """One line about an end."""
     if outcome == "failed":
@@ -152,7 +146,8 @@ class Lines:
         print(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {text}", file=self._out, flush=True)
 
     def started(self, attempt: Attempt) -> None:
-        self.say(start_words(attempt))
+        again = f"  (attempt {attempt.number})" if attempt.number > 1 else ""
+        self.say(f"start   {title(attempt.stage)}{again}")
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         self.say(end_words(attempt, outcome, seconds))

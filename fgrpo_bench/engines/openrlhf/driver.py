@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{cause}; run the same command again to continue", flush=True)
             return EXIT_CONTINUE
         traceback.print_exc()
-        shut_down()  # Ray's forwarded logs end before the reason is said
+        if "ray" in sys.modules:  # its forwarded logs end before the reason is said
+            sys.modules["ray"].shutdown()
         print(f"training failed: {reason(cause)}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     return EXIT_DONE
@@ -161,12 +162,6 @@ def reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[-1] if "Traceback" in str(error) else " ".join(lines)
     return f"{type(error).__name__}: {said[:2000]}"
-
-
-def shut_down() -> None:
-    """Leave Ray, and end it where this process started it."""
-    if "ray" in sys.modules:
-        sys.modules["ray"].shutdown()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Every placement that keeps the rules is right, whichever is stored with the game
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from fgrpo_bench.graders.synlogic import game
@@ -13,16 +14,12 @@ from fgrpo_bench.graders.synlogic.game import Cell
 from fgrpo_bench.records import Grade
 
 
-def _texts(value: Any) -> bool:
-    return game.is_grid(value, game.is_text)
-
-
 def campsite(game_data: Any, response: str) -> Grade:
     """Tents as many a row and column as demanded, none touching, each with a tree of its own."""
     given = game.grid(game_data, "metadata", "grid", cell=game.is_text, square=False)
     rows = game.integers(game_data, "metadata", "row_constraints", length=len(given))
     columns = game.integers(game_data, "metadata", "col_constraints", length=len(given[0]))
-    found = game.literal(response, "grid of T, C and X", _texts)
+    found = game.literal(response, "grid of T, C and X", partial(game.is_grid, cell=game.is_text))
     return game.verdict(_tents_fault(given, found, rows, columns), found)
 
 
