@@ -3,7 +3,7 @@ and where along k it falls behind its base models, and a run with the files of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import Frozen
 from fgrpo_bench.stages.files import read_json, sha256_file
-from fgrpo_bench.tracking.describe import params, report_note, source_tags
+from fgrpo_bench.tracking.describe import params, report_note, source_tags, words
 from fgrpo_bench.tracking.source import Source, digest_of, report_files
 from fgrpo_bench.tracking.state import MetricPoint, RunState, Wanted
 
@@ -136,13 +136,11 @@ def _cell_note(source: Source, cell: Cell, seeds: str) -> str:
     )
 
 
-def report_wanted(
-    source: Source, runs: Sequence[Wanted], digest: str, answer: Callable[[], str]
-) -> Wanted | None:
+def report_wanted(source: Source, runs: Sequence[Wanted], digest: str) -> Wanted | None:
     """The report's tables and figures as artifacts; None where it was not written or no run has
     begun.
 
-    digest: of what the answer is computed from. answer: the words of it, as Markdown.
+    digest: of what its words are computed from.
     """
     files = report_files(source.results.paths)
     if not runs or not files:
@@ -152,11 +150,11 @@ def report_wanted(
     return Wanted(
         name="report",
         digest=digest_of(digest, contents, [run.digest for run in runs if run.parent is None]),
-        state=lambda: _report_run(source, begun, answer()),
+        state=partial(_report_run, source, begun),
     )
 
 
-def _report_run(source: Source, begun: Sequence[str], answer: str) -> RunState:
+def _report_run(source: Source, begun: Sequence[str]) -> RunState:
     paths = source.results.paths
     spans = [source.span(point) for point in source.results.points if point.point_id in begun]
     ends = [end for _, end in spans if end is not None]
@@ -170,7 +168,7 @@ def _report_run(source: Source, begun: Sequence[str], answer: str) -> RunState:
         tags={
             **_identity(source, "report", mark),
             "kind": "report",
-            "mlflow.note.content": report_note(answer),
+            "mlflow.note.content": report_note(words(source.analysis)),
             **source_tags(source.results),
         },
         points=(),

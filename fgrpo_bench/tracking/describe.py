@@ -9,13 +9,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.documents.markdown import escape_markdown
-from fgrpo_bench.report import verdict
-from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.content import EFFECTS
-from fgrpo_bench.report.selected import select
-from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.documents.blocks import Paragraph
+from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
+from fgrpo_bench.report.narrative import heading, narrative
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with
 from fgrpo_bench.stages.files import read_json
@@ -79,28 +77,12 @@ def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
     )
 
 
-def words(results: SweepResults, rule: str) -> str:
-    """Question and verdict as Markdown, in the report's own words.
-
-    rule: what chooses the checkpoints.
-    """
-    summary = summarise(select(results, rule))
-    comparisons = compare(summary)
-    question = summary.results.declaration["declaration"]["sweep"]["question"]
-    missing = verdict.incomplete(summary)
-    parts = [f"**Question.** {escape_markdown(str(question))}"]
-    parts += [escape_markdown(verdict.heading(summary)), escape_markdown(verdict.budget(summary))]
-    parts += [f"**{escape_markdown(missing)}**"] if missing else []
-    parts += [f"**Answer.** {EFFECTS}."]
-    lines = []
-    for title, effects in verdict.answer(summary, comparisons):
-        lines += [f"- {escape_markdown(title)}"]
-        for shown, found in effects:
-            lines += [f"  - **{escape_markdown(shown)}**: {escape_markdown(found)}"]
-    parts += ["\n".join(lines)] if lines else []
-    parts += [escape_markdown(f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}")]
-    parts += [escape_markdown(f"Checkpoints: {rule_in_words(rule)}.")]
-    return "\n\n".join(parts)
+def words(analysis: Analysis) -> str:
+    """Question and answer as Markdown, in the report's own words, and which checkpoints they are
+    about."""
+    checkpoints = Paragraph(text=f"Checkpoints: {rule_in_words(analysis.rule)}.")
+    said = [Paragraph(text=heading(analysis)), *narrative(analysis), checkpoints]
+    return markdown_blocks(said)
 
 
 def report_note(answer: str) -> str:

@@ -33,12 +33,11 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     source = Source(load_results(paths))
     runs = with_cells(source, desired_points(source))
     digest = digest_of(source.origin, source.rule, digest_of_inputs(source.results))
-    answer = partial(words, source.results, source.rule)
-    report = report_wanted(source, runs, digest, answer)
+    report = report_wanted(source, runs, digest)
     return ExperimentState(
         name=experiment_name(paths),
         digest=digest if paths == _latest(paths) else None,
-        tags=lambda: experiment_tags(source.results, answer()),
+        tags=lambda: experiment_tags(source.results, words(source.analysis)),
         runs=runs if report is None else (*runs, report),
     )
 

@@ -12,7 +12,6 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.rows import FirstLoss, to_frame
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.report.selected import select
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.tracking import source
@@ -177,14 +176,14 @@ def test_the_report_is_a_run_whose_artifacts_are_its_files(results):
     assert run.artifacts == {path.name: path.read_bytes() for path in written.files}
     assert provenance.NAME in run.artifacts
     assert run.tags["kind"] == "report"
-    assert "**Answer.**" in run.tags["mlflow.note.content"]
+    assert "## Answer" in run.tags["mlflow.note.content"]
 
 
 def test_cells_words_and_attached_files_are_of_the_checkpoints_of_the_report(tmp_path):
     every = [*TWO_SEEDS, "experiment.checkpoints=every", "experiment.train.save_every=5"]
     results = write_sweep(tmp_path, overrides=every)
     last = states(results.paths)["grpo-n2-g0"]
-    write_report(select(results, "step=10"))
+    write_report(results, "step=10")
     runs = states(results.paths)
     rule = "step 10 of every run"
     for name in ("grpo-n2-g0", "grpo-n2-g0.5"):
@@ -202,8 +201,8 @@ def test_notes_hold_question_and_verdict_with_every_name_escaped(results):
     recorded["declaration"]["sweep"]["question"] = "<img src=x onerror=alert(1)> [a](javascript:b)"
     write_json(results.paths.sweep_json, recorded)
     results = load_results(results.paths)
-    answer = words(results, "last")
-    assert "**Question.** \\<img src=x onerror=alert(1)> [a\\](javascript:b)" in answer
+    answer = words(analysed(results))
+    assert "## Question\n\n\\<img src=x onerror=alert(1)> [a\\](javascript:b)" in answer
     assert "against" in answer
     note = desired_experiment(results.paths).tags()["mlflow.note.content"]
     assert answer in note
