@@ -68,12 +68,21 @@ def _curve(axes: Axes, band: tuple[Band, ...], color: str) -> None:
 
 
 def _crossing(axes: Axes, loss: FirstLoss | None, last: int) -> None:
-    """A bar on the zero line over the k at which the first loss may be."""
-    if loss is None or loss.low is None:
+    """A bar on the zero line over the k at which the first loss may be, and these in words."""
+    if loss is None:
         return
-    end = last if loss.high is None else loss.high
+    axes.text(0.97, 0.93, _words(loss), color=LOSS, fontsize=8, ha="right", va="top",
+              transform=axes.transAxes)  # fmt: skip
+    if loss.low is None:
+        return
+    end, marker = (last, ">") if loss.high is None else (loss.high, "|")
     axes.plot([loss.low, end], [0, 0], color=LOSS, lw=4, solid_capstyle="butt", zorder=3)
+    axes.plot([end], [0], color=LOSS, marker=marker, ms=9, mew=2, clip_on=False, zorder=4)
+
+
+def _words(loss: FirstLoss) -> str:
+    if loss.low is None:
+        return "no loss"
     if loss.high is None:
-        axes.plot([end], [0], color=LOSS, marker=">", ms=7, clip_on=False, zorder=4)
-    else:
-        axes.plot([loss.high], [0], color=LOSS, marker="|", ms=11, mew=2, clip_on=False, zorder=4)
+        return f"first loss: from {loss.low} on, or none"
+    return f"first loss: {loss.low} to {loss.high}"
