@@ -111,9 +111,10 @@ class Analysis:
 
     @cached_property
     def asked(self) -> tuple[Comparison, ...]:
-        """Those that some question asks for, at the smallest and the largest k."""
-        is_asked = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
-        return tuple(from_frame(Comparison, self.comparisons.filter(is_asked)))
+        """Those that some question asks for, at the smallest and the largest k, and the family."""
+        at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
+        own = pl.col("family").is_not_null()
+        return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | own)))
 
     @cached_property
     def _pairs(self) -> dict[tuple[str, int, str, str], Comparison]:

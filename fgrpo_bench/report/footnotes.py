@@ -44,10 +44,10 @@ def footnotes(analysis: Analysis, cells: Sequence[Cell], *columns: str) -> tuple
 
 def family_note(analysis: Analysis) -> str:
     """What p-values are corrected over."""
-    n = sum(row.family is not None for row in analysis.asked)
     return (
-        f"p Holm and p BH are corrected over the {n} comparisons of the question: "
-        f"{analysis.family}. Other comparisons have neither and are never robust."
+        f"p Holm and p BH are corrected over the comparisons of the question ({analysis.family}), "
+        "those that are not there yet counted with p = 1. Other comparisons have neither and are "
+        "never robust."
     )
 
 

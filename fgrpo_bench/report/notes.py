@@ -17,7 +17,6 @@ def notes(analysis: Analysis) -> Notes:
     state = " with uncommitted changes" if declared.get("git_dirty") else ""
     versions = ", ".join(f"{name} {n}" for name, n in declared.get("versions", {}).items())
     graders = ", ".join(analysis.graders(analysis.results.benchmarks))
-    n_family = sum(row.family is not None for row in analysis.asked)
     lines = [
         "pass@k is the mean over problems of 1 - C(n - c, k) / C(n, k), with n draws of which c "
         f"are correct (Chen et al. 2021); n = {listed(sizes, NAMED) or 'unknown'}, "
@@ -36,7 +35,7 @@ def notes(analysis: Analysis) -> Notes:
     if analysis.asked:
         lines.append(
             "p is two-sided and goes with the interval, over problems and seeds. p Holm bounds the "
-            f"chance of any false claim among the {n_family} comparisons of the question "
+            "chance of any false claim among the comparisons of the question "
             f"({analysis.family}), p BH the expected share of false ones; other comparisons have "
             "neither. p draws takes these models and problems as given and asks about the draws "
             "alone (unbiased variance of pass@k; needs 2k draws)."

@@ -81,7 +81,7 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
     assert table.title == "Controls: pass@1 / pass@256 in percent"
     assert averages.title == "Controls, averages: pass@1 / pass@256 in percent"
     assert averages.header[3:] == ("average in-domain", "average out-of-domain")
-    rows = {row[0]: row[-1] for row in table.rows}
+    rows = {row[0]: row[-1] for row in averages.rows}
     assert [value.significant for value in rows["GRPO-KL"]] == [True, True]
     assert [value.significant for value in rows["GRPO"]] == [False, False]
     assert rows["F-GRPO"][0].best and rows["F-GRPO"][0].significant
