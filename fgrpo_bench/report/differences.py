@@ -89,7 +89,7 @@ def _paired(
     then: Sequence[str], again: Sequence[str]
 ) -> Iterator[tuple[int, int, str | None, str | None]]:
     """Lines that differ with their places in both; None where there is no such line."""
-    changes = [("replace", 0, len(then), 0, len(again))]
+    changes: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(then), 0, len(again))]
     if len(then) != len(again):
         changes = SequenceMatcher(None, then, again).get_opcodes()
     for kind, i, i_end, j, j_end in changes:

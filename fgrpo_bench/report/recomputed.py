@@ -163,7 +163,7 @@ def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
         try:
             is_changed = sha256_file(path) != facts["files"].get(name)
             then = pl.read_parquet(path, glob=False)
-        except (FileNotFoundError, pl.exceptions.PolarsError):
+        except (OSError, pl.exceptions.PolarsError):
             yield f"{file}: is gone or cannot be read"
             continue
         if is_changed:
