@@ -10,6 +10,7 @@ dashboard and theory select and render; none of them computes a statistic.
 """
 
 from fgrpo_bench.analysis.analyse import analyse as analyse
+from fgrpo_bench.analysis.analyse import cells_of as cells_of
 from fgrpo_bench.analysis.comparisons import OPEN as OPEN
 from fgrpo_bench.analysis.comparisons import ROBUST as ROBUST
 from fgrpo_bench.analysis.comparisons import SUGGESTIVE as SUGGESTIVE

@@ -127,6 +127,12 @@ class Analysis:
         turned = self._pairs.get((column, k, old, new))
         return row or (turned and reversed_(turned))
 
+    def against(self, column: str, k: int, old: str) -> list[Comparison]:
+        """How all other cells differ from one, in their order; those without a seed in common with
+        it are left out."""
+        rows = [self.comparison(column, k, new, old) for new in self.by_cell]
+        return [row for row in rows if row is not None]
+
     @cached_property
     def _bands(self) -> dict[tuple[str, str, str], tuple[Band, ...]]:
         rows = from_frame(Band, self.bands)

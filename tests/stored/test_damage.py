@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.page import Params
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
 from fgrpo_bench.analysis import analyse
@@ -84,7 +83,7 @@ def read_verified(paths: RunPaths) -> object:
 def read_pages(paths: RunPaths) -> object:
     results = Store(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
     for view in BUILDERS:
-        BUILDERS[view](results, Params({}), ServerLinks())
+        BUILDERS[view](results, {}, ServerLinks())
     return None
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.page import Params
 from dashboards.pages.sweep import build
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render
@@ -51,7 +50,7 @@ def damaged_sweep(root: Path) -> SweepResults:
 
 def test_pages_and_report_show_the_other_points_and_name_the_damaged_one(tmp_path: Path) -> None:
     results = damaged_sweep(tmp_path)
-    page = build(results, Params({}), ServerLinks())
+    page = build(results, {}, ServerLinks())
     progress = page.context["progress"]
     assert [(stage.kind, stage.point_id) for stage in progress.damaged] == [("evaluate", POINT)]
     assert progress.states["damaged"] == 1 and progress.states["done"] == 5
