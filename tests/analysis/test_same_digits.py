@@ -18,20 +18,13 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.page import Grid, Page, Shade
 from dashboards.pages import BUILDERS
-from fgrpo_bench.analysis import Analysis, analysed
+from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.state import RunState
-from tests.support.report import mixed_sweep
 
 COLUMNS = ("average in-domain", "countdown", "other")
 KS = (1, 8, 32)
 TOTALS = ["retained", "lost", "gained", "neither"]
-
-
-@pytest.fixture(scope="module")
-def mixed(tmp_path_factory) -> Analysis:
-    """Of the sweep, stored beside it."""
-    return analysed(mixed_sweep(tmp_path_factory.mktemp("mixed")))
 
 
 def test_the_sweep_is_one_that_views_could_disagree_about(mixed):
