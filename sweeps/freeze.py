@@ -60,15 +60,20 @@ def check_writable(paths: RunPaths) -> None:
 def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     """Write sweep.json, plan.json and every spec.json that does not say the same already.
 
-    nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded.
+    nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded. When
+    which family of comparisons was declared stays in `families`.
     """
     recorded = read_json(paths.sweep_json) if paths.sweep_json.exists() else {}
+    families = recorded.get("families", [])
+    if not families or families[-1]["family"] != plan.family.name:
+        families = [*families, {"declared": now(), "family": plan.family.name}]
     if not (nothing_to_run and recorded):
         recorded = provenance() | {"created": recorded.get("created", now())}
     write_if_other(
         paths.sweep_json,
         {"declaration": to_dict(plan.declaration)}
-        | {key: value for key, value in recorded.items() if key != "declaration"},
+        | {key: value for key, value in recorded.items() if key != "declaration"}
+        | {"families": families},
     )
     _share_data(paths, plan)
     freeze_specs(paths, plan.stages)

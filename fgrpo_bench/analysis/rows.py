@@ -8,7 +8,8 @@ fractions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
@@ -145,7 +146,7 @@ class Comparison:
     family: str | None
     """Name of the family that the p-values are corrected over; null outside it, like p_holm."""
     p_holm: float | None
-    """p corrected over the family (Holm)."""
+    """p corrected over the family (Holm), its comparisons that are not there yet counted as 1."""
     p_bh: float | None
     """Likewise, for the share of false discoveries (Benjamini and Hochberg)."""
     verdict: str
@@ -344,7 +345,8 @@ def _type(hint: Any) -> Any:
 
 def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:
     """Rows of one class as a frame."""
-    return pl.DataFrame(list(map(astuple, rows)), schema=schema(row), orient="row")
+    values = attrgetter(*(field.name for field in fields(row)))  # astuple would copy each deeply
+    return pl.DataFrame([values(each) for each in rows], schema=schema(row), orient="row")
 
 
 def from_frame(row: type[Row], frame: pl.DataFrame) -> list[Row]:

@@ -121,13 +121,17 @@ def _one(rate: float) -> np.ndarray:
 
 
 def _measured(options: argparse.Namespace) -> Measured:
-    from fgrpo_bench.results import choose_run, load_results
+    from fgrpo_bench.analysis import load
     from fgrpo_bench.theory.measured import measure
 
-    run = choose_run(
-        options.root, options.from_sweep, experiment=options.experiment, version=options.version
+    return measure(
+        load(
+            options.from_sweep,
+            experiment=options.experiment,
+            version=options.version,
+            root=options.root,
+        )
     )
-    return measure(load_results(run))
 
 
 def _draw(
@@ -135,7 +139,8 @@ def _draw(
 ) -> Path:
     from matplotlib.figure import Figure
 
-    from fgrpo_bench.report.style import ALGORITHMS, WIDTH, save
+    from fgrpo_bench.documents.colors import ALGORITHMS
+    from fgrpo_bench.documents.style import WIDTH, save
 
     def figure() -> Figure:
         made = Figure(figsize=(WIDTH, 3.8), layout="constrained")

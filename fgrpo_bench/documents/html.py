@@ -1,0 +1,179 @@
+"""Blocks as one HTML page that needs nothing else: styles and figures are inside it.
+
+Every text is escaped, drawings are parsed and written again, and the page runs no script.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from fgrpo_bench.documents.blocks import Block, Figure, Heading, Notes, Outline, Paragraph
+from fgrpo_bench.documents.table import Table, Value, legend_and_notes, lines_of
+from fgrpo_bench.documents.terminal import plain
+
+STYLE = """\
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1.25rem 4rem; color: #1c1c1c;
+  background: #fff;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.45rem; line-height: 1.3; margin: 0 0 1rem; }
+h2 { font-size: 1.12rem; margin: 2.4rem 0 0.6rem; padding-top: 0.4rem; }
+p, ul, nav, figcaption { max-width: 52rem; overflow-wrap: anywhere; }
+nav { columns: 2 20rem; font-size: 0.9rem; border: 1px solid #ddd; border-radius: 6px;
+  padding: 0.7rem 1rem; }
+nav a { display: block; color: #0d5299; text-decoration: none; break-inside: avoid; }
+nav a:hover, nav a:focus { text-decoration: underline; }
+.alert { border-left: 4px solid #b2182b; padding-left: 0.8rem; font-weight: 600; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.86rem; border-top: 2px solid #444;
+  border-bottom: 2px solid #444; font-variant-numeric: tabular-nums; }
+th { border-bottom: 1px solid #444; font-weight: 600; vertical-align: bottom; }
+th, td { padding: 0.24rem 0.6rem; text-align: right; }
+td { white-space: nowrap; }
+th.word, td.word { text-align: left; white-space: normal; }
+tbody tr:hover { background: #f3f6f9; }
+u { text-decoration-thickness: 1.5px; text-underline-offset: 3px; }
+.note { font-size: 0.82rem; color: #444; margin: 0.45rem 0 0; }
+.effect { margin: 0.2rem 0; }
+figure { margin: 1.6rem 0; }
+figure svg { display: block; width: 100%; max-width: 52rem; height: auto; }
+figcaption { font-size: 0.86rem; color: #444; margin-top: 0.4rem; }
+@media (max-width: 600px) {
+  body { padding: 1rem 0.8rem 3rem; font-size: 15px; }
+  th, td { padding: 0.22rem 0.5rem; }
+  figure svg { min-width: 38rem; }
+}
+"""
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+DROPPED = (f"{{{SVG}}}metadata", f"{{{SVG}}}script", f"{{{SVG}}}foreignObject")
+
+
+def html(title: str, blocks: Sequence[Block], drawings: Mapping[str, str]) -> str:
+    """The whole page.
+
+    drawings: SVG by the name of a figure; every figure needs one.
+    """
+    heads = [_title(block) for block in blocks]
+    links = [f'<a href="#part-{i}">{_text(head)}</a>' for i, head in enumerate(heads) if head]
+    parts = [
+        (f'<h2 id="part-{i}">{_text(head)}</h2>\n' if head else "") + _html(block, drawings)
+        for i, (head, block) in enumerate(zip(heads, blocks, strict=True))
+    ]
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{_text(title)}</title>",
+            f"<style>\n{STYLE}</style>",
+            "</head>",
+            "<body>",
+            f"<h1>{_text(title)}</h1>",
+            f"<nav>{''.join(links)}</nav>",
+            *(part for part in parts if part),
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _title(block: Block) -> str:
+    match block:
+        case Heading(text=text):
+            return text
+        case Table(title=title):
+            return title
+    return ""
+
+
+def _html(block: Block, drawings: Mapping[str, str]) -> str:
+    match block:
+        case Heading():
+            return ""
+        case Paragraph(text=text, strong=strong):
+            kind = ' class="alert"' if strong else ""
+            return f"<p{kind}>{_text(text)}</p>"
+        case Outline(sections=sections):
+            items = []
+            for title, about in sections:
+                lines = "".join(
+                    f'<p class="effect"><strong>{_text(words)}</strong>: {_text(text)}</p>'
+                    for words, text in about
+                )
+                items.append(f"<li>{_text(title)}{lines}</li>")
+            return f"<ul>{''.join(items)}</ul>"
+        case Notes(lines=notes):
+            return f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in notes)}</ul>"
+        case Figure(name=name, caption=caption):
+            drawn = inline_svg(drawings[name], name=name, label=caption)
+            words = f"<figcaption>{_text(caption)}</figcaption>"
+            return f'<figure><div class="scroll">{drawn}</div>{words}</figure>'
+        case Table():
+            return _table(block)
+
+
+def _table(table: Table) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        kinds = [' class="word"' if i < table.n_words else "" for i in range(len(cells))]
+        each = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(each)}</tr>"
+
+    header, *rows = lines_of(table, _text, _marked)
+    body = "\n".join(row(cells, "td") for cells in rows)
+    return (
+        f'<div class="scroll"><table>\n<thead>{row(header, "th")}</thead>\n'
+        f"<tbody>\n{body}\n</tbody>\n</table></div>"
+        + "".join(
+            f'\n<p class="note">{note}</p>' for note in legend_and_notes(table, _text, _marked)
+        )
+    )
+
+
+def _marked(value: Value) -> str:
+    text = _text(value.text)
+    text = f"<u>{text}</u>" if value.significant else text
+    text = f"<strong>{text}</strong>" if value.best else text
+    return f"{text}<sup>†</sup>" if value.incomplete else text
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))
+
+
+def inline_svg(drawing: str, *, name: str, label: str) -> str:
+    """A drawing as an element of a page: its ids are made unique by its name, what is no drawing
+    (metadata, comments, scripts, outside links) is left out, and it scales with the page."""
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    root = ElementTree.fromstring(drawing)
+    prefix = re.sub(r"\W", "-", name)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in DROPPED:
+                parent.remove(child)
+    for element in root.iter():
+        for key, value in list(element.attrib.items()):
+            if key == "id":
+                element.set(key, f"{prefix}-{value}")
+            elif key.endswith("href"):
+                if not value.startswith("#"):
+                    del element.attrib[key]
+                else:
+                    element.set(key, f"#{prefix}-{value[1:]}")
+            elif key.startswith("on"):
+                del element.attrib[key]
+            else:
+                element.set(key, value.replace("url(#", f"url(#{prefix}-"))
+    for size in ("width", "height"):
+        root.attrib.pop(size, None)
+    root.set("role", "img")
+    root.set("aria-label", plain(label))
+    return ElementTree.tostring(root, encoding="unicode")
