@@ -69,7 +69,9 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     not make."""
     from fgrpo_bench.analysis import pairs, rows  # a tenth of a second, for Polars
 
-    settings = [(p.algorithm.name, p.group_size, p.focal_gamma) for p in points]
+    settings: list[tuple[str | None, int | None, float | None]] = [
+        (p.algorithm.name, p.group_size, p.focal_gamma) for p in points
+    ]
     cells = [
         rows.Cell(
             cell=rows.cell_name(*setting),

@@ -11,7 +11,7 @@ from fgrpo_bench.analysis.read import At
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Coverage
 from fgrpo_bench.stats.coverage import Coverage as ByProblem
-from fgrpo_bench.stats.coverage import coverage
+from fgrpo_bench.stats.coverage import coverage, reach
 from fgrpo_bench.stats.coverage import least_rate as least_rate
 
 SURE = 0.95
@@ -75,6 +75,11 @@ def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Covera
         n_seeds=len(by_seed),
         n_problems=len(by_seed[0].lost),
     )
+
+
+def surely_out(*, n_samples: int, k: int) -> float:
+    """Probability that a problem without a correct draw among so many is out of reach at k."""
+    return float(1 - reach(n_samples=n_samples, n_correct=0, k=k))
 
 
 def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import PurePosixPath
 
+from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
-from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import has_checkpoints, load_results, own_view
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
@@ -146,8 +146,7 @@ def _reporting(paths: RunPaths) -> Finish:
     rule, beside = known.get("select", LAST), known.get("compare_paper", False)
 
     def finish(paths: RunPaths, say: Say) -> None:
-        results = select(load_results(paths), rule)
-        write_report(results, formats=formats, compare_paper=beside)
+        write_report(load_results(paths), rule, formats=formats, compare_paper=beside)
         say(f"wrote the report into {shown(paths.report)}")
         sync(paths, say)
 

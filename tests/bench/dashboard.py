@@ -39,7 +39,7 @@ CELLS = [("grpo", n, 0.0) for n in (2, 4, 8, 16, 32)] + [
 EVALUATION = {"benchmarks": dict.fromkeys(SIZES), "ks": list(KS), "n_samples": N}
 SPEC = {
     "kind": "evaluate", "fingerprint": "f", "target": {}, "identity": {}, "data": {},
-    "evaluation": EVALUATION | {"benchmarks": dict.fromkeys(SIZES, {"dataset": None})},
+    "evaluation": EVALUATION | {"benchmarks": {name: {"dataset": None} for name in SIZES}},
 }  # fmt: skip
 LONG = 1_500
 VERSION = "math-2"

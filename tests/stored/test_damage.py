@@ -14,6 +14,7 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
@@ -72,7 +73,7 @@ def read_status(paths: RunPaths) -> object:
 
 
 def read_report(paths: RunPaths) -> object:
-    return render(load_results(paths), "csv")
+    return render(analyse(load_results(paths)), "csv")
 
 
 def read_verified(paths: RunPaths) -> object:

@@ -8,6 +8,7 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages.sweep import build
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.shapes import misfit
@@ -54,7 +55,7 @@ def test_pages_and_report_show_the_other_points_and_name_the_damaged_one(tmp_pat
     assert [(stage.kind, stage.point_id) for stage in progress.damaged] == [("evaluate", POINT)]
     assert progress.states["damaged"] == 1 and progress.states["done"] == 5
     marker = next(point for point in results.points if point.point_id == POINT).evaluate.done
-    text = render(results, "md")
+    text = render(analyse(results), "md")
     assert f"INCOMPLETE: 2 of 3 points have results. Missing: {POINT} ({marker} is damaged)" in text
 
 
