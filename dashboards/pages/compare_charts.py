@@ -12,7 +12,7 @@ from dashboards import calls, charts
 from dashboards.page import Chart
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.bands import GRID
-from fgrpo_bench.analysis.rows import Comparison
+from fgrpo_bench.analysis.rows import Comparison, to_frame
 from fgrpo_bench.report.looks import Look
 
 COSTS = {
@@ -89,7 +89,7 @@ class Drawing:
 
     def differences(self, rows: Sequence[Comparison], k: int, against: str) -> Chart:
         """rows: comparisons with one cell."""
-        data, call = calls.differences(self.analysis, rows, self.column, k, against)
+        data = to_frame(Comparison, rows).drop("seeds", "by_seed")
         mean, low, high = _percent(data, "difference")
         trace = {
             "type": "scatter",
@@ -107,7 +107,9 @@ class Drawing:
                 [trace], x="percentage points", y="", xaxis=ZERO, yaxis=charts.CATEGORIES
             ),
             data=data,
-            call=call,
+            call=calls.call(
+                calls.DIFFERENCES, self.analysis.results.paths, column=self.column, k=k, old=against
+            ),
         )
 
     def band(self, new: str, old: str) -> Chart:
@@ -134,7 +136,7 @@ class Drawing:
                 y="percentage points",
                 xaxis=_ks(self.analysis.ks),
                 yaxis=ZERO,
-                shapes=[_upright(k) for k in crossed.values()],
+                shapes=[_dashed(yref="paper", y0=0, y1=1, x0=k, x1=k) for k in crossed.values()],
                 annotations=[
                     _said(f"{words} from k = {k}", k, i)
                     for i, (words, k) in enumerate(crossed.items())
@@ -194,10 +196,6 @@ def _ks(ks: Sequence[int]) -> dict[str, Any]:
 def _dashed(**ends: object) -> dict[str, Any]:
     style = {"color": "#666666", "dash": "dash", "width": 1.2}
     return {"type": "line", "line": style} | ends
-
-
-def _upright(k: int) -> dict[str, Any]:
-    return _dashed(yref="paper", y0=0, y1=1, x0=k, x1=k)
 
 
 def _said(words: str, k: int, line: int) -> dict[str, Any]:

@@ -146,9 +146,9 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     )
     found = progress.progress(load_results(results.paths))
     assert found.states["failed"] == 1
-    (failure,) = found.failures
-    assert failure.lines[-1] == "MemoryError: no room"
-    assert len(failure.lines) == progress.LAST_LINES
+    ((_, lines),) = found.failures
+    assert lines[-1] == "MemoryError: no room"
+    assert len(lines) == progress.LAST_LINES
     assert found.projected is not None
     assert found.projected.cpu == pytest.approx(done.spent.cpu)
     assert found.spent.cpu < done.spent.cpu
