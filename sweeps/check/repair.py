@@ -25,7 +25,7 @@ from sweeps.commands import StageCommand, stage_command
 from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
 from sweeps.local import drive
-from sweeps.local.drive import Finish
+from sweeps.local.drive import Finish, fetch_files
 from sweeps.plan import Plan, make_plan
 from sweeps.reporting import sync
 from sweeps.status import on_slurm
@@ -155,7 +155,6 @@ def _reporting(paths: RunPaths) -> Finish:
 
 def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand) -> int:
     from sweeps.slurm import drive as slurm
-    from sweeps.slurm.fetch import fetch_files
 
     with driving(paths):
         exit_code = fetch_files(plan, paths, command)
