@@ -113,7 +113,9 @@ def resample(values: NDArray[np.float64], *, limits: Limits, stream: int = 0) ->
             columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
             known = values[:, mask][:, :, columns]
             if mask.any():
-                by_seed[:, columns] = known.mean(axis=1)
+                # one by one, so that no last digit depends on how many other seeds there are
+                means_of = [np.ascontiguousarray(own).mean(axis=0) for own in known]
+                by_seed[:, columns] = means_of
             if mask.sum() > 1:
                 means[:, columns] = bootstrap_means(known, stream=stream)
                 varied[:, columns] = spread(known)
