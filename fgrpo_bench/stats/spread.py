@@ -67,18 +67,25 @@ def variance(by_seed: Floats, parts: Floats) -> tuple[Floats, Floats]:
     degrees = np.full_like(whole, ENDLESS)
     np.divide(whole**2, bound, out=degrees, where=bound > 0)
     if n_seeds == 2:
-        degrees = _of_two_seeds(seeds, problems, parts[2])
+        degrees = _of_two_seeds(seeds, parts)
     # Seeds that agree by chance do not lessen what is due to neither.
     return np.maximum(whole, left), np.minimum(degrees, ENDLESS)
 
 
-def _of_two_seeds(seeds: Floats, problems: Floats, bound: Floats) -> Floats:
+def degrees_of_problems(parts: Floats) -> Floats:
+    """Degrees of freedom of the part due to problems, [columns]. parts: of `spread`."""
+    degrees = np.full_like(parts[0], ENDLESS)
+    np.divide(parts[0] ** 2, parts[2], out=degrees, where=parts[2] > 0)
+    return degrees
+
+
+def _of_two_seeds(seeds: Floats, parts: Floats) -> Floats:
     """Degrees of freedom that give Banerjee's width; 1 where only seeds differ."""
     from scipy.special import stdtridf, stdtrit
 
-    of_problems = np.full_like(problems, ENDLESS)
-    np.divide(problems**2, bound, out=of_problems, where=bound > 0)
-    squares = stdtrit(1.0, UPPER) ** 2 * seeds + stdtrit(of_problems, UPPER) ** 2 * problems
+    problems = parts[0]
+    of_problems = stdtrit(degrees_of_problems(parts), UPPER)
+    squares = stdtrit(1.0, UPPER) ** 2 * seeds + of_problems**2 * problems
     widths = np.full_like(seeds, stdtrit(ENDLESS, UPPER) ** 2)
     np.divide(squares, seeds + problems, out=widths, where=seeds + problems > 0)
     return np.asarray(np.clip(stdtridf(UPPER, np.sqrt(widths)), 1.0, ENDLESS))
