@@ -38,25 +38,37 @@ def coverages(
                 }
                 for k in ks:
                     by_seed = [
-                        coverage(
-                            n_old=counts["old", "n_scored"][i],
-                            old=counts["old", "n_correct"][i],
-                            n_new=counts["new", "n_scored"][i],
-                            new=counts["new", "n_correct"][i],
-                            k=k,
+                        tuple(
+                            coverage(
+                                n_old=counts["old", "n_scored"][i],
+                                old=counts["old", "n_correct"][i],
+                                n_new=counts["new", "n_scored"][i],
+                                new=counts["new", "n_correct"][i],
+                                k=k,
+                                of_solved=of_solved,
+                            )
+                            for of_solved in (True, False)
                         )
                         for i in range(len(seeds))
                     ]
-                    yield _row(column, at[0], k, by_seed)
+                    counted, likely = zip(*by_seed, strict=True)
+                    yield _row(column, at[0], k, counted, likely)
 
 
-def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Coverage:
+def _row(
+    column: str,
+    cell: str,
+    k: int,
+    counted: Sequence[ByProblem],
+    likely: Sequence[ByProblem],
+) -> Coverage:
+    """counted: by seed, what sums are made of; likely: the posterior's probabilities."""
     sums: Mapping[str, list[float]] = {
-        name: [float(getattr(one, name).sum()) for one in by_seed]
+        name: [float(getattr(one, name).sum()) for one in counted]
         for name in ("retained", "lost", "gained", "neither")
     }
     sure = {
-        name: float(np.mean([(getattr(one, name) >= SURE).sum() for one in by_seed]))
+        name: float(np.mean([(getattr(one, name) >= SURE).sum() for one in likely]))
         for name in ("lost", "gained")
     }
     reached = np.add(sums["lost"], sums["retained"])
@@ -69,6 +81,6 @@ def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Covera
         surely_lost=sure["lost"],
         surely_gained=sure["gained"],
         lost_share=float(shares.mean()) if (reached > 0).all() else None,
-        n_seeds=len(by_seed),
-        n_problems=len(by_seed[0].lost),
+        n_seeds=len(counted),
+        n_problems=len(counted[0].lost),
     )

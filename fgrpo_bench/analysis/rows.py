@@ -194,7 +194,7 @@ class FirstLoss:
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
     """Problems that a trained cell and the base models of its seeds have within reach at k, as
-    expected numbers, mean over seeds."""
+    expected numbers, mean over seeds. One that a model never solved is out of its reach."""
 
     column: str
     cell: str
@@ -204,7 +204,7 @@ class Coverage:
     gained: float
     neither: float
     surely_lost: float
-    """Problems lost with a probability of at least 0.95."""
+    """Problems lost with a posterior probability of at least 0.95."""
     surely_gained: float
     lost_share: float | None
     """Mean over seeds of lost / (lost + retained); null where the base models reach nothing."""
