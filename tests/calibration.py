@@ -12,7 +12,8 @@ for small k, worse for large ones. The truth is the difference over all problems
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -126,36 +127,36 @@ def _rejected(
 def coverage_over_seeds(n_seeds: int, times: int) -> list[Finding]:
     """How often intervals hold the truth at one k, bands at every k, and sets the first loss."""
     rng = np.random.default_rng([n_seeds, 3])
-    truth = true_differences()
-    lost = int(np.flatnonzero(truth < 0)[0]) + 1
-    held: dict[str, int] = {}
-    pair = Compared(new=("new", 1), old=("old", 1), pair=None)
-    for _ in range(times):
-        resamples = simulated(rng, n_seeds)
-        rows = list(bands(resamples, [pair], ("usual", AVERAGE), KS))
-        for row in first_losses(rows):
-            name = "first loss in its set" if row.column == "usual" else "the same of the average"
-            is_held = (row.low or np.inf) <= lost <= (row.high or np.inf)
-            held[name] = held.get(name, 0) + is_held
-        for column, what in (("usual", "one benchmark"), (AVERAGE, "average of three")):
-            together = resamples.difference(column, pair.new, pair.old)
-            assert together is not None
-            for k, made in zip(KS[:2], conclude(together[1]), strict=False):
-                name = f"interval, k={k}, {what}"
-                assert made.low is not None and made.high is not None
-                held[name] = held.get(name, 0) + (made.low <= truth[k - 1] <= made.high)
-            own = [row for row in rows if row.column == column]
-            is_held = all(row.low <= truth[row.k - 1] <= row.high for row in own)
-            held[f"band over all k, {what}"] = held.get(f"band over all k, {what}", 0) + is_held
+    held = Counter(what for _ in range(times) for what in _held(simulated(rng, n_seeds)))
     return [
         Finding(
-            what=f"coverage, {n_seeds} seeds, {name}",
+            what=f"coverage, {n_seeds} seeds, {what}",
             promised=0.95,
             found=count / times,
             times=times,
         )
-        for name, count in sorted(held.items())
+        for what, count in sorted(held.items())
     ]
+
+
+def _held(resamples: Resamples) -> Iterator[str]:
+    """What holds the truth."""
+    truth = true_differences()
+    lost = int(np.flatnonzero(truth < 0)[0]) + 1
+    pair = Compared(new=("new", 1), old=("old", 1), pair=None)
+    for column, what in (("usual", "one benchmark"), (AVERAGE, "average of three")):
+        together = resamples.difference(column, pair.new, pair.old)
+        assert together is not None
+        for k, made in zip(KS, conclude(together[1]), strict=True):
+            assert made.low is not None and made.high is not None
+            if made.low <= truth[k - 1] <= made.high:
+                yield f"interval at k={k}, {what}"
+        rows = list(bands(resamples, [pair], (column,), KS))
+        if all(row.low <= truth[row.k - 1] <= row.high for row in rows):
+            yield f"band over all k, {what}"
+        (loss,) = first_losses(rows)
+        if (loss.low or np.inf) <= lost <= (loss.high or np.inf):
+            yield f"set of the first loss, {what}"
 
 
 def simulated(rng: np.random.Generator, n_seeds: int) -> Resamples:
