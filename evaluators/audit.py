@@ -16,12 +16,12 @@ import polars as pl
 from evaluators.by_task import Row, by_task, task_table
 from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
+from fgrpo_bench.documents.table import NONE, Table
+from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import after_thoughts, last_box
 from fgrpo_bench.graders.math_leniency import DECIMALS, KINDS, leniencies
-from fgrpo_bench.report.documents import plain, plain_table
-from fgrpo_bench.report.tables import NONE, Table
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
 EXAMPLES, TAIL = 3, 160

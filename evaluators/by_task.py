@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from fgrpo_bench.report.by_task import LAYOUT, task_names
-from fgrpo_bench.report.tables import Table
+from fgrpo_bench.analysis.tasks import LAYOUT, task_names
+from fgrpo_bench.documents.table import Table
 from fgrpo_bench.specs import BenchmarkSpec
 
 Row = dict[str, str | int]

@@ -10,10 +10,11 @@ import polars as pl
 from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of
+from fgrpo_bench.documents.numbers import percent, with_interval
+from fgrpo_bench.documents.table import NONE, Table
+from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import guessing_floor
-from fgrpo_bench.report.documents import plain_table
-from fgrpo_bench.report.tables import NONE, Table, percent, with_interval
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, reading, scan_table
 
@@ -70,7 +71,7 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
             str(problems),
             f"{n // max(problems, 1):,}",
             str(k),
-            with_interval(made),
+            with_interval(made.mean, made.low, made.high),
             NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
             f"{unscored:.2%}",
             percent(guessing_floor(k)) if grader == "choice" else NONE,

@@ -22,7 +22,10 @@ AT_HOME = {
     "lm_eval": {"fgrpo_bench.graders"},
     "markupsafe": {"dashboards"},
     "math_verify": {"fgrpo_bench.graders"},
-    "matplotlib": {"fgrpo_bench.report", "fgrpo_bench.simulation", "fgrpo_bench.theory"},
+    "matplotlib": {
+        *("fgrpo_bench.documents", "fgrpo_bench.report"),
+        *("fgrpo_bench.simulation", "fgrpo_bench.theory"),
+    },
     "mlflow": {"fgrpo_bench.tracking"},
     "nltk": {"fgrpo_bench.graders"},
     "omegaconf": {"fgrpo_bench.specs"},

@@ -20,9 +20,9 @@ from dashboards.pages.compare_charts import COSTS, Drawing
 from dashboards.queries import curves
 from dashboards.queries.curves import Difference
 from dashboards.queries.store import cells_of, ks_of
+from fgrpo_bench.documents.numbers import p_value, with_interval
+from fgrpo_bench.documents.numbers import points as signed
 from fgrpo_bench.report.summary import Cell
-from fgrpo_bench.report.tables import p_value, with_interval
-from fgrpo_bench.report.verdict import points as signed
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stats.intervals import LEVEL, Estimate
 
@@ -100,7 +100,10 @@ def _table(
         rows=tuple(
             (
                 cells[name].label,
-                *(with_interval(made[list(ks).index(one)]) for one in wanted),
+                *(
+                    with_interval(one.mean, one.low, one.high)
+                    for one in (made[list(ks).index(k)] for k in wanted)
+                ),
                 str(made[0].n_seeds),
                 str(made[0].n_problems),
             )

@@ -69,13 +69,7 @@ class Analysis:
     @property
     def columns(self) -> tuple[str, ...]:
         """Averages and benchmarks as tables have them: each average before its benchmarks."""
-        titles = {names[0]: title for title, names in self.averages.items()}
-        return tuple(
-            name
-            for benchmarks in self.results.domains.values()
-            for name in (titles.get(benchmarks[0]), *benchmarks)
-            if name is not None
-        )
+        return self.results.columns
 
     @property
     def headline(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ default has a folder of its own below.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ import polars as pl
 from fgrpo_bench.analysis.analyse import analyse
 from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
 from fgrpo_bench.analysis.frames import Analysis
+from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.results import SweepResults, choose_run, default_root, load_results
 from fgrpo_bench.stages.files import read_json, sha256_file, write_json, write_whole
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
-VERSION = 2
+VERSION = 3
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}
@@ -69,20 +71,30 @@ def folder_of(paths: RunPaths, rule: str) -> Path:
 
 def digest_of(results: SweepResults) -> str:
     """sha256 over what an analysis is made of: plan, declaration, and the marker of every stage,
-    which has the digests of its files."""
+    which has the digests of its files; of stages of before, whose markers list none, these files.
+    """
     whole = hashlib.sha256()
     for path in (results.paths.plan, results.paths.sweep_json):
         whole.update(path.read_bytes())
-    for point in results.points:
-        stages = [point.train, *(each.evaluate for each in point.checkpoints)]
-        for stage in stages:
-            marker = stage.done
-            whole.update(f"{marker.relative_to(results.paths.folder)}".encode())
-            if marker.exists():
-                whole.update(marker.read_bytes())
-        for likelihood in sorted(point.train.folder.glob("rare/*/step-*/DONE.json")):
-            whole.update(likelihood.read_bytes())
+    for stage, tables in _stages(results):
+        whole.update(stage.done.relative_to(results.paths.folder).as_posix().encode())
+        if stage.done.exists():
+            marker = stage.done.read_bytes()
+            whole.update(marker)
+            for path in () if b'"outputs"' in marker else tables:
+                whole.update(path.read_bytes() if path.exists() else b"")
     return whole.hexdigest()
+
+
+def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
+    """Every stage behind an analysis, and what is read of it beside its marker."""
+    for point in results.points:
+        yield point.train, [point.train.metrics]
+        for checkpoint in point.checkpoints:
+            stage = checkpoint.evaluate
+            yield stage, [stage.benchmark(name).passk for name in results.benchmarks]
+    for _, _, stage in likelihood_stages(results):
+        yield stage, []
 
 
 def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:

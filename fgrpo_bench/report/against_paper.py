@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from fgrpo_bench.analysis.published import AVERAGES, BENCHMARKS, MODELS, lookup
+from fgrpo_bench.documents.numbers import percent, points
+from fgrpo_bench.documents.table import Content, Table, Value, explained
 from fgrpo_bench.report.footnotes import footnotes, is_incomplete
-from fgrpo_bench.report.shape import Content, Table, Value, explained, percent
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.report.tables import NAMES, csv_rows, csv_text, names
-from fgrpo_bench.report.verdict import points
 
 KS = (1, 256)
 """The k of the paper's main tables."""

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fgrpo_bench.documents.style import WIDTH
 from fgrpo_bench.report.covered import fates, mean_count
-from fgrpo_bench.report.style import WIDTH
 from fgrpo_bench.report.summary import Summary
 
 COLORS = {"retained": "#9fb4c7", "lost": "#b2182b", "gained": "#2166ac"}

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fgrpo_bench.report import by_task, documents, page, provenance, tables, verdict
+from fgrpo_bench.documents.blocks import Figure, Report
+from fgrpo_bench.documents.html import html
+from fgrpo_bench.documents.markdown import markdown
+from fgrpo_bench.documents.table import Table
+from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.report import by_task, documents, provenance, tables, verdict
 from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
 from fgrpo_bench.report.comparisons import Comparison, compare
-from fgrpo_bench.report.content import Figure, content
+from fgrpo_bench.report.content import content
 from fgrpo_bench.report.equal_budget import equal_budget_tables
 from fgrpo_bench.report.selected import selection_table
-from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import SweepResults
@@ -23,16 +26,6 @@ from fgrpo_bench.stages.files import write_json, write_text
 
 if TYPE_CHECKING:  # matplotlib is slow to import
     from fgrpo_bench.report.figures import Picture
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What was written, and what to print."""
-
-    text: str
-    """Words and table for a terminal."""
-    files: list[Path]
-    """Those of FILES that were asked for, provenance.json, then the figures."""
 
 
 FILES = {
@@ -57,7 +50,7 @@ def render(results: SweepResults, kind: str, *, compare_paper: bool = False) -> 
 def draw(results: SweepResults, name: str | None = None) -> dict[str, bytes]:
     """The figures of a report by file name; nothing is written. name: of one, without its suffix;
     None draws all."""
-    from fgrpo_bench.report import style
+    from fgrpo_bench.documents import style
     from fgrpo_bench.report.figures import pictures
 
     every = pictures(summarise(results))
@@ -79,10 +72,11 @@ def write_report(
 ) -> Report:
     """Write the report and its figures into the sweep's report folder, each file whole.
 
-    Works on a sweep in progress too. The same stored files give the same bytes. formats: those of
+    Its files: those of FILES that were asked for, provenance.json, then the figures. Works on a
+    sweep in progress too. The same stored files give the same bytes. formats: those of
     FILES that are wanted. compare_paper: as for `render`.
     """
-    from fgrpo_bench.report import style
+    from fgrpo_bench.documents import style
 
     folder = results.paths.report
     read = _read(results, compare_paper=compare_paper, drawn=True)
@@ -96,7 +90,7 @@ def write_report(
     contents = {name: text.encode() for name, text in texts.items()} | _files(drawn)
     made = provenance.record(results, contents, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, made)
-    beside = ["\n".join(documents.plain_table(table)) + "\n" for table in read.beside]
+    beside = ["\n".join(plain_table(table)) + "\n" for table in read.beside]
     return Report(
         text="\n".join([documents.terminal(read.summary, read.comparisons), *beside]),
         files=[*(folder / name for name in (*texts, provenance.NAME)), *figures],
@@ -161,11 +155,11 @@ def _text(read: _Read, kind: str, svgs: Mapping[str, str]) -> str:
     shown = [Figure(name=picture.name, caption=picture.caption) for picture in read.pictures]
     blocks = content(read.summary, read.comparisons, shown, read.further)
     title = verdict.heading(read.summary)
-    return page.html(title, blocks, svgs) if kind == "html" else documents.markdown(title, blocks)
+    return html(title, blocks, svgs) if kind == "html" else markdown(title, blocks)
 
 
 def _svgs(read: _Read) -> dict[str, str]:
-    from fgrpo_bench.report import style
+    from fgrpo_bench.documents import style
 
     return {
         picture.name: style.drawings(picture.draw, ["svg"])["svg"].decode()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
+from fgrpo_bench.documents.numbers import percent
+from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.tables import Table, percent
 from fgrpo_bench.results import PointResult
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table

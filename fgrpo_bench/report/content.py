@@ -3,58 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from fgrpo_bench.documents.blocks import Block, Figure, Heading, Notes, Outline, Paragraph
+from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report import covered, tables, verdict
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.footnotes import RULE
 from fgrpo_bench.report.main_tables import main_tables
 from fgrpo_bench.report.selected import rule_in_words
-from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summary import Summary
 
 EFFECTS = "Differences in percentage points [95% interval], and how many seeds have that sign"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heading:
-    """Begins a part."""
-
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Paragraph:
-    """Plain words."""
-
-    text: str
-    strong: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effects:
-    """The answer: a title and its lines each (fgrpo_bench.report.verdict.answer)."""
-
-    sections: tuple[tuple[str, list[verdict.Line]], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Notes:
-    """Facts, one a line."""
-
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A picture by its file name without suffix."""
-
-    name: str
-    caption: str
-
-
-Block = Heading | Paragraph | Effects | Notes | Figure | Table
-"""A table brings its title as a heading."""
 
 
 def content(
@@ -69,7 +29,7 @@ def content(
     further: tables that stand behind those of the benchmarks.
     """
     missing = verdict.incomplete(summary)
-    sections = tuple(verdict.answer(summary, comparisons))
+    sections = tuple((title, tuple(lines)) for title, lines in verdict.answer(summary, comparisons))
     blocks: list[Block] = [
         *([Paragraph(text=missing, strong=True)] if missing else []),
         Paragraph(text=verdict.budget(summary)),
@@ -77,7 +37,7 @@ def content(
         Paragraph(text=question(summary)),
         Heading(text="Answer"),
         Paragraph(text=f"{EFFECTS}."),
-        *([Effects(sections=sections)] if sections else []),
+        *([Outline(sections=sections)] if sections else []),
         Paragraph(text=f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}"),
         *main_tables(summary, comparisons),
         *(block for column in summary.columns for block in _details(summary, comparisons, column)),

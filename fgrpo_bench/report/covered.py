@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.tables import Table, names
+from fgrpo_bench.report.tables import names
 from fgrpo_bench.stats.coverage import Coverage, coverage, least_rate, reach
 
 FATES = ("retained", "lost", "gained")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from fgrpo_bench.documents.numbers import difference, p_value
+from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report.footnotes import RULE
 from fgrpo_bench.report.selected import candidates
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.tables import Table, p_value
-from fgrpo_bench.report.verdict import points
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
@@ -131,7 +131,10 @@ def _table(
                 *(
                     words
                     for end in ends
-                    for words in (_signed(each[end]), p_value(corrected.get((i, end))))
+                    for words in (
+                        difference(each[end].mean, each[end].low, each[end].high),
+                        p_value(corrected.get((i, end))),
+                    )
                 ),
             )
             for i, (match, each) in enumerate(compared)
@@ -143,10 +146,3 @@ def _table(
             f"over the {len(known)} differences of this table.",
         ),
     )
-
-
-def _signed(made: Estimate) -> str:
-    """e.g. `+7.5 [+4.0, +11.3]`, in percentage points."""
-    if made.low is None:
-        return points(made.mean)
-    return f"{points(made.mean)} [{points(made.low)}, {points(made.high)}]"

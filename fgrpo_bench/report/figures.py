@@ -11,18 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
+from fgrpo_bench.documents.style import WIDTH, label_ends
 from fgrpo_bench.report.bars import bars
 from fgrpo_bench.report.covered import has_fates
+from fgrpo_bench.report.looks import Look, looks
 from fgrpo_bench.report.plane import plane
-from fgrpo_bench.report.style import (
-    ALGORITHMS,
-    BASE,
-    MARKERS,
-    WIDTH,
-    Look,
-    label_ends,
-    looks,
-)
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stats.intervals import Estimate

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fgrpo_bench.documents.numbers import percent
+from fgrpo_bench.documents.table import Value
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.report.selected import rule_in_words
-from fgrpo_bench.report.shape import percent
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.verdict import engines
 
 RULE = "Checkpoints: "
 """How the note begins that names the rule."""
+BOLD = (Value(text="bold", best=True), "best of the trained models in its column")
+"""What bold means, for a legend."""
 SHOWN = 8
 """Most cells that a footnote names."""
 

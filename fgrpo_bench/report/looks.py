@@ -1,23 +1,12 @@
-"""Colours that colour-blind readers can tell apart: how a cell looks in figures and dashboards.
-
-Nothing here draws, so nothing heavy is imported.
-"""
+"""How a cell looks in figures and dashboards; nothing here draws, so nothing heavy is imported."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
 from fgrpo_bench.report.summary import Cell
-
-PLAIN = ("#6baed6", "#4292c6", "#2171b5", "#0d5299", "#08306b")
-"""Light to dark blue: gamma = 0, by rank of N."""
-FOCAL = ("#e6891e", "#c6480a", "#7f2704")
-"""Orange to brown: gamma > 0, by rank of gamma."""
-ALGORITHMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-"""Okabe and Ito's colours, by rank of the algorithm, where a line is an algorithm."""
-MARKERS = ("o", "s", "D", "^", "v")
-BASE = "#666666"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +29,8 @@ def looks(cells: Sequence[Cell]) -> dict[Cell, Look]:
             continue
         rank = sizes.index(cell.group_size)
         if cell.focal_gamma:
-            color = _shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
+            color = shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
         else:
-            color = _shade(PLAIN, rank, len(sizes))
+            color = shade(PLAIN, rank, len(sizes))
         made[cell] = Look(color=color, marker=MARKERS[rank % len(MARKERS)], linestyle="-")
     return made
-
-
-def _shade(colors: Sequence[str], rank: int, count: int) -> str:
-    """Spread ranks over the shades; a single one takes the middle."""
-    if count == 1:
-        return colors[len(colors) // 2]
-    return colors[round(rank * (len(colors) - 1) / (count - 1))]

@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fgrpo_bench.documents.numbers import percent_value
+from fgrpo_bench.documents.table import NONE, Rows, Table, Value, explained, grid, with_best
 from fgrpo_bench.report import rare
 from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.footnotes import footnotes, is_incomplete
+from fgrpo_bench.report.footnotes import BOLD, footnotes, is_incomplete
 from fgrpo_bench.report.pairs import base_method
-from fgrpo_bench.report.shape import (
-    BOLD,
-    NONE,
-    Rows,
-    Table,
-    Value,
-    explained,
-    grid,
-    percent,
-    with_best,
-)
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.report.tables import NAMES, names
 from fgrpo_bench.stats.intervals import LEVEL
@@ -97,8 +88,8 @@ def _table(summary: Summary, comparisons: Sequence[Comparison], asked: _Question
 
     def value(cell: Cell, column: str, end: int) -> Value:
         mean = summary.estimates(column, cell)[end].mean
-        return Value(
-            text=percent(mean),
+        return percent_value(
+            mean,
             significant=(cell, column, summary.ks[end]) in significant,
             incomplete=mean is not None and is_incomplete(summary, cell, column, end),
         )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from fgrpo_bench.report.style import WIDTH, Look, looks
+from fgrpo_bench.documents.style import WIDTH
+from fgrpo_bench.report.looks import Look, looks
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.stats.intervals import Estimate
 

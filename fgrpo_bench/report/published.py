@@ -14,7 +14,10 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis.published import published
-from fgrpo_bench.report.shape import Key, Rows, Table, Value, grid, with_best
+from fgrpo_bench.documents.html import html
+from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
+from fgrpo_bench.documents.markdown import markdown
+from fgrpo_bench.documents.table import Key, Rows, Table, Value, grid, with_best
 
 PAPER = "arXiv 2602.06717v2"
 HEADING = f"The published figures of F-GRPO, {PAPER}"
@@ -67,13 +70,17 @@ def _key(row: dict[str, Any]) -> Key:
     return row["method"], str(row["group_size"]), f"{row['gamma']:g}"
 
 
+def _value(row: dict[str, Any]) -> Value:
+    return Value(text=row["value"], number=float(row["value"]))
+
+
 def _by_benchmark(title: str, rows: pl.DataFrame, nll: dict[Key, str]) -> Table:
     benchmarks = rows["benchmark"].unique(maintain_order=True).to_list()
     found: dict[Key, dict[str, tuple[Value, ...]]] = {_key(row): {} for row in rows.to_dicts()}
     for row in rows.sort("k", maintain_order=True).to_dicts():
         values = found[_key(row)]
         before = values.get(row["benchmark"], ())
-        values[row["benchmark"]] = (*before, Value(text=row["value"]))
+        values[row["benchmark"]] = (*before, _value(row))
     made = with_best(found, columns=benchmarks)
     for key, value in nll.items():
         made[key]["Delta NLL"] = (Value(text=value),)
@@ -92,7 +99,7 @@ def _by_k(title: str, rows: pl.DataFrame, names: tuple[str, ...]) -> Table:
     found: dict[Key, dict[str, tuple[Value, ...]]] = {}
     for row in rows.to_dicts():
         key = tuple(f"{row[n]:g}" if n == "gamma" else str(row[n]) for n in names)
-        found.setdefault(key, {})[f"k={row['k']}"] = (Value(text=row["value"]),)
+        found.setdefault(key, {})[f"k={row['k']}"] = (_value(row),)
     within = names.index("benchmark") if "benchmark" in names else None
     made: Rows = with_best(
         found, columns=ks, among=lambda key: "" if within is None else key[within]
@@ -112,23 +119,21 @@ def render(kind: str, number: int | None = None) -> str:
 
     Raises ValueError for a number that is none of TITLES.
     """
-    from fgrpo_bench.report import documents, page
-
     made = paper_tables(number)
     if kind == "csv":
         numbers = list(TITLES) if number is None else [number]
         wanted = [*numbers, *([2] if 10 in numbers else [])]
         return published().filter(pl.col("table").is_in(wanted)).write_csv()
     if kind == "html":
-        return page.html(HEADING, made, {})
+        return html(HEADING, made, {})
     if kind == "latex":
-        parts = [f"{documents.PREAMBLE} Figures of {PAPER}."]
+        parts = [f"{PREAMBLE} Figures of {PAPER}."]
         for table in made:
-            title = documents.escape_latex(table.title)
+            title = escape_latex(table.title)
             caption = f"The paper's t{title.removeprefix('T')}"
-            parts.append(documents.latex_table(table, caption=caption))
+            parts.append(latex_table(table, caption=caption))
         return "\n".join(parts)
-    return documents.markdown(HEADING, made)
+    return markdown(HEADING, made)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fgrpo_bench.analysis.published import CONTROLS, published
+from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.tables import NONE, Table, names
+from fgrpo_bench.report.tables import names
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import stands

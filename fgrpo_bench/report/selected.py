@@ -12,7 +12,8 @@ from statistics import fmean
 
 import polars as pl
 
-from fgrpo_bench.report.shape import NONE, Table, percent
+from fgrpo_bench.documents.numbers import percent
+from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stats.selection import Candidate, best, is_for_selection, saved_steps
 

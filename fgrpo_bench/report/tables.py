@@ -6,15 +6,27 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from fgrpo_bench.documents.numbers import (
+    number,
+    p_value,
+    percent_value,
+    points,
+    with_interval,
+)
+from fgrpo_bench.documents.table import (
+    NONE,
+    Content,
+    Rows,
+    Table,
+    Value,
+    explained,
+    grid,
+    with_best,
+)
 from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.footnotes import footnotes, is_incomplete
-from fgrpo_bench.report.shape import BOLD, Content, Rows, Value, explained, grid, with_best
-from fgrpo_bench.report.shape import NONE as NONE
-from fgrpo_bench.report.shape import Table as Table
-from fgrpo_bench.report.shape import percent as percent
+from fgrpo_bench.report.footnotes import BOLD, footnotes, is_incomplete
 from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.verdict import points, word
-from fgrpo_bench.stats.intervals import Estimate
+from fgrpo_bench.report.verdict import word
 
 CSV = pl.Schema(
     {
@@ -48,7 +60,7 @@ def interval_table(summary: Summary, column: str) -> Table:
     def value(cell: Cell, end: int) -> Content:
         made = summary.estimates(column, cell)[end]
         lacking = made.mean is not None and is_incomplete(summary, cell, column, end)
-        return (Value(text=with_interval(made), incomplete=lacking),)
+        return (Value(text=with_interval(made.mean, made.low, made.high), incomplete=lacking),)
 
     made = {cell: [value(cell, end) for end in ends] for cell in summary.cells}
     return Table(
@@ -68,8 +80,8 @@ def all_ks(summary: Summary, column: str) -> Table:
     rows: Rows = {
         names(cell): {
             f"k={k}": (
-                Value(
-                    text=percent(made.mean),
+                percent_value(
+                    made.mean,
                     incomplete=made.mean is not None and is_incomplete(summary, cell, column, i),
                 ),
             )
@@ -190,20 +202,3 @@ def names(cell: Cell) -> tuple[str, str, str]:
     if cell.group_size is None or cell.focal_gamma is None:
         return cell.method, NONE, NONE
     return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
-
-
-def with_interval(made: Estimate) -> str:
-    """e.g. `25.8 [21.3, 30.8]`, in percent."""
-    if made.low is None:
-        return percent(made.mean)
-    return f"{percent(made.mean)} [{percent(made.low)}, {percent(made.high)}]"
-
-
-def p_value(value: float | None) -> str:
-    """Three digits after the point, or that it is less."""
-    return NONE if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def number(value: float | None, *, digits: int = 0) -> str:
-    """A number with thousands separators."""
-    return NONE if value is None else f"{value:,.{digits}f}"

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fgrpo_bench.documents.blocks import Line
+from fgrpo_bench.documents.numbers import difference as signed
+from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.stats.intervals import LEVEL, REPLICATES
@@ -68,10 +71,6 @@ def incomplete(summary: Summary) -> str | None:
     )
 
 
-Line = tuple[str, str]
-"""What is shown or not, e.g. `pass@256: rise shown in 2 of 2`; and the effects."""
-
-
 def answer(summary: Summary, comparisons: Sequence[Comparison]) -> list[tuple[str, list[Line]]]:
     """Sections of the answer: a heading and a line for each k and direction. Averages stand for
     their benchmarks."""
@@ -111,14 +110,8 @@ def _effects(comparisons: Sequence[Comparison]) -> str:
 
 def difference(one: Comparison) -> str:
     """e.g. `+11.7 [+7.3, +16.4], 3 of 3 seeds`, in percentage points."""
-    mean, low, high = one.difference.mean, one.difference.low, one.difference.high
-    interval = "" if low is None else f" [{points(low)}, {points(high)}]"
-    return f"{points(mean)}{interval}, {one.agreeing} of {len(one.seeds)} seeds"
-
-
-def points(value: float | None) -> str:
-    """A difference in percentage points with its sign; a dash where there is none."""
-    return "-" if value is None else f"{100 * value:+.1f}"
+    d = one.difference
+    return f"{signed(d.mean, d.low, d.high)}, {one.agreeing} of {len(one.seeds)} seeds"
 
 
 def word(one: Comparison) -> str:

@@ -10,7 +10,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.report.style import ALGORITHMS, BASE, WIDTH
+from fgrpo_bench.documents.colors import ALGORITHMS, BASE
+from fgrpo_bench.documents.style import WIDTH
 from fgrpo_bench.simulation.results import Cell, Simulation
 from fgrpo_bench.simulation.settings import Rule
 

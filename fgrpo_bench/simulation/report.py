@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fgrpo_bench.report.build import Report
-from fgrpo_bench.report.documents import latex_table, markdown_table, plain_table
-from fgrpo_bench.report.tables import Table
+from fgrpo_bench.documents.blocks import Report
+from fgrpo_bench.documents.latex import latex_table
+from fgrpo_bench.documents.markdown import markdown_table
+from fgrpo_bench.documents.table import Table
+from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.simulation.plan import QUESTION
 from fgrpo_bench.simulation.results import Cell, Simulation, load
 from fgrpo_bench.simulation.settings import Rule
@@ -23,7 +25,7 @@ RULES: dict[Rule, str] = {
 
 def write_report(paths: RunPaths) -> Report:
     """Write report.md, results.csv and the figure into the report folder; each file whole."""
-    from fgrpo_bench.report.style import save
+    from fgrpo_bench.documents.style import save
     from fgrpo_bench.simulation.figure import panels
 
     simulation = load(paths)

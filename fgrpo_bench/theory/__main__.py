@@ -135,7 +135,8 @@ def _draw(
 ) -> Path:
     from matplotlib.figure import Figure
 
-    from fgrpo_bench.report.style import ALGORITHMS, WIDTH, save
+    from fgrpo_bench.documents.colors import ALGORITHMS
+    from fgrpo_bench.documents.style import WIDTH, save
 
     def figure() -> Figure:
         made = Figure(figsize=(WIDTH, 3.8), layout="constrained")

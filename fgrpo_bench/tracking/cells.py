@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fgrpo_bench.report.documents import escape_markdown
+from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs.fingerprint import fingerprint

@@ -9,11 +9,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.content import EFFECTS
-from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with

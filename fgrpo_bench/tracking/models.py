@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.kinds import evaluate
-from fgrpo_bench.report.documents import escape_markdown
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import read_json

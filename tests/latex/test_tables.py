@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
+from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.documents import PREAMBLE, escape_latex, latex, latex_table
+from fgrpo_bench.report.documents import latex
 from fgrpo_bench.report.published import main as paper_tables
-from fgrpo_bench.report.shape import Table
 from fgrpo_bench.report.summarise import summarise
 from tests.latex.install import LATEX
 from tests.support.report import forget, nine_benchmarks, small_sweep

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import polars as pl
 import pytest
 
@@ -11,43 +9,7 @@ from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.by_task import task_rows, task_tables
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import DataPaths
-from fgrpo_bench.tables import PROBLEMS, write_table
-from tests.support.report import copy, forget, rewrite_passk, small_sweep
-
-TASKS = ("<b>sudoku</b>", "arrow_maze", "no | verifier")
-"""Problem i is of task i % 3; names are the publisher's text."""
-
-
-def unjudged(table):
-    """Draws of the third task as the grader leaves them that has no verifier for it."""
-    without = pl.col("problem_id").str.slice(1).cast(pl.Int64) % 3 == 2
-    score = [name for name in table.columns if name.startswith("pass")]
-    counts = [
-        pl.when(without).then(0).otherwise(pl.col(n)).alias(n) for n in ("n_scored", "n_correct")
-    ]
-    scores = [pl.when(~without).then(pl.col(n)).alias(n) for n in score]
-    return table.with_columns(*counts, *scores).cast(dict(table.schema))
-
-
-def made_of_tasks(results: SweepResults) -> SweepResults:
-    """The sweep as if its benchmark were a dataset of TASKS."""
-    folder = results.paths.folder / "_data" / "logic"
-    rows = [
-        (f"p{i:03d}", "?", json.dumps({"task": TASKS[i % 3], "game": "{}"}), "") for i in range(24)
-    ]
-    write_table(
-        DataPaths(folder).problems, pl.DataFrame(rows, schema=PROBLEMS, orient="row"), PROBLEMS
-    )
-    for point in results.points:
-        spec = read_json(point.evaluate.spec)
-        spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "synlogic"}
-        spec["data"] = {"countdown": str(folder)}
-        write_json(point.evaluate.spec, spec)
-        rewrite_passk(point, unjudged)
-    return results
+from tests.support.report import TASKS, copy, forget, made_of_tasks, rewrite_passk, small_sweep
 
 
 @pytest.fixture(scope="module")

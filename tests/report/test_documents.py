@@ -6,23 +6,17 @@ import re
 from dataclasses import replace
 
 import polars as pl
-import pytest
 
+from fgrpo_bench.documents.markdown import markdown
+from fgrpo_bench.documents.table import Table, Value, text_of
+from fgrpo_bench.documents.terminal import COLUMNS, plain
 from fgrpo_bench.report import documents, tables
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.content import content, latex_tables
-from fgrpo_bench.report.documents import (
-    escape_latex,
-    escape_markdown,
-    latex_table,
-    markdown_table,
-    plain,
-)
 from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.shape import Value, text_of
 from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.report.tables import CSV, Table
+from fgrpo_bench.report.tables import CSV
 from tests.support.report import constant, copy, forget, rewrite_passk, small_sweep
 
 
@@ -142,39 +136,6 @@ def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
     assert "[" not in "".join(map(text_of, tables.interval_table(summary, "countdown").rows[0]))
 
 
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("a|b", "a\\|b"),
-        ("*bold* _em_ snake_case", "\\*bold\\* \\_em\\_ snake_case"),
-        ("<script>`x`", "\\<script>\\`x\\`"),
-        ("[a](http://b) [21.3, 30.8]", "[a\\](http://b) [21.3, 30.8]"),
-        ("# title", "\\# title"),
-        ("- item", "\\- item"),
-        ("-4.2", "-4.2"),
-        ("two\nlines\x1b[31m", "two lines [31m"),
-    ],
-)
-def test_markdown_markup_in_a_name_stays_text(text, escaped):
-    assert escape_markdown(text) == escaped
-
-
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("50% & $1 #2 a_b {c}", r"50\% \& \$1 \#2 a\_b \{c\}"),
-        (r"\input{x}", r"\textbackslash{}input\{x\}"),
-        ("~^<>|", r"\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}\textbar{}"),
-        ("[1] after a row end", "{[}1] after a row end"),
-        ("21.3 [1, 2]", "21.3 [1, 2]"),
-        ("-4.2 [-5.0, +1.0], F-GRPO", "$-$4.2 [$-$5.0, +1.0], F-GRPO"),
-        ("countdown-1, 2-3 of 4 - 5", "countdown-1, 2-3 of 4 - 5"),
-    ],
-)
-def test_latex_markup_in_a_name_stays_text(text, escaped):
-    assert escape_latex(text) == escaped
-
-
 def test_a_hostile_question_reaches_no_markup(summary, comparisons):
     spec = summary.results.declaration["declaration"]
     hostile = {**spec, "sweep": {**spec["sweep"], "question": "# <img src=x>\x1b]0;t\x07 | *a*"}}
@@ -185,21 +146,12 @@ def test_a_hostile_question_reaches_no_markup(summary, comparisons):
             declaration={**summary.results.declaration, "declaration": hostile},
         ),
     )
-    made = documents.markdown("x", content(changed, comparisons, []))
+    made = markdown("x", content(changed, comparisons, []))
     assert "\n\\# \\<img src=x> ]0;t  \\| \\*a\\*\n" in made
     assert "\x1b" not in documents.terminal(changed, comparisons)
 
 
-def test_tables_keep_their_columns_whatever_the_names():
-    table = Table(title="t", header=("a|b", "N"), rows=(("x & y", "-"), ("[z]", "1")))
-    assert markdown_table(table).splitlines() == [
-        *("| a\\|b | N |", "| :-- | --: |", "| x & y | - |", "| [z] | 1 |")
-    ]
-    made = latex_table(table, caption="c")
-    assert made.count(" & ") == 3 and r"x \& y & -- \\" in made and r"{[}z] & 1 \\" in made
-
-
 def test_terminal_text_is_never_wider_than_its_columns(summary, comparisons):
     lines = documents.terminal(summary, comparisons).splitlines()
-    assert max(map(len, lines)) <= documents.COLUMNS
+    assert max(map(len, lines)) <= COLUMNS
     assert all(line == plain(line) for line in lines)

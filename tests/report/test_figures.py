@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from fgrpo_bench.documents.style import RC
 from fgrpo_bench.report.figures import _smooth, by_axis, curves, pictures, training, varied_axis
-from fgrpo_bench.report.style import RC, _apart, looks
+from fgrpo_bench.report.looks import looks
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.summary import Cell
 from tests.support.report import ONE_SEED, small_sweep
@@ -34,17 +31,6 @@ def test_the_second_figure_runs_along_n_where_n_varies_and_else_along_gamma():
 def test_no_two_cells_of_the_shipped_sweeps_look_alike(summary):
     made = looks(summary.cells)
     assert len({(look.color, look.marker) for look in made.values()}) == len(summary.cells)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12).map(sorted))
-def test_labels_keep_their_order_and_distance_and_stay_below_the_top(heights):
-    placed = _apart(heights, 0.05)
-    assert all(b - a >= 0.05 - 1e-9 for a, b in pairwise(placed))
-    assert placed[-1] <= 1
-
-
-def test_labels_that_do_not_clash_stay_at_their_lines():
-    assert _apart([0.1, 0.5, 0.9], 0.05) == pytest.approx([0.1, 0.5, 0.9])
 
 
 def test_smoothing_keeps_a_constant_and_leaves_gaps_out():

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fgrpo_bench.documents.table import Value, text_of
 from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.main_tables import main_tables
 from fgrpo_bench.report.pairs import base_method
-from fgrpo_bench.report.shape import Value, grid, text_of, with_best
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.results import load_results
@@ -167,18 +167,6 @@ def test_one_problem_and_one_seed_give_values_without_marks_of_significance(tmp_
     assert not any(value.significant for row in table.rows for value in row[3])
     assert "underlined" not in str(table.legend)
     assert "[" not in str(interval_table(summarise(results), "countdown").rows)
-
-
-def test_the_best_is_the_largest_as_printed_and_one_alone_is_none():
-    rows = {
-        ("a",): {"x": (Value(text="1.0"), Value(text="-"))},
-        ("b",): {"x": (Value(text="0.9"),)},
-    }
-    assert with_best(rows, columns=["x"])["a",]["x"][0].best
-    assert not with_best({("a",): rows["a",]}, columns=["x"])["a",]["x"][0].best
-    apart = with_best(rows, columns=["x"], among=lambda key: key[0])
-    assert not apart["a",]["x"][0].best and not apart["b",]["x"][0].best
-    assert grid(title="t", names=["n"], columns=["y"], rows=rows).rows == (("a", "-"), ("b", "-"))
 
 
 def test_the_base_method_of_a_control_differs_in_nothing_but_the_control(summary):

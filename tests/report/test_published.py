@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis.published import BENCHMARKS, SCHEMA, lookup, published
+from fgrpo_bench.documents.table import text_of
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.published import TITLES, main, paper_tables
-from fgrpo_bench.report.shape import text_of
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import csv_rows
 from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fgrpo_bench.documents.numbers import p_value
 from fgrpo_bench.kinds import Planned
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.equal_budget import differences, equal_budget_tables, matches
 from fgrpo_bench.report.selected import candidates, choose, rollouts, rule_in_words, select
 from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.report.tables import p_value
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.specs import config

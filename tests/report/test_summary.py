@@ -9,7 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fgrpo_bench.report.documents import latex_table, markdown_table, plain_table
+from fgrpo_bench.documents.latex import latex_table
+from fgrpo_bench.documents.markdown import markdown_table
+from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.report.summarise import summarise
 from fgrpo_bench.report.tables import interval_table
 from tests.support.report import copy, forget, rewrite_passk

@@ -1,4 +1,4 @@
-"""How figures look: one style, and saving; the colours are those of `looks`.
+"""How figures look: one style, and saving; the colours are those of `colors`.
 
 Figures are drawn on their own canvas, without pyplot and its global state, and the same data give
 the same bytes (no date, fixed ids).
@@ -16,11 +16,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.report.looks import ALGORITHMS as ALGORITHMS
-from fgrpo_bench.report.looks import BASE as BASE
-from fgrpo_bench.report.looks import MARKERS as MARKERS
-from fgrpo_bench.report.looks import Look as Look
-from fgrpo_bench.report.looks import looks as looks
 from fgrpo_bench.stages.files import write_whole
 
 RC: Any = {

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: styles and figures are inside it.
+"""Blocks as one HTML page that needs nothing else: styles and figures are inside it.
 
 Every text is escaped, drawings are parsed and written again, and the page runs no script.
 """
@@ -10,9 +10,9 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from fgrpo_bench.report.content import Block, Effects, Figure, Heading, Notes, Paragraph
-from fgrpo_bench.report.documents import plain
-from fgrpo_bench.report.shape import SEPARATOR, Content, Table, Value
+from fgrpo_bench.documents.blocks import Block, Figure, Heading, Notes, Outline, Paragraph
+from fgrpo_bench.documents.table import Table, Value, legend_and_notes, lines_of
+from fgrpo_bench.documents.terminal import plain
 
 STYLE = """\
 :root { color-scheme: light; }
@@ -101,12 +101,12 @@ def _html(block: Block, drawings: Mapping[str, str]) -> str:
         case Paragraph(text=text, strong=strong):
             kind = ' class="alert"' if strong else ""
             return f"<p{kind}>{_text(text)}</p>"
-        case Effects(sections=sections):
+        case Outline(sections=sections):
             items = []
-            for title, effects in sections:
+            for title, about in sections:
                 lines = "".join(
-                    f'<p class="effect"><strong>{_text(shown)}</strong>: {_text(found)}</p>'
-                    for shown, found in effects
+                    f'<p class="effect"><strong>{_text(words)}</strong>: {_text(text)}</p>'
+                    for words, text in about
                 )
                 items.append(f"<li>{_text(title)}{lines}</li>")
             return f"<ul>{''.join(items)}</ul>"
@@ -121,25 +121,20 @@ def _html(block: Block, drawings: Mapping[str, str]) -> str:
 
 
 def _table(table: Table) -> str:
-    def row(cells: Sequence[Content], tag: str) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
         kinds = [' class="word"' if i < table.n_words else "" for i in range(len(cells))]
-        made = [
-            f"<{tag}{kind}>{_cell(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)
-        ]
-        return f"<tr>{''.join(made)}</tr>"
+        each = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(each)}</tr>"
 
-    body = "\n".join(row(cells, "td") for cells in table.rows)
-    legend = "; ".join(f"{_marked(value)}: {_text(words)}" for value, words in table.legend)
-    notes = [f"{legend}.", *map(_text, table.notes)] if legend else [*map(_text, table.notes)]
+    header, *rows = lines_of(table, _text, _marked)
+    body = "\n".join(row(cells, "td") for cells in rows)
     return (
-        f'<div class="scroll"><table>\n<thead>{row(table.header, "th")}</thead>\n'
+        f'<div class="scroll"><table>\n<thead>{row(header, "th")}</thead>\n'
         f"<tbody>\n{body}\n</tbody>\n</table></div>"
-        + "".join(f'\n<p class="note">{note}</p>' for note in notes)
+        + "".join(
+            f'\n<p class="note">{note}</p>' for note in legend_and_notes(table, _text, _marked)
+        )
     )
-
-
-def _cell(content: Content) -> str:
-    return _text(content) if isinstance(content, str) else SEPARATOR.join(map(_marked, content))
 
 
 def _marked(value: Value) -> str:

@@ -1,11 +1,8 @@
-"""What a table is before any markup: finished text, marks, notes; and the shape of the paper's.
-
-Ours and the published ones are made by `grid`, so that they look alike.
-"""
+"""What a table is before any markup: finished text, marks and notes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 NONE = "-"
@@ -19,6 +16,8 @@ class Value:
     """A number with its marks."""
 
     text: str
+    number: float | None = None
+    """What the text says, rounded as it is there; None for what is never the best."""
     best: bool = False
     """Shown bold."""
     significant: bool = False
@@ -93,23 +92,23 @@ def with_best(
     columns: Collection[str],
     among: Callable[[Key], Hashable | None] = lambda _: 0,
 ) -> dict[Key, dict[str, tuple[Value, ...]]]:
-    """The rows with the largest numbers of these columns marked, place by place, as they are
-    printed: equal ones are all best. One number alone is not called the best.
+    """The rows with the largest numbers of these columns marked, place by place: those that are
+    printed alike are all best. One number alone is not called the best.
 
     among: rows of the same value compete; None for a row that does not.
     """
-    found: dict[tuple[Hashable, str, int], list[float]] = {}
+    rivals: dict[tuple[Hashable, str, int], list[float]] = {}
     for key, values in rows.items():
         for column in columns:
             for place, value in enumerate(values.get(column, ())):
-                if among(key) is not None and value.text != NONE:
-                    found.setdefault((among(key), column, place), []).append(float(value.text))
+                if among(key) is not None and value.number is not None:
+                    rivals.setdefault((among(key), column, place), []).append(value.number)
 
     def marked(key: Key, column: str, place: int, value: Value) -> Value:
-        rivals = found.get((among(key), column, place), [])
-        if among(key) is None or value.text == NONE or len(rivals) < 2:
+        numbers = rivals.get((among(key), column, place), [])
+        if among(key) is None or value.number is None or len(numbers) < 2:
             return value
-        return replace(value, best=float(value.text) == max(rivals))
+        return replace(value, best=value.number == max(numbers))
 
     return {
         key: {
@@ -122,22 +121,32 @@ def with_best(
     }
 
 
-def percent(value: float | None) -> str:
-    """A fraction in percent, one decimal."""
-    return NONE if value is None else f"{100 * value:.1f}"
-
-
-BOLD = (Value(text="bold", best=True), "best of the trained models in its column")
-"""What bold means, for a legend."""
-
-
 def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
     """The legend of the dagger and the dash, where some cell has one."""
-    made = list(contents)
-    values = [value for content in made if not isinstance(content, str) for value in content]
+    every = list(contents)
+    values = [value for content in every if not isinstance(content, str) for value in content]
     dagger = any(value.incomplete for value in values)
-    dash = NONE in made or any(value.text == NONE for value in values)
+    dash = NONE in every or any(value.text == NONE for value in values)
     return (
         *([(Value(text="", incomplete=True), "of less than was planned, see below")] * dagger),
         *([(Value(text=NONE), "not there")] * dash),
     )
+
+
+def lines_of(
+    table: Table, escape: Callable[[str], str], mark: Callable[[Value], str]
+) -> list[list[str]]:
+    """Header and rows in a markup. escape: for plain text; mark: for a value."""
+    return [
+        [escape(cell) if isinstance(cell, str) else SEPARATOR.join(map(mark, cell)) for cell in row]
+        for row in (table.header, *table.rows)
+    ]
+
+
+def legend_and_notes(
+    table: Table, escape: Callable[[str], str], mark: Callable[[Value], str]
+) -> Iterator[str]:
+    """What stands below a table in a markup: the legend as one paragraph, then the notes."""
+    if table.legend:
+        yield "; ".join(f"{mark(value)}: {escape(words)}" for value, words in table.legend) + "."
+    yield from map(escape, table.notes)

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from fgrpo_bench.documents.colors import ALGORITHMS, BASE, FOCAL, PLAIN
 from fgrpo_bench.report.bars import COLORS
-from fgrpo_bench.report.looks import ALGORITHMS, BASE, FOCAL, PLAIN
 
 SIGHT = {
     "usual": np.eye(3),

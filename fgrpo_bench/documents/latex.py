@@ -1,0 +1,124 @@
+"""Tables as LaTeX; every text is escaped here."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from fgrpo_bench.documents.table import (
+    NONE,
+    Table,
+    Value,
+    legend_and_notes,
+    lines_of,
+    text_of,
+)
+from fgrpo_bench.documents.terminal import plain
+
+PREAMBLE = r"% Needs \usepackage{booktabs,graphicx}."
+"""First words of every LaTeX file."""
+FITTED = (
+    r"\ifdim\wd0>\linewidth\sbox0{\resizebox{\linewidth}{!}{\usebox0}}\fi",
+    r"\ifdim\dimexpr\ht0+\dp0\relax>.8\textheight"
+    r"\sbox0{\resizebox*{!}{.8\textheight}{\usebox0}}\fi",
+    r"\usebox0",
+)
+"""Sets LaTeX's box 0 no wider than the text and no higher than most of a page."""
+LATEX_WIDTH = 100
+"""Characters of a row, above which a table is broken where it may be."""
+_MINUS = re.compile(r"(?<![\w.)-])-(?=\.?\d)")
+"""A hyphen that is the sign of a number."""
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
+
+
+def latex_table(table: Table, *, caption: str) -> str:
+    """A floating table with booktabs rules, made smaller where it is wider than the text or, with
+    caption and notes, higher than a page.
+
+    caption: LaTeX, already escaped.
+    """
+    symbols = {"N": "$N$", "gamma": r"$\gamma$", NONE: "--"}
+
+    def escaped(text: str) -> str:
+        return symbols.get(text) or escape_latex(text)
+
+    rows = lines_of(table, escaped, _latex)
+    parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in _parts(table)]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering\small\setlength{\tabcolsep}{4pt}",
+            rf"\caption{{{caption}}}\medskip",
+            r"\sbox0{%",
+            *(parts if len(parts) == 1 else _stacked(parts)),
+            "}",
+            *FITTED,
+            *(
+                rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
+                for note in legend_and_notes(table, escaped, _latex)
+            ),
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _parts(table: Table) -> list[list[int]]:
+    """Columns that stand side by side: all, or where these are too many the words with those from
+    one break to the next."""
+    every = range(len(table.header))
+    rows = (table.header, *table.rows)
+    widths = [max(len(text_of(row[i])) for row in rows) for i in every]
+    if sum(widths) <= LATEX_WIDTH or not table.breaks:
+        return [list(every)]
+    ends = [*table.breaks[1:], len(table.header)]
+    words = range(table.breaks[0])
+    return [[*words, *range(a, b)] for a, b in zip(table.breaks, ends, strict=True)]
+
+
+def _tabular(rows: Sequence[Sequence[str]], table: Table) -> str:
+    columns = "l" * table.n_words + "r" * (len(rows[0]) - table.n_words)
+    head, *body = (" & ".join(row) + r" \\" for row in rows)
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            *(r"\toprule", head, r"\midrule", *body, r"\bottomrule"),
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _stacked(parts: Sequence[str]) -> list[str]:
+    """Parts below each other, so that all are made smaller alike."""
+    return [r"\begin{tabular}{@{}l@{}}", "\\\\\\noalign{\\medskip}\n".join(parts), r"\end{tabular}"]
+
+
+def _latex(value: Value) -> str:
+    text = "--" if value.text == NONE else escape_latex(value.text)
+    text = rf"\underline{{{text}}}" if value.significant else text
+    text = rf"\textbf{{{text}}}" if value.best else text
+    return rf"{text}$^\dagger$" if value.incomplete else text
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX sets as it stands, also at the start of a table row, where a bracket or a
+    star would belong to the row end before it. Characters that its usual fonts lack are named, and
+    the hyphen before a number is set as a minus."""
+    text = _MINUS.sub("$-$", "".join(map(_set_by_latex, plain(text))))
+    return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
+
+
+def _set_by_latex(character: str) -> str:
+    letter = unicodedata.normalize("NFD", character)[0]
+    if not letter.isascii() or ord(character) >= 0x180:
+        return f"[U+{ord(character):04X}]"
+    return _LATEX.get(character, character)

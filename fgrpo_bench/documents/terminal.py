@@ -1,0 +1,77 @@
+"""Words and tables for a screen or a log of COLUMNS columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from fgrpo_bench.documents.blocks import Block, Figure, Heading, Notes, Outline, Paragraph
+from fgrpo_bench.documents.table import Table, Value, legend_and_notes, lines_of
+
+COLUMNS = 100
+"""Width of the terminal text."""
+_GLUE = "\u2800"
+"""Printable, no space to the wrapping, and in no name: stands for a space within a phrase."""
+
+
+def terminal(title: str, blocks: Sequence[Block]) -> str:
+    """The whole document, but for its figures."""
+    parts = [line for block in blocks for line in _lines(block)]
+    return "\n".join([*wrapped(title), *parts]) + "\n"
+
+
+def _lines(block: Block) -> list[str]:
+    match block:
+        case Heading(text=text):
+            return ["", *wrapped(text)]
+        case Paragraph(text=text):
+            return wrapped(text)
+        case Outline(sections=sections):
+            lines = []
+            for title, about in sections:
+                lines += wrapped(title, first="- ", rest="  ")
+                for words, text in about:  # broken between phrases only
+                    glued = text.replace(" ", _GLUE).replace(f";{_GLUE}", "; ")
+                    lines += wrapped(f"{words}: {glued}", first="  ", rest="      ")
+            return lines
+        case Notes(lines=notes):
+            return [line for note in notes for line in wrapped(note, first="- ", rest="  ")]
+        case Figure():
+            return []
+        case Table():
+            return ["", *plain_table(block)]
+
+
+def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
+    """Lines of at most COLUMNS characters. first, rest: what they begin with."""
+    wrap = textwrap.TextWrapper(
+        COLUMNS, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+    return [line.replace(_GLUE, " ") for line in wrap.wrap(plain(text))] or [""]
+
+
+def plain_table(table: Table) -> list[str]:
+    """Lines: the title, then columns of fixed width."""
+    rows = lines_of(table, plain, _starred)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.header))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if i < table.n_words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    notes = [line for note in legend_and_notes(table, plain, _starred) for line in wrapped(note)]
+    return [plain(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
+
+
+def _starred(value: Value) -> str:
+    text = plain(value.text)
+    text = f"_{text}_" if value.significant else text
+    text = f"*{text}*" if value.best else text
+    return f"{text}+" if value.incomplete else text
+
+
+def plain(text: str) -> str:
+    """Control characters, which could steer a terminal, become spaces."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,21 @@
+"""One finished sweep for all tests that only read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fgrpo_bench.analysis import Analysis, analyse
+from fgrpo_bench.results import SweepResults
+from tests.support.report import small_sweep
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> SweepResults:
+    """The small group-size sweep, all of it done; not to be changed."""
+    return small_sweep(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture(scope="session")
+def analysis(finished) -> Analysis:
+    """The same, analysed."""
+    return analyse(finished)

@@ -1,0 +1,169 @@
+"""Which checkpoint stands for a run, and comparisons at equal rollouts, on planted truths."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fgrpo_bench.analysis import Analysis, analyse
+from fgrpo_bench.kinds import Planned
+from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.specs import config
+from fgrpo_bench.stats.multiplicity import holm
+from fgrpo_bench.stats.selection import is_for_selection
+from sweeps.points import expand
+from tests.support.report import nine_benchmarks, small_sweep
+from tests.support.synthetic import SMALL
+
+EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
+SIZES = (
+    "sweep.grid.group_size=[8,32]",
+    "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]",
+)
+PROMPTS = ("experiment=countdown-prompts",)
+BY_STEP = {0: 0.1, 5: 0.2, 10: 0.6, 15: 0.4, 20: 0.3}
+FOCAL_BY_STEP = {5: 0.3, 10: 0.4, 15: 0.9, 20: 0.2}
+FOCAL, PLAIN, LARGE = "grpo-n8-g0.5", "grpo-n8-g0", "grpo-n32-g0"
+
+
+def planted(point: PointResult, rng: np.random.Generator, n_problems: int) -> np.ndarray:
+    by_step = FOCAL_BY_STEP if point.focal_gamma else BY_STEP
+    return np.full(n_problems, by_step[point.step])
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> SweepResults:
+    root = tmp_path_factory.mktemp("every")
+    return small_sweep(root, "groupsize", *PROMPTS, *SIZES, *EVERY, success_rates=planted)
+
+
+def steps(analysis: Analysis) -> dict[str, int]:
+    assert {point.step for point in analysis.results.points} == set(analysis.cells["step"])
+    return dict(analysis.cells.select("cell", "step").iter_rows())
+
+
+def test_the_last_checkpoint_stands_for_a_run_unless_a_rule_says_otherwise(
+    sweep: SweepResults,
+) -> None:
+    assert set(steps(analyse(sweep)).values()) == {0, 20}
+    at_10 = analyse(sweep, "step=10")
+    assert set(steps(at_10).values()) == {0, 10}
+    assert at_10.estimate("countdown", PLAIN, 1).mean == pytest.approx(0.6, abs=0.03)
+    assert set(at_10.estimates["step"]) == {0, 5, 10, 15, 20}, "every checkpoint has rows"
+
+
+def test_the_papers_rule_takes_the_best_baseline_and_no_dearer_focal_checkpoint(
+    sweep: SweepResults,
+) -> None:
+    analysis = analyse(sweep, "paper")
+    # 15 is the best of all, and costs more than the baseline's 10
+    assert steps(analysis) == {"base": 0, PLAIN: 10, LARGE: 10, FOCAL: 10}
+    rows = analysis.checkpoints.filter(cell=FOCAL)
+    assert rows["step"].to_list() == [5, 10, 15, 20]
+    assert rows["is_chosen"].to_list() == [False, True, False, False]
+    assert set(rows["budget"]) == {10 * 32 * 8}
+
+
+def test_a_held_out_split_reports_only_problems_that_chose_nothing(sweep: SweepResults) -> None:
+    analysis = analyse(sweep, "held-out")
+    every = set(sweep.points[0].passk("countdown")["problem_id"])
+    kept = set(analysis.problems["problem_id"])
+    assert kept == {name for name in every if not is_for_selection(name)}
+    assert 0 < len(kept) < len(every)
+    assert analysis.estimate("countdown", FOCAL, 1).n_problems == len(kept)
+    assert analysis.estimate("countdown", FOCAL, 1).lacks == ()
+
+
+def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
+    chosen = (*PROMPTS, *SIZES, *EVERY, "sweep.grid.seed=[11,12]")
+    results = small_sweep(tmp_path, "groupsize", *chosen, success_rates=planted)
+    runs = [point for point in results.points if point.cell == ("grpo", 8, 0.0)]
+    runs[1].checkpoints[1].evaluate.done.unlink()
+    analysis = analyse(load_results(results.paths), "paper")
+    assert analysis.checkpoints.filter(cell=PLAIN)["step"].to_list() == [5, 15, 20]
+    assert steps(analysis)[PLAIN] == 15
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("best", "--select best is no rule: choose last, paper, held-out, step=<step>"),
+        (
+            "step=7",
+            "step 7 of .* is not evaluated, only 5, 10, 15, 20: choose one of these, or "
+            "evaluate another of those that a run keeps: 5, 10, 15, 20$",
+        ),
+    ],
+)
+def test_what_is_no_rule_or_no_checkpoint_is_refused(
+    sweep: SweepResults, rule: str, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        analyse(sweep, rule)
+
+
+def test_a_step_that_is_not_evaluated_yet_is_advised_in_words_that_are_accepted(
+    tmp_path: Path,
+) -> None:
+    some = small_sweep(tmp_path, "smoke", EVERY[0], "experiment.checkpoints=[20]")
+    with pytest.raises(ValueError, match=r"is not evaluated, only 20: ") as error:
+        analyse(some, "step=10")
+    advised = re.search(r"again with (experiment\.checkpoints=\[[\d,]+\])", str(error.value))
+    assert advised and advised[1] == "experiment.checkpoints=[10,20]"
+    declared = config.load("smoke", [*SMALL, EVERY[0], advised[1]])
+    planned = Planned(declaration=declared, points=expand(declared))
+    assert planned.steps == [20, 10]
+
+
+def test_a_choice_of_one_is_refused_with_the_way_to_more(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"experiment\.checkpoints=every, which trains nothing"):
+        analyse(small_sweep(tmp_path, "smoke"), "paper")
+
+
+def test_costs_are_up_to_each_checkpoint(sweep: SweepResults) -> None:
+    cost = analyse(sweep, "paper").cost.filter(cell=LARGE)
+    assert cost["rollouts"].to_list() == [step * 32 * 32 for step in (5, 10, 15, 20)]
+    assert cost["is_chosen"].to_list() == [False, True, False, False]
+    assert cost["train_cpu_seconds"].null_count() == 3
+
+
+def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults) -> None:
+    analysis = analyse(sweep)
+    rows = analysis.equal_budget.to_dicts()
+    assert [(row["new_step"], row["old_step"], row["k"]) for row in rows] == [
+        (20, 5, 1),
+        (20, 5, 32),
+    ]
+    new, old = (
+        np.mean(
+            [point.at(at).passk("countdown").filter(k=32)["pass_at_k"].mean() for point, at in runs]
+        )
+        for runs in (
+            [(p, p.checkpoints[-1]) for p in sweep.points if p.focal_gamma],
+            [(p, p.checkpoints[0]) for p in sweep.points if p.group_size == 32],
+        )
+    )
+    assert rows[1]["difference"] == pytest.approx(new - old)
+    assert rows[0]["name"] == "F-GRPO N=8 gamma=0.5 against GRPO N=32"
+    assert [row["p_holm"] for row in rows] == holm([row["p"] for row in rows])
+
+
+def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(tmp_path: Path) -> None:
+    assert analyse(small_sweep(tmp_path, "groupsize", *SIZES)).equal_budget.is_empty()
+
+
+@pytest.mark.slow
+def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
+    grid = ["sweep.grid.seed=[11,12]", "sweep.grid.group_size=[8,32]", *EVERY]
+    cells = "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]"
+    small = ["experiment.train.steps=20", "experiment.evaluation.n_samples=256"]
+    analysis = analyse(nine_benchmarks(tmp_path, "groupsize", *grid, cells, *small))
+    assert list(dict.fromkeys(analysis.equal_budget["column"])) == list(analysis.columns)
+    by_column = {(row["column"], row["k"]): row for row in analysis.equal_budget.to_dicts()}
+    for title, names in analysis.averages.items():
+        for k in analysis.ends:
+            parts = [by_column[name, k]["difference"] for name in names]
+            assert by_column[title, k]["difference"] == pytest.approx(np.mean(parts))

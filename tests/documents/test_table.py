@@ -1,0 +1,33 @@
+"""Which values of a table are called the best."""
+
+from __future__ import annotations
+
+from fgrpo_bench.documents.numbers import percent_value
+from fgrpo_bench.documents.table import grid, with_best
+
+
+def test_the_best_is_the_largest_and_one_alone_is_none():
+    rows = {
+        ("a",): {"x": (percent_value(0.01), percent_value(None))},
+        ("b",): {"x": (percent_value(0.009),)},
+    }
+    assert with_best(rows, columns=["x"])["a",]["x"][0].best
+    assert not with_best({("a",): rows["a",]}, columns=["x"])["a",]["x"][0].best
+    apart = with_best(rows, columns=["x"], among=lambda key: key[0])
+    assert not apart["a",]["x"][0].best and not apart["b",]["x"][0].best
+    assert grid(title="t", names=["n"], columns=["y"], rows=rows).rows == (("a", "-"), ("b", "-"))
+
+
+def test_what_is_printed_alike_is_best_together():
+    alike = {(name,): {"x": (percent_value(mean),)} for name, mean in
+             [("a", 0.31449), ("b", 0.31351), ("c", 0.31349)]}  # fmt: skip
+    made = {key: values["x"][0] for key, values in with_best(alike, columns=["x"]).items()}
+    assert [(value.text, value.best) for value in made.values()] == [
+        *(("31.4", True), ("31.4", True), ("31.3", False))
+    ]
+
+
+def test_texts_that_are_no_numbers_compete_with_nobody():
+    best = with_best({(n,): {"x": (percent_value(v),)} for n, v in [("a", None), ("b", 0.5)]},
+                     columns=["x"])  # fmt: skip
+    assert not best["a",]["x"][0].best and not best["b",]["x"][0].best
