@@ -70,7 +70,8 @@ def variance(by_seed: Floats, parts: Floats) -> tuple[Floats, Floats]:
         return problems, degrees_of_problems(parts)
     seeds = by_seed.var(axis=0, ddof=1) / n_seeds
     # Seeds that agree by chance do not lessen what is due to neither.
-    return np.maximum(seeds + problems, left), _degrees(seeds, n_seeds - 1, parts)
+    problems = np.maximum(problems, left - seeds)
+    return seeds + problems, _degrees(seeds, n_seeds - 1, problems, parts)
 
 
 def degrees_of_problems(parts: Floats) -> Floats:
@@ -78,18 +79,17 @@ def degrees_of_problems(parts: Floats) -> Floats:
     return _over((parts[0] + parts[1]) ** 2, parts[2])
 
 
-def _degrees(seeds: Floats, of_seeds: int, parts: Floats) -> Floats:
+def _degrees(seeds: Floats, of_seeds: int, problems: Floats, parts: Floats) -> Floats:
     """Degrees of freedom that give the width of the mean; `of_seeds` where only seeds differ."""
     from scipy.special import stdtridf, stdtrit
 
-    problems, _, squares = parts
     whole = seeds + problems
     width = (
         stdtrit(of_seeds, UPPER) ** 2 * seeds
         + stdtrit(degrees_of_problems(parts), UPPER) ** 2 * problems
     )
     if of_seeds > 1:
-        satterthwaite = _over(whole**2, squares + seeds**2 / of_seeds)
+        satterthwaite = _over(whole**2, parts[2] + seeds**2 / of_seeds)
         width = (width + stdtrit(satterthwaite, UPPER) ** 2 * whole) / 2
     t = np.full_like(whole, stdtrit(ENDLESS, UPPER))
     np.sqrt(np.divide(width, whole, out=t**2, where=whole > 0), out=t)

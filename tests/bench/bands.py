@@ -15,7 +15,7 @@ from passk_inference.core import compare, simultaneous_band
 from fgrpo_bench.analysis.bands import bands
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.stats.bands import first_loss, grid, reach
-from fgrpo_bench.stats.intervals import bootstrap_means
+from fgrpo_bench.stats.intervals import REPLICATES, bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
 from tests import calibration
@@ -33,7 +33,7 @@ def same_counts() -> dict[str, object]:
         for method in calibration.METHODS
     )
     begun = time.process_time()
-    theirs = compare(old, N, new, N, ks=range(1, KS[-1] + 1))
+    theirs = compare(old, N, new, N, ks=range(1, KS[-1] + 1), bootstrap=REPLICATES)
     seconds = time.process_time() - begun
     begun = time.process_time()
     ks, draws = grid(KS), np.full(PROBLEMS, N)
