@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -52,12 +53,7 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
 
 
 def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
-    have = {
-        "algorithm": cell.algorithm,
-        "group_size": cell.group_size,
-        "focal_gamma": cell.focal_gamma,
-        "seed": seed,
-    }
+    have = asdict(cell) | {"seed": seed}
     return any(
         all(getattr(rule, field) in (None, value) for field, value in have.items())
         for rule in declaration.sweep.exclude
