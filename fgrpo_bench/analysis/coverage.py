@@ -100,9 +100,9 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
 
     problems: Analysis.problems. Columns: cell, seed, problem_id, n_scored and n_correct; and
     success_rate, null without judged draws. Against the base model of the same seed, at k, and null
-    where that has no results and for base models: the probability of each of FATES, by which a
-    problem that a model never solved is out of its reach, so that sums are those of `coverages`; and
-    `drop`, how far the success rate fell (one that is not known counts as 0).
+    where that has no results and for base models: the probability of each of FATES, a problem that
+    a model never solved being out of its reach, as in the sums of `coverages`; and `drop`, how far
+    the success rate fell (one that is not known counts as 0).
     """
     own = problems.filter(benchmark=benchmark).drop("benchmark")
     points = own.select("cell", "seed").unique(maintain_order=True)
