@@ -57,14 +57,15 @@ def main(argv: list[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
     """Number of sweeps that were synced."""
     uri: str | None = arguments.tracking_uri
-    if arguments.command == "rebuild" and runs:
+    if not runs:
+        return 0
+    if arguments.command == "rebuild":
         from fgrpo_bench.tracking.rebuild import rebuild
 
         return len(rebuild(runs, tracking_uri=uri, agreed=arguments.yes))
     from fgrpo_bench.tracking.sync import sync_all
 
-    is_full = arguments.command == "sync" and arguments.full
-    return len(sync_all(runs, tracking_uri=uri, is_full=is_full))
+    return len(sync_all(runs, tracking_uri=uri, is_full=arguments.full))
 
 
 def _parser() -> argparse.ArgumentParser:

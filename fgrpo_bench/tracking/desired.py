@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from fgrpo_bench.analysis.store import digest_of as digest_of_inputs
+from fgrpo_bench.analysis import store
 from fgrpo_bench.results import has_checkpoints, load_results, own_view
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, find_runs
@@ -32,7 +32,7 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
         return state
     source = Source(load_results(paths))
     runs = with_cells(source, desired_points(source))
-    digest = digest_of(source.origin, source.rule, digest_of_inputs(source.results))
+    digest = digest_of(source.origin, source.rule, store.VERSION, store.digest_of(source.results))
     report = report_wanted(source, runs, digest)
     return ExperimentState(
         name=experiment_name(paths),

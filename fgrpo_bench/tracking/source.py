@@ -7,19 +7,17 @@ there, any other one is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
-
-import polars as pl
+from typing import Any
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import Estimate, FirstLoss, from_frame
+from fgrpo_bench.analysis.rows import Estimate, FirstLoss
 from fgrpo_bench.report import provenance
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -28,8 +26,6 @@ from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
-
-T = TypeVar("T")
 
 VERSION = 1
 """Of what is computed from the same files; another one writes every run again."""
@@ -99,24 +95,15 @@ class Source:
         """Of a point at its checkpoint; none where that is not evaluated."""
         return self._means.get((key_of(point), point.seed), ()) if point.is_evaluated else ()
 
-    @cached_property
-    def _estimates(self) -> Mapping[str, Sequence[Estimate]]:
-        rows = from_frame(Estimate, self.analysis.estimates.filter("is_chosen"))
-        return _by(rows, lambda row: row.cell)
-
     def estimates_of(self, cell: str) -> Sequence[Estimate]:
         """pass@k of a cell on every benchmark and average, at the checkpoint that stands for it."""
-        return self._estimates.get(cell, ())
-
-    @cached_property
-    def _first_losses(self) -> Mapping[str, Sequence[FirstLoss]]:
-        bases = [name for name, cell in self.analysis.by_cell.items() if cell.is_base]
-        frame = self.analysis.first_loss
-        return _by(from_frame(FirstLoss, frame.filter(pl.col("old").is_in(bases))), lambda r: r.new)
+        analysis = self.analysis
+        return [row for column in analysis.columns for row in analysis.over_k(column, cell)]
 
     def first_losses_of(self, cell: str) -> Sequence[FirstLoss]:
         """Where along k a trained cell falls behind its base models, by column."""
-        return self._first_losses.get(cell, ())
+        rows = (self.analysis.first_loss_of(each, cell, "base") for each in self.analysis.columns)
+        return [row for row in rows if row is not None]
 
     def chosen(self, point: PointResult) -> PointResult:
         """The point at the checkpoint that stands for it."""
@@ -175,13 +162,6 @@ class Source:
             *(str(results.paths.folder.resolve()), results.model, results.benchmarks),
             *(recorded["git_commit"], recorded["git_dirty"]),
         ]
-
-
-def _by(rows: Iterable[T], key: Callable[[T], str]) -> Mapping[str, Sequence[T]]:
-    groups: dict[str, list[T]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 def _digests(stage: StagePaths, files: Iterable[Path]) -> list[str | None]:

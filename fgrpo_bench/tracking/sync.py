@@ -15,7 +15,8 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from fgrpo_bench.results import load_results
@@ -102,7 +103,9 @@ def sync_training(
     """
     store = find_store(paths, tracking_uri)
     with locked(paths.mlflow_lock, wait=False, what="a sync of MLflow"):
-        wanted = desired_points(Source(load_results(paths)), points)
+        asked = desired_points(Source(load_results(paths)), points)
+        states = {run.name: run.state() for run in asked}  # each is asked for twice
+        wanted = [replace(run, state=partial(states.__getitem__, run.name)) for run in asked]
         with opened(store) as client:
             experiment = client.get_experiment_by_name(experiment_name(paths))
             if experiment is None or experiment.lifecycle_stage == "deleted":
