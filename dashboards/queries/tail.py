@@ -66,8 +66,9 @@ def advantages() -> Floats:
 def measured(results: SweepResults, benchmark: str) -> MeasuredTail | None:
     """The theory over the base models' own success rates; None where there are none yet between 0
     and 1."""
+    analysis = analysis_of(results)  # outside: what cannot be read is said
     try:
-        made = measure(analysis_of(results), benchmark=benchmark)
+        made = measure(analysis, benchmark=benchmark)
     except ValueError:
         return None
     rates = made.success_rates

@@ -2,73 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.comparisons import Compared
-from fgrpo_bench.analysis.read import Floats, Scores
+from fgrpo_bench.analysis.read import At, Floats
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Band, FirstLoss
 from fgrpo_bench.stats.bands import GRID as GRID
-from fgrpo_bench.stats.bands import band, first_loss, grid, in_words
-from fgrpo_bench.stats.intervals import DIFFERENCES, Resampled, average, resample
-from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.bands import first_loss, grid, in_words, reach
+from fgrpo_bench.stats.intervals import DIFFERENCES, bootstrap_means, moments
+from fgrpo_bench.stats.passk import pass_at_ks
+from fgrpo_bench.stats.spread import of_average
+
+PRECISION = 1e-10
+"""Share of the squares of curves that directions may leave out, each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Curves:
+    """The difference of two cells on one benchmark, over the k of the grid."""
+
+    by_seed: Floats
+    """[seeds, ks]; nan where the band has ended."""
+    parts: Floats
+    """[3, ks], of fgrpo_bench.stats.spread."""
+    whole: NDArray[np.bool_]
+    """[problems], those with a value up to the end of the band; the rest does not count for c."""
+    by_problem: Floats
+    """[problems, ks], the mean over seeds of these, less their mean; 0 for the rest and beyond."""
 
 
 def bands(
     resamples: Resamples, compared: Sequence[Compared], columns: Sequence[str], ks: Sequence[int]
 ) -> Iterator[Band]:
-    """Rows by column, pair and k of fgrpo_bench.stats.bands.grid, of the pairs that have a seed in
-    common. Where too few problems have k judged draws, there is no row."""
+    """Rows by column, pair and k of fgrpo_bench.stats.bands.grid; an average only where all its
+    benchmarks have the seeds that the pair has in common.
+
+    At each k those problems count that have a value there, as in a comparison. A band ends where
+    these are fewer than half, and fewer than two: where k is near the number of judged draws.
+    """
     over = grid(ks)
+    pairs = [(each.new, each.old) for each in compared]
+    curves = {
+        name: {pair: made for pair in pairs if (made := _curves(resamples, name, *pair, over))}
+        for name in resamples.scores
+    }
+    directions = _directions([each for of_pair in curves.values() for each in of_pair.values()])
+    drawn = {
+        name: _resampled(of_pair, directions, resamples.streams[name])
+        for name, of_pair in curves.items()
+    }
     for column in columns:
         names = resamples.averages.get(column, (column,))
-        for each in compared:
-            seeds = resamples.seeds(column, each.new, each.old)
-            if not seeds or any(resamples.seeds(n, each.new, each.old) != seeds for n in names):
-                continue
-            parts = []
-            for name in names:
-                new, old = resamples.paired(name, each.new, each.old)
-                parts.append(_resampled(new, old, over, resamples.streams[name]))
-            whole = parts[0] if len(parts) == 1 else average(parts)
-            means = whole.by_seed.mean(axis=0)
-            for k, mean, low, high in zip(over, means, *band(whole), strict=True):
-                if not np.isnan(low):
-                    yield Band(
-                        column=column,
-                        new=each.new[0],
-                        old=each.old[0],
-                        k=k,
-                        difference=float(mean),
-                        low=float(low),
-                        high=float(high),
-                    )
+        for pair in pairs:
+            own = [curves[name][pair] for name in names if pair in curves[name]]
+            seeds = {resamples.seeds(name, *pair) for name in names}
+            if len(own) == len(names) and len(seeds) == 1:
+                mean = np.mean([drawn[name][pair] for name in names], axis=0)
+                yield from _rows(column, pair, over, own, mean @ directions.T)
 
 
-def _resampled(new: Scores, old: Scores, ks: Sequence[int], stream: int) -> Resampled:
-    return resample(_curves(new, ks) - _curves(old, ks), limits=DIFFERENCES, stream=stream)
+def _curves(
+    resamples: Resamples, name: str, new: At, old: At, ks: tuple[int, ...]
+) -> _Curves | None:
+    """None without a seed in common, and without two problems that have a value."""
+    after, before = resamples.paired(name, new, old)
+    values = pass_at_ks(after.n_scored, after.n_correct, ks)
+    values -= pass_at_ks(before.n_scored, before.n_correct, ks)
+    by_seed, n_problems, parts = moments(values)
+    within = (n_problems >= 2) & (2 * n_problems >= n_problems[0])
+    if not len(by_seed) or not within[0]:
+        return None
+    by_seed[:, ~within] = np.nan
+    whole = np.asarray(~np.isnan(values[:, :, within]).any(axis=(0, 2)))
+    by_problem = np.zeros(values.shape[1:])
+    by_problem[np.ix_(whole, within)] = values[:, whole][:, :, within].mean(axis=0)
+    by_problem[whole] -= by_problem[whole].mean(axis=0)
+    return _Curves(by_seed=by_seed, parts=parts, whole=whole, by_problem=by_problem)
 
 
-def _curves(scores: Scores, ks: Sequence[int]) -> Floats:
-    """pass@k at these k, [seeds, problems, ks]; nan where fewer than k draws are judged."""
-    n, c = scores.n_scored[:, :, None], scores.n_correct[:, :, None]
-    return np.asarray(pass_at_k(n_samples=n, n_correct=c, k=np.array(ks)))
+def _directions(curves: Sequence[_Curves]) -> Floats:
+    """The few directions that all curves lie in, orthogonal, [ks, directions]: resamples of these
+    are resamples at every k, at a fifth of the cost."""
+    if not curves:
+        return np.empty((0, 0))
+    squares = np.sum([each.by_problem.T @ each.by_problem for each in curves], axis=0)
+    sizes, vectors = np.linalg.eigh(squares)
+    return np.asarray(vectors[:, sizes > PRECISION * sizes[-1]])
+
+
+def _resampled(
+    curves: Mapping[tuple[At, At], _Curves], directions: Floats, stream: int
+) -> dict[tuple[At, At], Floats]:
+    """Means of resampled problems less their mean, along the directions, [replicates, directions].
+
+    The same resamples as of an interval: a problem that is not whole counts 0 times."""
+    if not curves:
+        return {}
+    values = [
+        np.concatenate([each.by_problem @ directions, each.whole[:, None]], axis=1)
+        for each in curves.values()
+    ]
+    means = bootstrap_means(np.concatenate(values, axis=1)[None], stream=stream)
+    by_pair = np.split(means, len(values), axis=1)
+    return {
+        pair: np.divide(own[:, :-1], np.maximum(own[:, -1:], 1e-9), dtype=np.float32)
+        for pair, own in zip(curves, by_pair, strict=True)
+    }
+
+
+def _rows(
+    column: str,
+    pair: tuple[At, At],
+    ks: Sequence[int],
+    curves: Sequence[_Curves],
+    deviations: Floats,
+) -> Iterator[Band]:
+    by_seed = np.mean([each.by_seed for each in curves], axis=0)
+    parts = of_average([each.parts for each in curves])
+    n = int((~np.isnan(by_seed[0])).sum())
+    widths = reach(ks[:n], by_seed=by_seed[:, :n], parts=parts[:, :n], deviations=deviations[:, :n])
+    means = by_seed[:, :n].mean(axis=0)
+    ends = np.clip([means - widths, means + widths], *DIFFERENCES)
+    for k, mean, low, high in zip(ks[:n], means.tolist(), *ends.tolist(), strict=True):
+        yield Band(
+            column=column,
+            new=pair[0][0],
+            old=pair[1][0],
+            k=k,
+            difference=mean,
+            low=low,
+            high=high,
+        )
 
 
 def first_losses(rows: Sequence[Band]) -> Iterator[FirstLoss]:
-    """A row a column and pair."""
-    for (column, new, old), own in groupby(rows, key=lambda row: (row.column, row.new, row.old)):
-        yield first_loss_of(column, new, old, list(own))
-
-
-def first_loss_of(column: str, new: str, old: str, own: Sequence[Band]) -> FirstLoss:
-    """What the band of one pair says; own: its rows by rising k."""
-    ks = [row.k for row in own]
-    low, high = np.array([[row.low, row.high] for row in own]).T
-    first, certain = first_loss(ks, low, high)
-    return FirstLoss(
-        column=column, new=new, old=old, low=first, high=certain, words=in_words(ks, low, high)
-    )
+    """A row a column and pair. rows: of `bands`."""
+    for (column, new, old), group in groupby(rows, key=lambda row: (row.column, row.new, row.old)):
+        own = list(group)
+        ks = [row.k for row in own]
+        low, high = np.array([[row.low, row.high] for row in own]).T
+        first, certain = first_loss(ks, low, high)
+        yield FirstLoss(
+            column=column, new=new, old=old, low=first, high=certain, words=in_words(ks, low, high)
+        )

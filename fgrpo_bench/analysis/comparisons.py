@@ -76,7 +76,8 @@ def _of_pair(
     if together is None:
         return
     seeds, resampled = together
-    for i, (k, made) in enumerate(zip(ks, conclude(resampled), strict=True)):
+    of_draws = draws.p_values(column, each)
+    for k, made, p_draws in zip(ks, conclude(resampled), of_draws, strict=True):
         if made.mean is not None:
             yield Comparison(
                 column=column,
@@ -93,7 +94,7 @@ def _of_pair(
                 standard_error=made.standard_error,
                 degrees=made.degrees,
                 p=made.p_value,
-                p_draws=draws.p_value(column, each, i),
+                p_draws=p_draws,
                 seeds=seeds,
                 by_seed=made.by_seed,
                 n_problems=made.n_problems,
@@ -139,24 +140,29 @@ class _Draws:
         self._resamples, self._ks = resamples, ks
         self._known: dict[tuple[str, At], list[Floats]] = {}
 
-    def p_value(self, column: str, each: Compared, end: int) -> float | None:
-        """Over the problems that every seed has judged; None for averages and where 2k > n."""
+    def p_values(self, column: str, each: Compared) -> list[float | None]:
+        """At every k, over the problems that every seed has judged; None for averages and where
+        2k > n."""
         if column not in self._resamples.scores:
-            return None
+            return [None] * len(self._ks)
         scores = self._resamples.scores[column]
         new, old = self._resamples.paired(column, each.new, each.old)
         both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
-        variances = []
-        for at, own in ((each.new, new), (each.old, old)):
-            rows = [scores[at].seeds.index(seed) for seed in own.seeds]
-            variance = self._variance(column, at)[end]
-            if np.isnan(variance[rows][:, both]).any():
-                return None
-            variances.append(variance[rows][:, both].ravel())
-        if not variances[0].size:
-            return None
-        values = (new.values - old.values)[:, both, end].ravel()
-        return normal_test(values, variances[0] + variances[1]).p_value
+        values = (new.values - old.values)[:, both]
+        rows = [
+            (self._variance(column, at), [scores[at].seeds.index(seed) for seed in own.seeds])
+            for at, own in ((each.new, new), (each.old, old))
+        ]
+        out: list[float | None] = []
+        for i in range(len(self._ks)):
+            variances = sum(variance[i][own][:, both] for variance, own in rows)
+            has_all = np.size(variances) and not np.isnan(variances).any()
+            out.append(
+                normal_test(values[:, :, i].ravel(), np.ravel(variances)).p_value
+                if has_all
+                else None
+            )
+        return out
 
     def _variance(self, benchmark: str, at: At) -> list[Floats]:
         """[seeds, problems] at every k; nan where a problem has fewer than 2k judged draws."""

@@ -42,24 +42,36 @@ def coverages(
                 }
                 for k in ks:
                     by_seed = [
-                        coverage(
-                            n_old=counts["old", "n_scored"][i],
-                            old=counts["old", "n_correct"][i],
-                            n_new=counts["new", "n_scored"][i],
-                            new=counts["new", "n_correct"][i],
-                            k=k,
+                        tuple(
+                            coverage(
+                                n_old=counts["old", "n_scored"][i],
+                                old=counts["old", "n_correct"][i],
+                                n_new=counts["new", "n_scored"][i],
+                                new=counts["new", "n_correct"][i],
+                                k=k,
+                                of_solved=of_solved,
+                            )
+                            for of_solved in (True, False)
                         )
                         for i in range(len(seeds))
                     ]
-                    yield _row(column, at[0], k, by_seed)
+                    counted, likely = zip(*by_seed, strict=True)
+                    yield _row(column, at[0], k, counted, likely)
 
 
-def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Coverage:
+def _row(
+    column: str,
+    cell: str,
+    k: int,
+    counted: Sequence[ByProblem],
+    likely: Sequence[ByProblem],
+) -> Coverage:
+    """counted: by seed, what sums are made of; likely: the posterior's probabilities."""
     sums: Mapping[str, list[float]] = {
-        name: [float(getattr(one, name).sum()) for one in by_seed] for name in FATES
+        name: [float(getattr(one, name).sum()) for one in counted] for name in FATES
     }
     sure = {
-        name: float(np.mean([(getattr(one, name) >= SURE).sum() for one in by_seed]))
+        name: float(np.mean([(getattr(one, name) >= SURE).sum() for one in likely]))
         for name in ("lost", "gained")
     }
     reached = np.add(sums["lost"], sums["retained"])
@@ -72,8 +84,8 @@ def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Covera
         surely_lost=sure["lost"],
         surely_gained=sure["gained"],
         lost_share=float(shares.mean()) if (reached > 0).all() else None,
-        n_seeds=len(by_seed),
-        n_problems=len(by_seed[0].lost),
+        n_seeds=len(counted),
+        n_problems=len(counted[0].lost),
     )
 
 
@@ -88,8 +100,9 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
 
     problems: Analysis.problems. Columns: cell, seed, problem_id, n_scored and n_correct; and
     success_rate, null without judged draws. Against the base model of the same seed, at k, and null
-    where that has no results and for base models: the probability of each of FATES, and `drop`, how
-    far the success rate fell (one that is not known counts as 0).
+    where that has no results and for base models: the probability of each of FATES, a problem that
+    a model never solved being out of its reach, as in the sums of `coverages`; and `drop`, how far
+    the success rate fell (one that is not known counts as 0).
     """
     own = problems.filter(benchmark=benchmark).drop("benchmark")
     points = own.select("cell", "seed").unique(maintain_order=True)
@@ -109,6 +122,7 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
         n_new=pairs["n_scored"],
         new=pairs["n_correct"],
         k=k,
+        of_solved=True,
     )
     before, after = (pl.col(f"success_rate{end}").fill_null(0.0) for end in ("_base", ""))
     told = pairs.select(

@@ -161,7 +161,11 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """A difference over all k at once: the truth is within the band at every k together in 95%."""
+    """A difference over all k at once: in 95% the truth is within the band at every k together.
+
+    Simultaneous over k, not over pairs of cells or columns. Every pair that a question asks for has
+    one, computed at every k up to 16, from there at 8 a doubling and at the k of the evaluation;
+    it ends where fewer than half of the problems have k judged draws."""
 
     column: str
     new: str
@@ -184,7 +188,8 @@ class FirstLoss:
     old: str
     """Cell."""
     low: int | None
-    """First k whose band reaches below 0; null where none does: no loss at any k."""
+    """First k whose band reaches below 0; null where none does: no loss at any k. Between the k of
+    the band its ends are straight in log k."""
     high: int | None
     """First k whose band lies wholly below 0; null where none does: no loss is possible."""
     words: str
@@ -194,7 +199,7 @@ class FirstLoss:
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
     """Problems that a trained cell and the base models of its seeds have within reach at k, as
-    expected numbers, mean over seeds."""
+    expected numbers, mean over seeds. One that a model never solved is out of its reach."""
 
     column: str
     cell: str
@@ -204,7 +209,7 @@ class Coverage:
     gained: float
     neither: float
     surely_lost: float
-    """Problems lost with a probability of at least 0.95."""
+    """Problems lost with a posterior probability of at least 0.95."""
     surely_gained: float
     lost_share: float | None
     """Mean over seeds of lost / (lost + retained); null where the base models reach nothing."""

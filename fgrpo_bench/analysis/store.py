@@ -30,7 +30,7 @@ from fgrpo_bench.stages.files import (
 )
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
-VERSION = 3
+VERSION = 4
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}
@@ -77,18 +77,15 @@ def folder_of(paths: RunPaths, rule: str) -> Path:
 
 
 def digest_of(results: SweepResults) -> str:
-    """sha256 over what an analysis is made of: plan, declaration, and the marker of every stage,
-    which has the digests of its files; of stages of before, whose markers list none, these files.
-    """
+    """sha256 over what an analysis is made of: plan, declaration, the marker of every stage, and
+    the tables that are read of it, so that one that was damaged since is noticed."""
     whole = hashlib.sha256()
     for path in (results.paths.plan, results.paths.sweep_json):
         whole.update(path.read_bytes())
     for stage, tables in _stages(results):
         whole.update(stage.done.relative_to(results.paths.folder).as_posix().encode())
         if stage.done.exists():
-            marker = stage.done.read_bytes()
-            whole.update(marker)
-            for path in () if b'"outputs"' in marker else tables:
+            for path in (stage.done, *tables):
                 whole.update(path.read_bytes() if path.exists() else b"")
     return whole.hexdigest()
 

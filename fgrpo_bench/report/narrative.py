@@ -182,8 +182,8 @@ def band_legend() -> str:
     """What the lines over all k mean."""
     return (
         "From which k on a cell loses to another: a band holds the whole curve of their "
-        f"difference in {LEVEL:.0%}, over problems and seeds, at all these k together: {GRID}. It "
-        "is simultaneous over k, not over the pairs of cells. Better and worse are where the band "
+        f"difference in {LEVEL:.0%}, over problems and seeds, at all k together ({GRID}). It is "
+        "simultaneous over k, not over the pairs of cells. Better and worse are where the band "
         "is without 0. The first loss lies between the first k whose band reaches below 0 and the "
         "first whose band is below 0 as a whole."
     )

@@ -162,8 +162,9 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
         notes=(
             f"A problem is within reach at k = {k} where one of {k} draws is more likely correct "
             f"than none (a success rate of {least_rate(k):.2g} and more). Numbers are expected "
-            "counts under the posterior of each problem's success rate (Jeffreys' prior), mean "
-            f"over seeds; surely: with a probability of at least {SURE:.0%}.",
+            "counts under the posterior of each problem's success rate (Jeffreys' prior; a problem "
+            "that a model never solved counts as out of its reach), mean over seeds; surely: with "
+            f"a probability of at least {SURE:.0%}.",
             *_out_of_reach(analysis, column),
             *footnotes(analysis, cells, column),
         ),

@@ -5,6 +5,11 @@ half: a success rate of 1 - 0.5^(1/k) and more (0.0027 for k = 256). The success
 only n draws of which c are correct; with Jeffreys' prior its posterior is
 Beta(c + 1/2, n - c + 1/2), and the probability of being within reach is the mass above that rate.
 Two models' draws are independent, so their probabilities multiply.
+
+Summed over problems the prior's mass counts too: after 512 wrong draws a problem is still within
+reach at k = 256 with a probability of 0.096, so that of 300 problems that neither model ever solved
+26 would be gained and as many lost. Sums are made with `of_solved`, by which a problem that a model
+never solved is out of its reach; whether a problem is surely lost or gained the posterior says.
 """
 
 from __future__ import annotations
@@ -72,13 +77,17 @@ def coverage(
     n_new: ArrayLike,
     new: ArrayLike,
     k: int,
+    of_solved: bool = False,
 ) -> Coverage:
     """What a model gained and lost against another, problem by problem.
 
-    n_old, n_new: draws; old, new: correct ones; integers [problems] in one order.
+    n_old, n_new: draws; old, new: correct ones; integers [problems] in one order. of_solved: a
+    problem without a correct draw of a model counts as out of that model's reach, as sums need it.
     """
     before = reach(n_samples=n_old, n_correct=old, k=k)
     after = reach(n_samples=n_new, n_correct=new, k=k)
+    if of_solved:
+        before, after = before * (np.asarray(old) > 0), after * (np.asarray(new) > 0)
     return Coverage(
         retained=before * after,
         gained=(1 - before) * after,

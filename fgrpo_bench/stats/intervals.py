@@ -21,7 +21,7 @@ An interval without width says that nothing varied in the data, not that the val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -103,29 +103,44 @@ def estimate(
 def resample(values: NDArray[np.float64], *, limits: Limits, stream: int = 0) -> Resampled:
     """The data of `estimate` resampled; another stream resamples its problems independently, and
     seeds as every stream does."""
-    n_seeds, _, n_columns = values.shape
-    by_seed = np.full((n_seeds, n_columns), np.nan)
-    means = np.full((REPLICATES, n_columns), np.nan)
-    complete = ~np.isnan(values).any(axis=0)
-    varied = np.full((3, n_columns), np.nan)
-    if n_seeds:
-        for mask in np.unique(complete, axis=1).T:  # columns with the same problems go together
-            columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
-            known = values[:, mask][:, :, columns]
-            if mask.any():
-                # one by one, so that no last digit depends on how many other seeds there are
-                means_of = [np.ascontiguousarray(own).mean(axis=0) for own in known]
-                by_seed[:, columns] = means_of
-            if mask.sum() > 1:
-                means[:, columns] = bootstrap_means(known, stream=stream)
-                varied[:, columns] = spread(known)
+    by_seed, n_problems, varied = moments(values)
+    means = np.full((REPLICATES, values.shape[2]), np.nan)
+    for columns, known in _of_equal_problems(values):
+        if known.shape[1] > 1:
+            means[:, columns] = bootstrap_means(known, stream=stream)
     return Resampled(
         by_seed=by_seed,
         means=means,
-        n_problems=complete.sum(axis=0),
+        n_problems=n_problems,
         spread=varied,
-        limits=np.repeat([[limits[0]], [limits[1]]], n_columns, axis=1),
+        limits=np.repeat([[limits[0]], [limits[1]]], values.shape[2], axis=1),
     )
+
+
+def moments(
+    values: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """by_seed, n_problems and spread as in `Resampled`, without resamples."""
+    n_seeds, _, n_columns = values.shape
+    complete = ~np.isnan(values).any(axis=0)
+    by_seed, varied = np.full((n_seeds, n_columns), np.nan), np.full((3, n_columns), np.nan)
+    for columns, known in _of_equal_problems(values):
+        # one by one, so that no last digit depends on how many other seeds there are
+        by_seed[:, columns] = [np.ascontiguousarray(own).mean(axis=0) for own in known]
+        if known.shape[1] > 1:
+            varied[:, columns] = spread(known)
+    return by_seed, complete.sum(axis=0), varied
+
+
+def _of_equal_problems(
+    values: NDArray[np.float64],
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Columns with a value of every seed for the same problems, and the values of these."""
+    complete = ~np.isnan(values).any(axis=0)
+    for mask in np.unique(complete, axis=1).T:
+        if len(values) and mask.any():
+            columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
+            yield columns, values[:, mask][:, :, columns]
 
 
 def resample_together(
@@ -249,20 +264,21 @@ def bootstrap_means(
     of_seeds = _counts(n_seeds, replicates, seed, 0)
     means = np.empty((replicates, n_columns))
     width = max(1, BLOCK // n_seeds)
+    counts = of_problems.astype(np.float64)
     for start in range(0, n_columns, width):
         block = slice(start, start + width)
-        by_seed = np.tensordot(of_problems, values[:, :, block], axes=(1, 1))
+        by_seed = np.tensordot(counts, values[:, :, block], axes=(1, 1))
         means[:, block] = np.einsum("bs,bsc->bc", of_seeds, by_seed)
     return np.asarray(means / (n_seeds * n_problems))
 
 
 @lru_cache(maxsize=12)
-def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.float64]:
-    """How often a resample draws each of `size` things, float64 [replicates, size].
+def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.uint16]:
+    """How often a resample draws each of `size` things, [replicates, size].
 
     Whole numbers, divided only at the end, so that a column of ones has the mean 1 exactly.
     """
-    rng, counts = np.random.default_rng([seed, axis]), np.empty((replicates, size))
+    rng, counts = np.random.default_rng([seed, axis]), np.empty((replicates, size), np.uint16)
     for start in range(0, replicates, ROWS):  # what fits into the processor's cache
         rows = counts[start : start + ROWS]
         drawn = rng.integers(0, size, rows.shape)

@@ -64,6 +64,25 @@ def pass_at_k(*, n_samples: Any, n_correct: Any, k: Any) -> Any:
     return float(out[()]) if out.ndim == 0 else out
 
 
+def pass_at_ks(
+    n_samples: NDArray[np.int64], n_correct: NDArray[np.int64], ks: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """pass@k at every one of `ks`, float64 [..., ks]; the rest as in `pass_at_k`, unchecked.
+
+    n_samples, n_correct: of one shape [...].
+    """
+    out = np.empty((*n_samples.shape, len(ks)))
+    for total in np.unique(n_samples).tolist():
+        rows = n_samples == total
+        out[rows] = _tables(total, ks)[n_correct[rows]]
+    return out
+
+
+@lru_cache(maxsize=64)
+def _tables(n_samples: int, ks: tuple[int, ...]) -> NDArray[np.float64]:
+    return np.stack([pass_at_k_table(n_samples, k) for k in ks], axis=1)
+
+
 def _mixed(n: NDArray[np.int64], c: NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:
     """The general case: one lookup for each distinct pair (n, k); all of one shape."""
     out = np.empty(n.shape)

@@ -6,12 +6,18 @@ left. With S seeds and P problems the mean of all varies by
     var(seeds) / S + var(problems) / P + var(left) / (S P),
 
 which mean squares estimate without bias as (MS_seeds + MS_problems - MS_left) / (S P) (Searle,
-Casella and McCulloch 1992, "Variance Components", chapter 4). Its degrees of freedom are
-Satterthwaite's (1946, Biometrics Bulletin 2(6), 110-114): near S - 1 where the seeds differ as
-wholes, near P - 1 where problems do. So three seeds that disagree give Student's t with 2 degrees.
-How far two seeds differ is known so badly that two that agree by chance would pass for seeds that
-always agree; for them each part has its own Student's t, and the squares of their widths are added
-(Banerjee 1960, Sankhya 22, 357-358), which for normal parts holds at least what it promises.
+Casella and McCulloch 1992, "Variance Components", chapter 4). Satterthwaite's degrees of freedom
+(1946, Biometrics Bulletin 2(6), 110-114) are its square over the sum of the squares of all three
+mean squares, each over its own degrees: near S - 1 where the seeds differ as wholes, near P - 1
+where problems do. So three seeds that disagree give Student's t with 2 degrees.
+
+They are degrees of the true variances. From estimates of few seeds the interval is too narrow,
+because seeds that agree by chance make the variance small and the degrees many: for normal parts
+95% are 92.2% with three seeds at the worst proportion of parts, 87.5% with two. Where each part has
+its own Student's t and the squares of the widths are added (Banerjee 1960, Sankhya 22, 357-358), it
+holds at least what it promises, up to 97.8% and 98.8%. For two seeds that is the width; for more
+the square of the width is halfway between both, which holds 94.6 to 96.9% with three seeds and 94.9
+to 96.0% with five.
 """
 
 from __future__ import annotations
@@ -25,26 +31,27 @@ Floats = NDArray[np.float64]
 ENDLESS = 1e9
 """Degrees of freedom where nothing bounds them."""
 UPPER = 0.975
-"""Where Student's t of two seeds is that of Banerjee's width: the end of a 95% interval."""
+"""Where Student's t has the width that the degrees are made for: the end of a 95% interval."""
 
 
 def spread(values: Floats) -> Floats:
     """The parts of the variance of a mean that its means by seed do not show, [3, columns].
 
     They are the part due to problems, at least 0 (with one seed all that there is), the part due to
-    what is left (0 with one seed), and the square of the first over its degrees of freedom.
-    values: float64 [seeds, problems, columns] without nan, at least two problems.
+    what is left (0 with one seed), and the sum of the squares of both mean squares, of problems and
+    of what is left, over their degrees of freedom. values: float64 [seeds, problems, columns]
+    without nan, at least two problems.
     """
     n_seeds, n_problems, _ = values.shape
     by_problem = values.mean(axis=0)
     problems = by_problem.var(axis=0, ddof=1) / n_problems
-    left = np.zeros_like(problems)
+    left, squares = np.zeros_like(problems), problems**2 / (n_problems - 1)
     if n_seeds > 1:
         rest = values - by_problem - values.mean(axis=1, keepdims=True) + by_problem.mean(axis=0)
         degrees = (n_seeds - 1) * (n_problems - 1)
         left = (rest * rest).sum(axis=(0, 1)) / (degrees * n_seeds * n_problems)
-        problems = np.maximum(problems - left, 0.0)
-    return np.stack([problems, left, problems**2 / (n_problems - 1)])
+        problems, squares = np.maximum(problems - left, 0.0), squares + left**2 / degrees
+    return np.stack([problems, left, squares])
 
 
 def of_average(parts: Sequence[Floats]) -> Floats:
@@ -58,27 +65,39 @@ def variance(by_seed: Floats, parts: Floats) -> tuple[Floats, Floats]:
 
     by_seed: [seeds, columns], the mean over problems of every seed; parts: of `spread`.
     """
-    n_seeds, (problems, left, bound) = len(by_seed), parts
-    seeds = np.zeros_like(problems)
-    if n_seeds > 1:
-        seeds = by_seed.var(axis=0, ddof=1) / n_seeds
-        bound = bound + seeds**2 / (n_seeds - 1)
-    whole = seeds + problems
-    degrees = np.full_like(whole, ENDLESS)
-    np.divide(whole**2, bound, out=degrees, where=bound > 0)
-    if n_seeds == 2:
-        degrees = _of_two_seeds(seeds, problems, parts[2])
+    n_seeds, (problems, left, _) = len(by_seed), parts
+    if n_seeds == 1:
+        return problems, degrees_of_problems(parts)
+    seeds = by_seed.var(axis=0, ddof=1) / n_seeds
     # Seeds that agree by chance do not lessen what is due to neither.
-    return np.maximum(whole, left), np.minimum(degrees, ENDLESS)
+    problems = np.maximum(problems, left - seeds)
+    return seeds + problems, _degrees(seeds, n_seeds - 1, problems, parts)
 
 
-def _of_two_seeds(seeds: Floats, problems: Floats, bound: Floats) -> Floats:
-    """Degrees of freedom that give Banerjee's width; 1 where only seeds differ."""
+def degrees_of_problems(parts: Floats) -> Floats:
+    """Degrees of freedom of the part due to problems, [columns]. parts: of `spread`."""
+    return _over((parts[0] + parts[1]) ** 2, parts[2])
+
+
+def _degrees(seeds: Floats, of_seeds: int, problems: Floats, parts: Floats) -> Floats:
+    """Degrees of freedom that give the width of the mean; `of_seeds` where only seeds differ."""
     from scipy.special import stdtridf, stdtrit
 
-    of_problems = np.full_like(problems, ENDLESS)
-    np.divide(problems**2, bound, out=of_problems, where=bound > 0)
-    squares = stdtrit(1.0, UPPER) ** 2 * seeds + stdtrit(of_problems, UPPER) ** 2 * problems
-    widths = np.full_like(seeds, stdtrit(ENDLESS, UPPER) ** 2)
-    np.divide(squares, seeds + problems, out=widths, where=seeds + problems > 0)
-    return np.asarray(np.clip(stdtridf(UPPER, np.sqrt(widths)), 1.0, ENDLESS))
+    whole = seeds + problems
+    width = (
+        stdtrit(of_seeds, UPPER) ** 2 * seeds
+        + stdtrit(degrees_of_problems(parts), UPPER) ** 2 * problems
+    )
+    if of_seeds > 1:
+        satterthwaite = _over(whole**2, parts[2] + seeds**2 / of_seeds)
+        width = (width + stdtrit(satterthwaite, UPPER) ** 2 * whole) / 2
+    t = np.full_like(whole, stdtrit(ENDLESS, UPPER))
+    np.sqrt(np.divide(width, whole, out=t**2, where=whole > 0), out=t)
+    return np.asarray(np.clip(stdtridf(UPPER, t), 1.0, ENDLESS))
+
+
+def _over(squares: Floats, bound: Floats) -> Floats:
+    """squares / bound, ENDLESS at most."""
+    degrees = np.full_like(squares, ENDLESS)
+    np.divide(squares, bound, out=degrees, where=bound > 0)
+    return np.minimum(degrees, ENDLESS)

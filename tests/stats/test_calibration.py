@@ -37,17 +37,12 @@ def test_an_interval_over_problems_holds_what_it_promises(k):
     assert abs(calibration.coverage_over_problems(k, TIMES).found - 0.95) <= 0.02
 
 
-@pytest.mark.parametrize("k", KS[::2])
-@pytest.mark.parametrize("n_seeds", [pytest.param(10, marks=REST), 3])
-def test_intervals_over_seeds_hold_what_they_promise(n_seeds, k):
-    found = shares(calibration.coverage_of_intervals(k, n_seeds, TIMES))
-    assert len(found) == 2
-    for share in found.values():
-        assert abs(share - 0.95) <= 0.02
-
-
-@pytest.mark.parametrize("k", KS[::2])
-def test_intervals_over_two_seeds_hold_no_less_than_they_promise(k):
-    found = shares(calibration.coverage_of_intervals(k, 2, TIMES))
-    assert len(found) == 2
-    assert min(found.values()) >= 0.93
+@pytest.mark.parametrize("n_seeds", [*(pytest.param(n, marks=REST) for n in (2, 5, 10)), 3])
+def test_intervals_and_bands_over_seeds_hold_what_they_promise(n_seeds):
+    found = shares(calibration.coverage_over_seeds(n_seeds, TIMES))
+    assert len(found) == 10
+    for what, share in found.items():
+        assert share >= 0.93, what
+        # A set of first losses is where a whole band lies: it may hold more. So may two seeds.
+        if n_seeds > 2 and "first loss" not in what:
+            assert share <= 0.97, what

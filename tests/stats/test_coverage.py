@@ -38,6 +38,23 @@ def test_a_model_against_itself_with_many_draws_loses_nothing():
     assert made.lost.max() < 1e-6 and made.gained.max() < 1e-6
 
 
+def test_problems_that_nobody_solved_are_in_no_sum_but_of_those_that_nobody_reaches():
+    zeros = np.zeros(300, dtype=int)
+    counts = {"n_old": 512, "old": zeros, "n_new": 512, "new": zeros, "k": 256}
+    by_prior, counted = coverage(**counts), coverage(**counts, of_solved=True)
+    assert by_prior.lost.sum() == by_prior.gained.sum() > 20
+    assert counted.neither.sum() == 300
+    assert counted.lost.sum() == counted.gained.sum() == counted.retained.sum() == 0
+
+
+def test_a_problem_that_only_one_model_solved_keeps_what_its_draws_say_of_that_model():
+    counts = {"n_old": 512, "old": [3, 40], "n_new": 512, "new": [0, 30], "k": 256}
+    made = coverage(**counts, of_solved=True)
+    reached = reach(n_samples=512, n_correct=[3, 40], k=256)
+    assert made.lost[0] == reached[0] and made.retained[0] == made.gained[0] == 0
+    assert made.retained[1] == coverage(**counts).retained[1]
+
+
 def test_counts_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match=r"n_correct=\[3\], n_samples=2"):
         reach(n_samples=2, n_correct=[3], k=1)

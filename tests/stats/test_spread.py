@@ -82,3 +82,20 @@ def test_the_width_of_two_seeds_is_the_root_of_the_squares_of_its_parts():
     seeds = values.mean(axis=1).var(axis=0, ddof=1) / 2
     parts = stats.t.ppf(0.975, 1) ** 2 * seeds + stats.t.ppf(0.975, 11) ** 2 * (made - seeds)
     np.testing.assert_allclose(stats.t.ppf(0.975, degrees) ** 2 * made, parts, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n_seeds", "least", "most"), [(2, 0.95, 0.99), (3, 0.94, 0.97)])
+def test_few_seeds_hold_what_they_promise_at_every_proportion_of_normal_parts(n_seeds, least, most):
+    """The estimated variance of seeds at its quantiles, that of problems known."""
+    quantiles = (np.arange(2_000) + 0.5) / 2_000
+    estimated = stats.chi2.ppf(quantiles, n_seeds - 1) / (n_seeds - 1)
+    for share in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0):
+        ends = np.sqrt(share * estimated * n_seeds)
+        by_seed = np.zeros((n_seeds, len(ends)))
+        by_seed[:2] = ends * np.array([[1], [-1]]) * np.sqrt((n_seeds - 1) / 2)
+        problems = np.full(len(ends), 1 - share)
+        parts = np.stack([problems, 0 * problems, problems**2 / 1_000])
+        of_mean, degrees = variance(by_seed, parts)
+        reach = stats.t.ppf(0.975, degrees) * np.sqrt(of_mean)
+        held = np.mean(2 * stats.norm.cdf(reach) - 1)
+        assert least <= held + 1e-3 and held <= most
