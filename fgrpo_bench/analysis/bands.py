@@ -79,7 +79,7 @@ def _curves(
     if not len(by_seed) or not within[0]:
         return None
     by_seed[:, ~within] = np.nan
-    whole = ~np.isnan(values[:, :, within]).any(axis=(0, 2))
+    whole = np.asarray(~np.isnan(values[:, :, within]).any(axis=(0, 2)))
     by_problem = np.zeros(values.shape[1:])
     by_problem[np.ix_(whole, within)] = values[:, whole][:, :, within].mean(axis=0)
     by_problem[whole] -= by_problem[whole].mean(axis=0)
