@@ -15,6 +15,7 @@ EXAMPLES = """examples:
 REMOTE = """
 On a remote machine keep the default host and forward the port:
   ssh -L {port}:127.0.0.1:{port} <machine>"""
+SERVED = "the dashboard: sweep, comparisons, forgotten problems, single draws, theory, audit"
 SERVE = """examples:
   python -m dashboards serve
   python -m dashboards serve --root /scratch/runs --port 8001
@@ -70,30 +71,18 @@ def _mlflow(arguments: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     shape = argparse.RawDescriptionHelpFormatter
+    about = "Views over the stored results."
     parser = argparse.ArgumentParser(
-        prog="python -m dashboards",
-        description="Views over the stored results.",
-        epilog=EXAMPLES,
-        formatter_class=shape,
+        prog="python -m dashboards", description=about, epilog=EXAMPLES, formatter_class=shape
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser(
-        "serve",
-        help="the dashboard: sweep, comparisons, forgotten problems, single draws, theory, audit",
-        epilog=SERVE,
-        formatter_class=shape,
-    )
-    export = commands.add_parser(
-        "export",
-        help="the dashboard as a folder of files",
-        epilog=EXPORT,
-        formatter_class=shape,
-    )
-    mlflow = commands.add_parser(
-        "mlflow",
-        help="the MLflow UI over every sweep under the root",
-        epilog=MLFLOW,
-        formatter_class=shape,
+    serve, export, mlflow = (
+        commands.add_parser(name, help=words, epilog=examples, formatter_class=shape)
+        for name, words, examples in (
+            ("serve", SERVED, SERVE),
+            ("export", "the dashboard as a folder of files", EXPORT),
+            ("mlflow", "the MLflow UI over every sweep under the root", MLFLOW),
+        )
     )
     for command, run in ((serve, _serve), (export, _export), (mlflow, _mlflow)):
         command.set_defaults(run=run)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import Comparison, to_frame
 from fgrpo_bench.stages.paths import RunPaths
 
 OPEN = """\
@@ -112,11 +111,3 @@ def selected(
 
 def _written(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
-
-
-def differences(
-    analysis: Analysis, rows: Sequence[Comparison], column: str, k: int, old: str
-) -> tuple[pl.DataFrame, str]:
-    """Comparisons with one cell, and the call that gives those of all others."""
-    data = to_frame(Comparison, rows).drop("seeds", "by_seed")
-    return data, call(DIFFERENCES, analysis.results.paths, column=column, k=k, old=old)

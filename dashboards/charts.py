@@ -100,20 +100,17 @@ def error(
     color: str = "#55585d",
 ) -> dict[str, Any]:
     """Ends of intervals as Plotly's asymmetric error bars."""
-    pairs = list(zip(values, low, high, strict=True))
+
+    def gaps(starts: Sequence[float | None], ends: Sequence[float | None]) -> list[float]:
+        return [
+            0.0 if start is None or end is None else max(end - start, 0.0)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
     return {
-        "type": "data",
-        "symmetric": False,
-        "arrayminus": [_gap(lower, value) for value, lower, _ in pairs],
-        "array": [_gap(value, upper) for value, _, upper in pairs],
-        "color": color,
-        "thickness": 1.2,
-        "width": 3,
-    }
-
-
-def _gap(low: float | None, high: float | None) -> float:
-    return 0.0 if low is None or high is None else max(high - low, 0.0)
+        "type": "data", "symmetric": False, "color": color, "thickness": 1.2, "width": 3,
+        "arrayminus": gaps(low, values), "array": gaps(values, high),
+    }  # fmt: skip
 
 
 CATEGORIES = {"autorange": "reversed", "automargin": True, "type": "category"}

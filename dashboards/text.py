@@ -55,22 +55,13 @@ def visible(text: str) -> str:
     and tabs stay."""
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(char if _is_plain(char) else _spelled(char) for char in text)
+    return "".join(
+        char if _is_plain(char) else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def _is_plain(char: str) -> bool:
     return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
-
-
-def _spelled(char: str) -> str:
-    code = ord(char)
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
 
 
 def shortened(text: str, length: int) -> str:

@@ -21,6 +21,9 @@ from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
 from sweeps.text import counted, duration, shown, table
 
+TO_DO = {None: "-", "waiting": "to do"}
+"""What is shown in place of a state."""
+
 
 def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
     """The whole answer as JSON types; reads files and writes none. `render` puts it into words."""
@@ -138,7 +141,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             _or_dash(point["focal_gamma"]),
             str(point["seed"]),
             point["fingerprint"][:8],
-            *(_state(point[kind]) for kind in ("warmup", "train", "evaluate")),
+            *(TO_DO.get(point[kind], point[kind]) for kind in ("warmup", "train", "evaluate")),
         ]
         for point in answer["points"]
     ]
@@ -195,10 +198,6 @@ def cost_words(answer: Mapping[str, Any]) -> str:
 
 def _or_dash(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
-
-
-def _state(state: str | None) -> str:
-    return "-" if state is None else {"waiting": "to do"}.get(state, state)
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> list[str]:

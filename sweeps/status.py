@@ -103,7 +103,15 @@ def render(answer: Mapping[str, Any]) -> str:
         )
     titles = [NUMBERS[name].title for name in columns]
     header = ["point", "train", "evaluate", "step", *titles, "left", "attempts"]
-    driver = answer["driver"]
+    said = "no driver is running"
+    if driver := answer["driver"]:
+        since = driver.get("since")
+        said = f"driver: process {driver.get('pid')} on {driver.get('host')} since {since}"
+    return framed(answer, table(header, rows), said, *damaged(answer))
+
+
+def framed(answer: Mapping[str, Any], shown: str, *further: str) -> str:
+    """A table between the sweep's address and how much of it is done, with further lines."""
     counts = ", ".join(
         f"{count} {state}" for state, count in answer["stages"].items() if count or state != DAMAGED
     )
@@ -112,15 +120,11 @@ def render(answer: Mapping[str, Any]) -> str:
             f"{answer['sweep']}  experiment={answer['experiment']}  version={answer['version']}",
             f"{answer['folder']}",
             "",
-            table(header, rows),
+            shown,
             "",
             f"{answer['points_done']} of {counted(answer['points_total'], 'point')} done; "
             f"stages: {counts}",
-            f"driver: process {driver.get('pid')} on {driver.get('host')} since "
-            f"{driver.get('since')}"
-            if driver
-            else "no driver is running",
-            *damaged(answer),
+            *further,
             *warnings(answer),
         ]
     )

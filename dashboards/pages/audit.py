@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dashboards.form import Form, Given, choices
 from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.draws import SHOWN
@@ -38,20 +36,12 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
 def _draws(results: SweepResults, links: Links, benchmark: str) -> Grid:
     rows: list[Row] = []
     for one in audits(results, benchmark):
-        examples = {
-            kind: _examples(results, links, benchmark, one.point_id, kind, shown)
-            for kind, shown in one.examples.items()
-        }
-        rows.append(
-            (
-                one.point_id,
-                f"{one.draws:,}",
-                _share(one.unscored, one.draws),
-                *examples["unscored"],
-                _share(one.truncated, one.draws),
-                *examples["truncated"],
-            )
-        )
+        row: list[str | Shade] = [one.point_id, f"{one.draws:,}"]
+        for kind, count in (("unscored", one.unscored), ("truncated", one.truncated)):
+            shown = one.examples[kind]
+            row.append(_share(count, one.draws))
+            row.append(_example(results, links, benchmark, one.point_id, kind, shown))
+        rows.append(tuple(row))
     return Grid(
         title="Draws that were not judged, or cut off at the longest response",
         header=("point", "draws", "unscored", "e.g.", "truncated", "e.g."),
@@ -60,18 +50,13 @@ def _draws(results: SweepResults, links: Links, benchmark: str) -> Grid:
     )
 
 
-def _examples(
-    results: SweepResults,
-    links: Links,
-    benchmark: str,
-    point_id: str,
-    kind: str,
-    shown: Sequence[Example],
-) -> tuple[str | Shade]:
-    """A link to the first, with the filter or the page of draws that shows it."""
-    if not shown:
-        return ("",)
-    problem, draw = shown[0]
+def _example(
+    results: SweepResults, links: Links, benchmark: str, point_id: str, kind: str, shown: Example
+) -> str | Shade:
+    """A link to a draw, with the filter or the page of draws that shows it."""
+    if shown is None:
+        return ""
+    problem, draw = shown
     more = {
         "truncated": {"finish": "length"},
         "unscored": {"outcome": "unscored"},
@@ -81,23 +66,16 @@ def _examples(
         results, links, benchmark=benchmark, problem=problem, point=points_of(results)[point_id],
         **more,
     )  # fmt: skip
-    return (Shade(text=shortened(problem, 24), href=href),)
+    return Shade(text=shortened(problem, 24), href=href)
 
 
 def _graders(results: SweepResults, links: Links, benchmark: str) -> Grid:
     rows: list[Row] = []
     for one in disagreements(results, benchmark):
         first, second = one.versions
-        rows.append(
-            (
-                one.point_id,
-                f"{first}, {second}",
-                f"{one.draws:,}",
-                _share(one.differing, one.draws),
-                f"{one.only_second:,}",
-                *_examples(results, links, benchmark, one.point_id, "differing", one.examples),
-            )
-        )
+        linked = _example(results, links, benchmark, one.point_id, "differing", one.example)
+        counts = (f"{one.draws:,}", _share(one.differing, one.draws), f"{one.only_second:,}")
+        rows.append((one.point_id, f"{first}, {second}", *counts, linked))
     return Grid(
         title="Graders that judge the same draws differently",
         header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -12,7 +12,8 @@ from dashboards import calls, charts
 from dashboards.page import Chart
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.bands import GRID
-from fgrpo_bench.analysis.rows import Comparison
+from fgrpo_bench.analysis.rows import Comparison, to_frame
+from fgrpo_bench.report.looks import Look
 
 COSTS = {
     "rollouts": "rollouts of training",
@@ -33,6 +34,10 @@ class Drawing:
         self.cells, self.looks = analysis.by_cell, charts.look_of(analysis.by_cell)
         self._picked: dict[str, Any] = {"cell": picked} if picked else {}
 
+    def _by_cell(self, data: pl.DataFrame) -> Iterator[tuple[str, Look, pl.DataFrame]]:
+        for (name,), own in data.group_by("cell", maintain_order=True):
+            yield self.cells[str(name)].label, self.looks[str(name)], own
+
     def curves(self) -> Chart:
         """pass@k at every k."""
         data, call = calls.selected(
@@ -40,16 +45,11 @@ class Drawing:
             column=self.column, is_chosen=True, **self._picked,
         )  # fmt: skip
         traces: list[dict[str, Any]] = []
-        for (name,), own in data.group_by("cell", maintain_order=True):
-            ks, look = own["k"].to_list(), self.looks[str(name)]
-            mean, low, high = _percent(own)
+        for label, look, own in self._by_cell(data):
+            ks, (mean, low, high) = own["k"].to_list(), _percent(own)
             if None not in low:
-                traces.append(charts.band(ks, low, high, look=look, group=str(name)))
-            traces.append(
-                charts.line(
-                    ks, mean, name=self.cells[str(name)].label, look=look, legendgroup=str(name)
-                )
-            )
+                traces.append(charts.band(ks, low, high, look=look, group=label))
+            traces.append(charts.line(ks, mean, name=label, look=look, legendgroup=label))
         return Chart(
             name="curves",
             title=f"pass@k on {self.column}",
@@ -67,14 +67,13 @@ class Drawing:
             column=self.column, is_chosen=True, k=(first, k), **self._picked,
         )  # fmt: skip
         traces = []
-        for (name,), own in data.group_by("cell", maintain_order=True):
+        for label, look, own in self._by_cell(data):
             ends = [_percent(own.filter(k=end)) for end in (first, k)]
             if all(mean for mean, _, _ in ends):
                 (x, *across), (y, *up) = ends
-                look = self.looks[str(name)]
                 traces.append(
                     charts.line(
-                        x, y, name=self.cells[str(name)].label, look=look, mode="markers",
+                        x, y, name=label, look=look, mode="markers",
                         error_x=charts.error(x, *across, color=look.color),
                         error_y=charts.error(y, *up, color=look.color),
                     )
@@ -90,7 +89,7 @@ class Drawing:
 
     def differences(self, rows: Sequence[Comparison], k: int, against: str) -> Chart:
         """rows: comparisons with one cell."""
-        data, call = calls.differences(self.analysis, rows, self.column, k, against)
+        data = to_frame(Comparison, rows).drop("seeds", "by_seed")
         mean, low, high = _percent(data, "difference")
         trace = {
             "type": "scatter",
@@ -108,7 +107,9 @@ class Drawing:
                 [trace], x="percentage points", y="", xaxis=ZERO, yaxis=charts.CATEGORIES
             ),
             data=data,
-            call=call,
+            call=calls.call(
+                calls.DIFFERENCES, self.analysis.results.paths, column=self.column, k=k, old=against
+            ),
         )
 
     def band(self, new: str, old: str) -> Chart:
@@ -135,7 +136,7 @@ class Drawing:
                 y="percentage points",
                 xaxis=_ks(self.analysis.ks),
                 yaxis=ZERO,
-                shapes=[_upright(k) for k in crossed.values()],
+                shapes=[_dashed(yref="paper", y0=0, y1=1, x0=k, x1=k) for k in crossed.values()],
                 annotations=[
                     _said(f"{words} from k = {k}", k, i)
                     for i, (words, k) in enumerate(crossed.items())
@@ -155,14 +156,12 @@ class Drawing:
             column=self.column, k=k, **self._picked,
         )  # fmt: skip
         traces = []
-        for (name,), own in data.group_by("cell", maintain_order=True):
-            look, (mean, low, high) = self.looks[str(name)], _percent(own)
+        for label, look, own in self._by_cell(data):
+            mean, low, high = _percent(own)
+            ends = charts.error(mean, low, high, color=look.color)
             traces.append(
-                charts.line(
-                    own[cost].to_list(), mean, name=self.cells[str(name)].label, look=look,
-                    error_y=charts.error(mean, low, high, color=look.color),
-                )
-            )  # fmt: skip
+                charts.line(own[cost].to_list(), mean, name=label, look=look, error_y=ends)
+            )
         base = self.analysis.estimate(self.column, "base", k).mean if "base" in self.cells else None
         level = {} if base is None else {"y0": 100 * base, "y1": 100 * base}
         return Chart(
@@ -197,10 +196,6 @@ def _ks(ks: Sequence[int]) -> dict[str, Any]:
 def _dashed(**ends: object) -> dict[str, Any]:
     style = {"color": "#666666", "dash": "dash", "width": 1.2}
     return {"type": "line", "line": style} | ends
-
-
-def _upright(k: int) -> dict[str, Any]:
-    return _dashed(yref="paper", y0=0, y1=1, x0=k, x1=k)
 
 
 def _said(words: str, k: int, line: int) -> dict[str, Any]:

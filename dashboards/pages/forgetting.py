@@ -6,7 +6,6 @@ from dashboards.form import Form, Given, choices
 from dashboards.page import Links, Page
 from dashboards.pages.forgetting_charts import Drawing
 from dashboards.queries.analysis import analysis_of, fates_of
-from dashboards.queries.store import seeds_of
 from fgrpo_bench.analysis.coverage import least_rate
 from fgrpo_bench.results import SweepResults
 
@@ -27,7 +26,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     benchmark = form.one("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
     k = int(form.one("k", ks, str(ks[-1])))
-    seed = form.one("seed", [ALL, *seeds_of(results)])
+    seed = form.one("seed", [ALL, *sorted({point.seed for point in results.points})])
     order = form.one("order", ORDERS)
     fates = fates_of(results, benchmark, k)
     n_pages = max(1, -(-len(fates.problems) // ROWS))

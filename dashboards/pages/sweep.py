@@ -10,7 +10,7 @@ from dashboards.pages.sweep_training import CURVES, learning, numbers, steps
 from dashboards.queries.analysis import analysis_of
 from dashboards.queries.progress import Progress, by_cell, progress
 from fgrpo_bench.analysis import cells_of
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import Cell, cell_name
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.states import StageStatus
@@ -68,17 +68,14 @@ def _values(results: SweepResults, found: Progress, column: str, show: str) -> d
         analysis, k = analysis_of(results), int(show.removeprefix("pass"))
         return {name: _share(analysis.estimate(column, name, k).mean) for name in points}
     if show == "cost":
-        costs = {
-            name: sum(found.costs[p.point_id].cpu for p in own) for name, own in points.items()
-        }
+        spent = {name: [found.costs[p.point_id].cpu for p in own] for name, own in points.items()}
+        costs = {name: sum(own) for name, own in spent.items()}
         most = max(costs.values(), default=0.0) or 1.0
         return {name: (cost / most, seconds(cost)) for name, cost in costs.items()}
     if show == "reward":
-        rewards = {
-            name: [found.training[p.point_id].numbers.get("reward") for p in own]
-            for name, own in points.items()
-        }
-        known = {name: [r for r in own if r is not None] for name, own in rewards.items()}
+        told = {p: stage.numbers.get("reward") for p, stage in found.training.items()}
+        values = {name: [told[p.point_id] for p in own] for name, own in points.items()}
+        known = {name: [r for r in own if r is not None] for name, own in values.items()}
         return {name: _share(sum(own) / len(own) if own else None) for name, own in known.items()}
     return {
         name: _state(
@@ -114,32 +111,25 @@ def _grids(cells: Mapping[str, Cell], values: Mapping[str, Value], shown: str) -
     """A table of gamma by N for each algorithm, and one line for the base models."""
     grids = []
     for algorithm in dict.fromkeys(c.algorithm for c in cells.values() if c.algorithm is not None):
-        own = {
-            (c.focal_gamma, c.group_size): name
-            for name, c in cells.items()
-            if c.algorithm == algorithm
-        }
-        gammas = sorted({gamma for gamma, _ in own if gamma is not None})
-        sizes = sorted({size for _, size in own if size is not None})
-        rows: list[Row] = []
-        for gamma in gammas:
-            shades = [_shade(values, own.get((gamma, size))) for size in sizes]
-            rows.append((f"gamma = {gamma:g}", *shades))
-        grids.append(
-            Grid(
-                title=f"{algorithm.upper()}: {shown} by group size N and focal gamma",
-                header=("", *(f"N = {size}" for size in sizes)),
-                rows=tuple(rows),
-            )
-        )
-    base = Grid(
-        title=f"Base models: {shown}", header=("", "base"), rows=(("", _shade(values, "base")),)
-    )
-    return [*grids, base]
+        own = [c for c in cells.values() if c.algorithm == algorithm]
+        gammas = sorted({c.focal_gamma or 0.0 for c in own})
+        sizes = sorted({c.group_size or 0 for c in own})
+        rows: list[Row] = [
+            (f"gamma = {gamma:g}", *(_shade(values, algorithm, size, gamma) for size in sizes))
+            for gamma in gammas
+        ]
+        title = f"{algorithm.upper()}: {shown} by group size N and focal gamma"
+        header = ("", *(f"N = {size}" for size in sizes))
+        grids.append(Grid(title=title, header=header, rows=tuple(rows)))
+    base = (("", _shade(values, None, None, None)),)
+    return [*grids, Grid(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 
-def _shade(values: Mapping[str, Value], name: str | None) -> Shade:
-    if name is None:
+def _shade(
+    values: Mapping[str, Value], algorithm: str | None, size: int | None, gamma: float | None
+) -> Shade:
+    name = cell_name(algorithm, size, gamma)
+    if name not in values:
         return Shade(text="", title="not in the grid", kind="absent")
     value, words = values[name]
     bad = next((state for state in ("failed", "damaged") if state in words), "")
@@ -177,15 +167,7 @@ def _points(results: SweepResults, found: Progress) -> Grid:
         rows.append((*words, str(stage.attempts), NONE))
     return Grid(
         title="Points",
-        header=(
-            "point",
-            "training",
-            "evaluation",
-            "step",
-            "left",
-            "attempts",
-            "CPU time",
-        ),
+        header=("point", "training", "evaluation", "step", "left", "attempts", "CPU time"),
         rows=tuple(rows),
         n_words=3,
         notes=("attempts: of training + of evaluation; left: time until the running stage ends.",),

@@ -48,12 +48,12 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
 
 
 def _tail(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> Chart:
-    made, sizes = explorer(), list(GROUP_SIZES)
+    (curves, peaks), sizes = explorer(), GROUP_SIZES
     frames: dict[str, Any] = {}
     for i, rate in enumerate(SUCCESS_RATES):
         for j, share in enumerate(TAIL_SHARES):
-            peak = made.peaks[i, j]
-            y = [made.curves[i, j].tolist()]
+            peak = peaks[i, j]
+            y = [curves[i, j].tolist()]
             say = (
                 f"With a success rate of {rate:g} and a tail of {share:.0%} of the right answers, "
                 f"N = {peak} misses the tail most often."
@@ -108,14 +108,14 @@ def _tail(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> 
 def _tail_data(found: MeasuredTail | None) -> pl.DataFrame:
     """Every curve; without a success rate the average over the sweep's own, and below them by N the
     share of problems that were lost."""
-    made, sizes = explorer(), GROUP_SIZES
+    (curves, _), sizes = explorer(), GROUP_SIZES
     frames = [
         pl.DataFrame(
             {
                 "success_rate": np.repeat(SUCCESS_RATES, len(TAIL_SHARES) * len(sizes)),
                 "tail_share": np.tile(np.repeat(TAIL_SHARES, len(sizes)), len(SUCCESS_RATES)),
                 "group_size": np.tile(sizes, len(SUCCESS_RATES) * len(TAIL_SHARES)),
-                "tail_miss_probability": made.curves.ravel(),
+                "tail_miss_probability": curves.ravel(),
             }
         )
     ]

@@ -15,11 +15,8 @@ from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
-EXAMPLES = 3
-"""Draws shown of a kind and point, of different problems."""
-
-Example = tuple[str, int]
-"""Problem and draw."""
+Example = tuple[str, int] | None
+"""Problem and draw; None where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +28,7 @@ class PointAudit:
     unscored: int
     truncated: int
     """Draws cut off at the longest response."""
-    examples: dict[str, tuple[Example, ...]] = field(repr=False)
+    examples: dict[str, Example] = field(repr=False)
     """By kind: unscored, truncated."""
 
 
@@ -47,7 +44,7 @@ class Disagreement:
     """Of these, with another outcome."""
     only_second: int
     """Correct by the second alone."""
-    examples: tuple[Example, ...]
+    example: Example
 
 
 def _files(results: SweepResults, benchmark: str) -> State:
@@ -72,12 +69,12 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
         grades = scan_table(paths.grades(version), GRADES)
         cut, unjudged = pl.col("finish_reason") == "length", pl.col("outcome") == "unscored"
         with reading(paths.draws, paths.grades(version)):
-            of_draws, of_grades, shown_cut, shown_unjudged = pl.collect_all(
+            of_draws, of_grades, cut_off, not_judged = pl.collect_all(
                 [
                     draws.select(draws=pl.len(), truncated=cut.sum()),
                     grades.select(unscored=unjudged.sum()),
-                    _examples(draws.filter(cut)),
-                    _examples(grades.filter(unjudged)),
+                    _first(draws.filter(cut)),
+                    _first(grades.filter(unjudged)),
                 ]
             )
         found.append(
@@ -85,7 +82,7 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
                 point_id=point.point_id,
                 **of_draws.to_dicts()[0],
                 **of_grades.to_dicts()[0],
-                examples={"truncated": _pairs(shown_cut), "unscored": _pairs(shown_unjudged)},
+                examples={"truncated": _only(cut_off), "unscored": _only(not_judged)},
             )
         )
     return found
@@ -109,7 +106,7 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
                             differing=differs.sum(),
                             only_second=(differs & (pl.col("outcome_2") == "correct")).sum(),
                         ),
-                        _examples(both.filter(differs)),
+                        _first(both.filter(differs)),
                     ]
                 )
             found.append(
@@ -117,7 +114,7 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
                     point_id=point.point_id,
                     versions=pair,
                     **facts.to_dicts()[0],
-                    examples=_pairs(shown),
+                    example=_only(shown),
                 )
             )
     return found
@@ -147,14 +144,9 @@ def _layer(point: PointResult, benchmark: str, version: str) -> pl.LazyFrame:
     return scan_table(path, GRADES).select("problem_id", "draw", "outcome")
 
 
-def _examples(found: pl.LazyFrame) -> pl.LazyFrame:
-    return (
-        found.select("problem_id", "draw")
-        .unique("problem_id", keep="first")
-        .sort("problem_id", "draw")
-        .head(EXAMPLES)
-    )
+def _first(draws: pl.LazyFrame) -> pl.LazyFrame:
+    return draws.select("problem_id", "draw").sort("problem_id", "draw").head(1)
 
 
-def _pairs(frame: pl.DataFrame) -> tuple[Example, ...]:
-    return tuple(frame.select("problem_id", "draw").rows())
+def _only(frame: pl.DataFrame) -> Example:
+    return next(iter(frame.rows()), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -17,8 +17,7 @@ JUDGED = ("outcome", "extracted", "reason", "grader_version")
 OUTCOMES = ("correct", "incorrect", "unscored")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProblemText:
+class ProblemText(NamedTuple):
     """What a problem asks and wants; empty where it cannot be read any more."""
 
     prompt: str
@@ -106,19 +105,18 @@ def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemTex
     the dataset is gone."""
     try:
         spec = point.evaluation_spec()
-        prompt, gold = _published(spec, spec.benchmark(benchmark), problem)
+        return _published(spec, spec.benchmark(benchmark), problem)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return ProblemText(prompt="", gold="")
-    return ProblemText(prompt=prompt, gold=gold)
+        return ProblemText("", "")
 
 
-def _published(spec: Spec, benchmark: BenchmarkSpec, problem: str) -> tuple[str, str]:
+def _published(spec: Spec, benchmark: BenchmarkSpec, problem: str) -> ProblemText:
     data = spec.data(benchmark.name)
     if data is not None:
         row = read_table(DataPaths(data).problems, PROBLEMS)
         row = row.filter(pl.col("problem_id") == problem)
-        return row["prompt"][0], row["answer"][0]
+        return ProblemText(row["prompt"][0], row["answer"][0])
     for found in load_problems(benchmark, spec.task, None):
         if found.problem_id == problem:
-            return found.prompt, found.target
+            return ProblemText(found.prompt, found.target)
     raise KeyError(problem)

@@ -33,15 +33,6 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A stage that failed."""
-
-    stage: StageStatus
-    lines: tuple[str, ...]
-    """The last lines of its log; empty where it left none."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Progress:
     """A whole sweep at a moment."""
 
@@ -58,7 +49,8 @@ class Progress:
     projected: Cost | None
     """Of the whole sweep: the stages that are not done at the mean cost of the done ones of their
     kind; None where a kind has none done yet."""
-    failures: tuple[Failure, ...]
+    failures: tuple[tuple[StageStatus, tuple[str, ...]], ...]
+    """Stages that failed, with the last lines of their logs; none where one left no log."""
     damaged: tuple[StageStatus, ...]
     running: bool
     """Whether a driver is alive or a stage runs."""
@@ -85,7 +77,7 @@ def progress(results: SweepResults) -> Progress:
         costs={p: _sum(own[name] for name in names) for p, names in by_point.items()},
         projected=projected(stages, own),
         failures=tuple(
-            Failure(stage=stage, lines=last_lines(StagePaths(folder / stage.name)))
+            (stage, last_lines(StagePaths(folder / stage.name)))
             for stage in stages.values()
             if stage.state == "failed"
         ),

@@ -43,8 +43,3 @@ def checked(results: SweepResults) -> SweepResults:
 def points_of(results: SweepResults) -> dict[str, PointResult]:
     """Every point by its name, base models first."""
     return {point.point_id: point for point in results.points}
-
-
-def seeds_of(results: SweepResults) -> list[int]:
-    """Training seeds, rising."""
-    return sorted({point.seed for point in results.points})

@@ -15,11 +15,7 @@ import numpy as np
 from dashboards.queries.analysis import Floats, analysis_of, inputs
 from dashboards.queries.memo import remembered
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.theory import (
-    mean_advantage,
-    most_dangerous_group_size,
-    tail_miss_probability,
-)
+from fgrpo_bench.theory import mean_advantage, most_dangerous_group_size, tail_miss_probability
 from fgrpo_bench.theory.measured import Measured, measure
 
 SUCCESS_RATES = (0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 10)), 0.95, 0.98, 0.99)
@@ -31,16 +27,6 @@ GAMMAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 RATES = tuple(round(i / 100, 2) for i in range(101))
 BINS = 20
 """Of the histogram of measured success rates."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explorer:
-    """Curves over GROUP_SIZES for every position of the sliders."""
-
-    curves: Floats = field(repr=False)
-    """[success rates, tail shares, group sizes], probability that the tail is missed."""
-    peaks: dict[tuple[int, int], int] = field(repr=False)
-    """The most dangerous N by positions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +43,18 @@ class MeasuredTail:
 
 
 @lru_cache(maxsize=1)
-def explorer() -> Explorer:
-    """All curves and their peaks."""
+def explorer() -> tuple[Floats, dict[tuple[int, int], int]]:
+    """For every position of the sliders the probability that the tail is missed, [success rates,
+    tail shares, group sizes], and the most dangerous N."""
     mu = np.asarray(SUCCESS_RATES)[:, None, None]
     rho = np.asarray(TAIL_SHARES)[None, :, None]
     n = np.asarray(GROUP_SIZES)[None, None, :]
-    return Explorer(
-        curves=np.asarray(tail_miss_probability(n, mu, mu * rho)),
-        peaks={
-            (i, j): most_dangerous_group_size(rate, rate * share)
-            for i, rate in enumerate(SUCCESS_RATES)
-            for j, share in enumerate(TAIL_SHARES)
-        },
-    )
+    peaks = {
+        (i, j): most_dangerous_group_size(rate, rate * share)
+        for i, rate in enumerate(SUCCESS_RATES)
+        for j, share in enumerate(TAIL_SHARES)
+    }
+    return np.asarray(tail_miss_probability(n, mu, mu * rho)), peaks
 
 
 def advantages() -> Floats:

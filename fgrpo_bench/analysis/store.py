@@ -20,7 +20,14 @@ from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.results import SweepResults, choose_run, default_root, load_results
-from fgrpo_bench.stages.files import read_json, sha256_file, write_json, write_whole
+from fgrpo_bench.stages.files import (
+    is_altered,
+    read_json,
+    sealed,
+    sha256_file,
+    write_json,
+    write_whole,
+)
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
 VERSION = 3
@@ -107,6 +114,8 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
     folder = folder_of(results.paths, rule)
     try:
         facts: dict[str, Any] = read_json(folder / FACTS, SHAPE)
+        if is_altered(facts):
+            return None
         if (facts["version"], facts["rule"], facts["inputs"]) != (VERSION, rule, digest):
             return None
         paths = {name: folder / f"{name}.parquet" for name in FRAMES}
@@ -130,4 +139,4 @@ def _write(analysis: Analysis, digest: str) -> None:
         files[name] = sha256_file(path)
     facts = {"version": VERSION, "rule": analysis.rule, "family": analysis.family,
              "inputs": digest, "files": files}  # fmt: skip
-    write_json(folder / FACTS, facts)
+    write_json(folder / FACTS, sealed(facts))

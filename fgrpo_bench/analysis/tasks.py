@@ -38,7 +38,8 @@ def _by_problem(results: SweepResults, benchmark: str) -> Iterator[pl.DataFrame]
     """pass@k of every point, each problem with its task."""
     known: dict[Path, pl.DataFrame] = {}
     for point in results.points:
-        folder = _dataset(point, benchmark) if point.results_on(benchmark) else None
+        is_told = point.evaluate.spec.exists() or _has_tasks(results, benchmark)
+        folder = _dataset(point, benchmark) if is_told and point.results_on(benchmark) else None
         if folder is None:
             continue
         if folder not in known:
@@ -65,6 +66,12 @@ def _dataset(point: PointResult, benchmark: str) -> Path | None:
     if spec.layout(benchmark) != LAYOUT:
         return None
     return spec.needed("data", benchmark).folder
+
+
+def _has_tasks(results: SweepResults, benchmark: str) -> bool:
+    """By the sweep's declaration, for where the spec of an evaluation is gone."""
+    dataset = (results.evaluation["benchmarks"][benchmark] or {}).get("dataset")
+    return isinstance(dataset, dict) and dataset.get("layout") == LAYOUT
 
 
 def _scores(rows: pl.DataFrame) -> pl.DataFrame:

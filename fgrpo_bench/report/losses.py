@@ -84,5 +84,6 @@ def _words(loss: FirstLoss) -> str:
     if loss.low is None:
         return "no loss"
     if loss.high is None:
-        return f"first loss: from {loss.low} on, or none"
-    return f"first loss: {loss.low} to {loss.high}"
+        return f"first loss: k = {loss.low} or later, or none"
+    between = f" to {loss.high}" if loss.high > loss.low else ""
+    return f"first loss: k = {loss.low}{between}"

@@ -1,5 +1,5 @@
-"""Whether the stored results behind a report follow from each other: pass@k from the grades, and
-the judgements from the draws."""
+"""Whether the stored results behind a report follow from each other: pass@k from the grades, the
+frames of the analysis from pass@k, and the judgements from the draws."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from statistics import fmean
 
 import polars as pl
 
+from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.likelihood import stages
+from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.analysis.store import FACTS, SHAPE, VERSION, digest_of, folder_of
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.records import Grade
+from fgrpo_bench.report.differences import different_rows, first_of
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.files import fields_of, read_json
+from fgrpo_bench.stages.files import fields_of, is_altered, is_edited, read_json, sha256_file
 from fgrpo_bench.stages.shapes import LIKELIHOOD
 from fgrpo_bench.tables import (
     BOUNDS,
@@ -133,3 +137,35 @@ def wrong_likelihoods(results: SweepResults) -> Iterator[str]:
         same = told is mean if told is None or mean is None else isclose(told, mean, rel_tol=1e-9)
         if not same:
             yield f"{point_id}, step {step}: delta NLL is {told}, and {mean} over its answers"
+
+
+def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
+    """Where the stored frames are not what was computed again; nothing where none are stored.
+
+    unseen: is told of frames that nobody reads, as they are of other results or another version.
+    """
+    paths = analysis.results.paths
+    folder = folder_of(paths, analysis.rule)
+    named = (folder / FACTS).relative_to(paths.folder).as_posix()
+    if not (folder / FACTS).exists():
+        return
+    facts = read_json(folder / FACTS, SHAPE)
+    if is_edited(facts) or (facts["version"] == VERSION and is_altered(facts)):
+        yield f"{named}: was changed after the analysis was stored"
+    elif facts["version"] != VERSION or facts["inputs"] != digest_of(analysis.results):
+        unseen.append("the stored analysis, of other results or by another version: it is not used")
+        return
+    if facts["family"] != analysis.family:
+        yield f"{named}: family is {facts['family']!r}, computed again {analysis.family!r}"
+    for name in FRAMES:
+        path = folder / f"{name}.parquet"
+        file = path.relative_to(paths.folder).as_posix()
+        try:
+            is_changed = sha256_file(path) != facts["files"].get(name)
+            then = pl.read_parquet(path, glob=False)
+        except (OSError, pl.exceptions.PolarsError):
+            yield f"{file}: is gone or cannot be read"
+            continue
+        if is_changed:
+            yield f"{file}: was changed after the analysis was stored"
+        yield from first_of(file, different_rows(file, then, getattr(analysis, name)))

@@ -8,16 +8,17 @@ was not looked at.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report.build import FILES, draw, render
+from fgrpo_bench.report.differences import different_lines, first_of
 from fgrpo_bench.report.provenance import (
     NAME,
     SHAPE,
@@ -27,7 +28,12 @@ from fgrpo_bench.report.provenance import (
     inputs,
     read,
 )
-from fgrpo_bench.report.recomputed import wrong_likelihoods, wrong_scores, wrong_verdicts
+from fgrpo_bench.report.recomputed import (
+    wrong_frames,
+    wrong_likelihoods,
+    wrong_scores,
+    wrong_verdicts,
+)
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import is_altered, sha256_file
@@ -37,8 +43,8 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
 FIGURES = (".svg", ".pdf")
-SHOWN = 5
-"""Most lines of a file that are shown to differ."""
+ADDRESS = ("sweep", "experiment", "version")
+"""Keys of a provenance that name its run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +79,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     analysis = analyse(load_results(paths), known.get("select", LAST))
     results = analysis.results
     unseen: list[str] = []
-    found = [*_foreign(known, paths, path, at_home=at_home)]
+    found = [*_foreign(known, paths, path)]
     found += _files(path, known, unseen, at_home=at_home)
     found += _inputs(known, results)
     found += _markers(results, unseen)
@@ -82,9 +88,9 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
         if regrade:
             found += wrong_verdicts(point, benchmark, version)
     found += wrong_likelihoods(results)
+    found += wrong_frames(analysis, unseen)
     if path.name in KINDS:
-        again = render(analysis, KINDS[path.name], compare_paper=known["compare_paper"])
-        found += _lines(path, again)
+        found += _text(path, known, analysis)
     found += _drawings(path, known, analysis, unseen)
     if not regrade:
         unseen.append("whether the stored responses are judged rightly (--regrade judges again)")
@@ -93,16 +99,19 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
 
 
 def _run(path: Path, known: Mapping[str, Any], root: Path) -> tuple[RunPaths, bool]:
-    """The run that the provenance names, and whether the file stands in that of its own."""
-    folder = path.absolute().parent.parent
-    own = (folder / "plan.json").exists()
-    address = {key: known[key] for key in ("sweep", "experiment", "version")}
-    return RunPaths(root=folder.parents[2] if own else root, **address), own
+    """The run that the file stands in, else the one that the provenance names, and which it is."""
+    folder = path.resolve().parent.parent
+    if not (folder / "plan.json").exists():
+        return _named(known, root), False
+    names = zip(ADDRESS, (folder.parents[1].name, folder.parent.name, folder.name), strict=True)
+    return RunPaths(root=folder.parents[2], **dict(names)), True
 
 
-def _foreign(
-    known: Mapping[str, Any], paths: RunPaths, path: Path, *, at_home: bool
-) -> Iterator[str]:
+def _named(known: Mapping[str, Any], root: Path) -> RunPaths:
+    return RunPaths(root=root, **{key: known[key] for key in ADDRESS})
+
+
+def _foreign(known: Mapping[str, Any], paths: RunPaths, path: Path) -> Iterator[str]:
     """What does not belong into this provenance."""
     for key in sorted(known.keys() - {key.removesuffix("?") for key in SHAPE}):
         yield f"{NAME}: {key!r} is nothing that a report writes there"
@@ -111,19 +120,19 @@ def _foreign(
     for name in sorted(known["files"]):
         if name not in KINDS and Path(name).suffix not in FIGURES:
             yield f"{NAME}: names {name!r}, which is no file of a report"
-    if at_home and paths.folder.resolve() != path.absolute().parent.parent.resolve():
-        yield f"{NAME}: is of {paths.folder}, and stands in {path.parent}"
+    if _named(known, paths.root) != paths:
+        yield f"{NAME}: is of {_named(known, paths.root).folder}, and stands in {path.parent}"
 
 
 def _files(
     path: Path, known: Mapping[str, Any], unseen: list[str], *, at_home: bool
 ) -> Iterator[str]:
-    """The file and the figures against their digests; a copy may stand without figures."""
+    """The file and those beside it against their digests; a copy may stand without these."""
     figures = [name for name in known["files"] if Path(name).suffix in FIGURES]
     if not figures and path.name not in KINDS:
         raise ValueError(f"{path.with_name(NAME)} names no figure: build the report again")
     absent = []
-    for name in dict.fromkeys([path.name, *sorted(figures)]):
+    for name in dict.fromkeys([path.name, *sorted(known["files"])]):
         file = path.with_name(name)
         if name not in known["files"]:
             yield f"{name}: is not of this report, but of one that was built before"
@@ -134,7 +143,7 @@ def _files(
         elif sha256_file(file) != known["files"][name]:
             yield f"{name}: was changed after the report was built"
     if absent:
-        unseen.append(f"figures that are not beside it: {', '.join(absent)}")
+        unseen.append(f"files of the report that are not beside it: {', '.join(absent)}")
     if not figures:
         unseen.append(f"the figures ({NAME} of before has no digests of them; build it again)")
 
@@ -194,6 +203,15 @@ def _lists(stage: StagePaths) -> bool:
     return stage.done.exists() and "outputs" in read_marker(stage)
 
 
+def _text(path: Path, known: Mapping[str, Any], analysis: Analysis) -> Iterator[str]:
+    """The file against itself written again; drawings in it only where the same program drew."""
+    again = render(analysis, KINDS[path.name], compare_paper=known["compare_paper"])
+    then = path.read_bytes().decode(errors="backslashreplace")
+    if path.suffix == ".html" and known.get("drawn_with") != drawing_program():
+        then, again = (re.sub(r"<svg\b.*?</svg>", "<svg/>", t, flags=re.S) for t in (then, again))
+    return first_of(path.name, different_lines(path.name, then, again))
+
+
 def _drawings(
     path: Path, known: Mapping[str, Any], analysis: Analysis, unseen: list[str]
 ) -> Iterator[str]:
@@ -220,18 +238,6 @@ def _drawings(
             yield f"{name}: is a figure of this report that {NAME} does not name"
         elif file.exists() and file.read_bytes() != again[name]:
             yield f"{name}: drawn again it differs"
-
-
-def _lines(path: Path, again: str) -> Iterator[str]:
-    """Lines that differ, their ends included."""
-    then = path.read_bytes().decode(errors="backslashreplace").split("\n")
-    pairs = enumerate(zip_longest(then, again.split("\n")), start=1)
-    different = [(number, a, b) for number, (a, b) in pairs if a != b]
-    for number, a, b in different[:SHOWN]:
-        yield f"{path.name}, line {number}: has {_shown(a)}, computed again {_shown(b)}"
-    if len(different) > SHOWN:
-        yield f"{path.name}: {len(different) - SHOWN} more lines differ"
-
-
-def _shown(line: str | None) -> str:
-    return "no such line" if line is None else repr(line)
+            if file.suffix == ".svg":
+                then = file.read_bytes().decode(errors="backslashreplace")
+                yield from first_of(name, different_lines(name, then, again[name].decode()))

@@ -4,5 +4,5 @@
 
 A policy over 128,000 actions is trained with groups of N draws; for every N the mass of all right
 actions rises, but how much of their first mass is retained falls for groups of middle size. policy
-and run compute, plan says which runs there are, workers makes them, report and tracked show them.
+and run compute, runs says which there are, workers makes them, report, figure and views show them.
 """

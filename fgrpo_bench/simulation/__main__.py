@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-from fgrpo_bench.simulation import plan
-from fgrpo_bench.simulation.settings import RULES, Run, Settings
-from fgrpo_bench.simulation.workers import Progress, make, undone
+from fgrpo_bench.simulation.runs import Simulation, freeze, run_paths
+from fgrpo_bench.simulation.settings import GAMMAS, GROUP_SIZES, RULES, SEEDS, Settings, grid
+from fgrpo_bench.simulation.workers import make, processors
 from fgrpo_bench.specs import check_name
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, default_root
 
-STEPS = 1000
-"""Of the progress bar."""
 EXAMPLES = """\
 Killed at any moment, it loses the runs in flight; the same command makes what is missing. Without
 --rule: Adam's whole grid, and the literal rule at the first gamma and seed.
@@ -35,27 +31,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         settings = Settings()
-        runs = plan.grid(
-            options.rule,
-            group_sizes=options.group_size,
-            gammas=options.gamma,
-            seeds=options.seed,
+        runs = grid(
+            options.rule, group_sizes=options.group_size, gammas=options.gamma, seeds=options.seed
         )
         if options.workers < 1:
             raise ValueError(f"--workers {options.workers}: at least one")
         check_name("--version", options.version)
-        paths = plan.run_paths(options.root, options.version)
+        paths = run_paths(options.root, options.version)
         if options.dry_run:
-            print(outlook(paths, settings, runs, workers=options.workers))
+            asked = Simulation(paths=paths, settings=settings, runs=runs)
+            print(outlook(asked, workers=options.workers))
             return 0
         what = f"simulation version={paths.version}"
         with locked(paths.driver_lock, wait=False, what=what):
-            plan.freeze(paths, settings, runs)
-            left = len(undone(paths, runs))
+            simulation = freeze(paths, settings, runs)
+            left = len(simulation.undone)
             print(f"{paths.folder}\n{len(runs)} runs, {left} to make", flush=True)
             if left:
-                with closing(Bar()) as bar:
-                    make(paths, settings, runs, workers=options.workers, tell=bar)
+                _make(simulation, left, workers=options.workers)
         finish(paths)
     except (OSError, ValueError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -76,58 +69,44 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rule", choices=RULES, help="one rule alone, over the whole grid")
     parser.add_argument(
-        "--group-size", type=int, nargs="+", default=plan.GROUP_SIZES, metavar="N",
+        "--group-size", type=int, nargs="+", default=GROUP_SIZES, metavar="N",
         help="default: 2, 4, 8, ..., 131072",
     )  # fmt: skip
-    parser.add_argument("--gamma", type=float, nargs="+", default=plan.GAMMAS, help="default: 0 1")
-    parser.add_argument("--seed", type=int, nargs="+", default=plan.SEEDS, help="default: 0 1 2 3")
+    parser.add_argument("--gamma", type=float, nargs="+", default=GAMMAS, help="default: 0 1")
+    parser.add_argument("--seed", type=int, nargs="+", default=SEEDS, help="default: 0 1 2 3")
     parser.add_argument("--version", default="v1", help="of the folder; default: %(default)s")
     parser.add_argument(
         "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
     )
     parser.add_argument(
-        "--workers", type=int, default=plan.processors(),
+        "--workers", type=int, default=processors(),
         help="processes at once; default: one a processor (here %(default)s)",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="say what would be made")
     return parser
 
 
-def outlook(paths: RunPaths, settings: Settings, runs: Sequence[Run], *, workers: int) -> str:
+def outlook(simulation: Simulation, *, workers: int) -> str:
     """What a call would do."""
-    here = [run for run in runs if paths.point(run.point_id).spec.exists()]
-    left = [*(run for run in runs if run not in set(here)), *undone(paths, here)]
-    seconds = sum(plan.cost(settings, run) for run in left)
+    settings, runs, left = simulation.settings, simulation.runs, simulation.undone
+    seconds = sum(run.cost(settings) for run in left)
     sizes = sorted({run.group_size for run in runs})
     return (
-        f"{paths.folder}\n{len(runs)} runs of {settings.steps:,} steps over {settings.n_actions:,} "
-        f"actions, N from {sizes[0]:,} to {sizes[-1]:,}: {len(runs) - len(left)} done, {len(left)} "
-        f"to make\nabout {seconds:.0f} processor seconds, {seconds / workers:.0f} s with "
-        f"{workers} processes"
+        f"{simulation.paths.folder}\n{len(runs)} runs of {settings.steps:,} steps over "
+        f"{settings.n_actions:,} actions, N from {sizes[0]:,} to {sizes[-1]:,}: "
+        f"{len(runs) - len(left)} done, {len(left)} to make\nabout {seconds:.0f} processor "
+        f"seconds, {seconds / workers:.0f} s with {workers} processes"
     )
 
 
-class Bar:
-    """A progress bar on a terminal, elsewhere a line now and then."""
+def _make(simulation: Simulation, left: int, *, workers: int) -> None:
+    """With a progress bar on a terminal, elsewhere a line now and then."""
+    from tqdm import tqdm
 
-    def __init__(self) -> None:
-        from tqdm import tqdm
-
-        self._bar: Any = tqdm(
-            total=STEPS,
-            bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}",
-            dynamic_ncols=True,
-            mininterval=0.2 if sys.stderr.isatty() else 10,
-        )
-
-    def __call__(self, progress: Progress) -> None:
-        """Show where the simulation stands."""
-        self._bar.set_description_str(f"{progress.done}/{progress.of} runs", refresh=False)
-        self._bar.update(int(STEPS * progress.share) - self._bar.n)
-
-    def close(self) -> None:
-        """Leave the bar as it stands."""
-        self._bar.close()
+    runs = len(simulation.runs)
+    every = 0.2 if sys.stderr.isatty() else 10
+    with tqdm(total=runs, initial=runs - left, unit="run", mininterval=every) as bar:
+        make(simulation, workers=workers, tell=bar.update)
 
 
 def finish(paths: RunPaths) -> None:

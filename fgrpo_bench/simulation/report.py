@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+
+import polars as pl
 
 from fgrpo_bench.documents.blocks import Report
 from fgrpo_bench.documents.latex import latex_table
 from fgrpo_bench.documents.markdown import markdown_table
-from fgrpo_bench.documents.table import Table
+from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain_table
-from fgrpo_bench.simulation.plan import QUESTION
-from fgrpo_bench.simulation.results import Cell, Simulation, load
-from fgrpo_bench.simulation.settings import Rule
+from fgrpo_bench.simulation.runs import QUESTION, Simulation, load
+from fgrpo_bench.simulation.settings import RULES
 from fgrpo_bench.stages.files import write_text
 from fgrpo_bench.stages.paths import RunPaths
 
 FIGURE = "simulation"
+COLUMNS = {"total_correct_mass": "total", "retained_mass": "retained"}
 CSV = "rule,group_size,focal_gamma,n_seeds,total_mean,total_sd,retained_mean,retained_sd"
-RULES: dict[Rule, str] = {
-    "adam": "Adam on the ratio surrogate",
-    "literal": "the literal rule",
-}
+TITLES = {"adam": "Adam on the ratio surrogate", "literal": "The literal rule"}
+CELL = ("rule", "group_size", "focal_gamma")
+
+
+def curves(masses: pl.DataFrame) -> pl.DataFrame:
+    """A row a rule, N, gamma and step, in the order of the plan: n_seeds, and of `total` and
+    `retained` the mean, sd, lowest and highest over seeds; sd is null for one seed."""
+    over_seeds = [
+        statistic(pl.col(column)).alias(f"{name}_{suffix}")
+        for column, name in COLUMNS.items()
+        for suffix, statistic in (
+            ("mean", pl.Expr.mean),
+            ("sd", pl.Expr.std),
+            ("low", pl.Expr.min),
+            ("high", pl.Expr.max),
+        )
+    ]
+    groups = masses.group_by(*CELL, "step", maintain_order=True)
+    return groups.agg(pl.len().alias("n_seeds"), *over_seeds)
+
+
+def ends(masses: pl.DataFrame) -> pl.DataFrame:
+    """The last row of `curves` of each cell, with `total_first`, the mean before the first step."""
+    cells = curves(masses).with_columns(total_first=pl.col("total_mean").first().over(*CELL))
+    return cells.group_by(*CELL, maintain_order=True).last()
 
 
 def write_report(paths: RunPaths) -> Report:
@@ -29,146 +52,125 @@ def write_report(paths: RunPaths) -> Report:
     from fgrpo_bench.simulation.figure import panels
 
     simulation = load(paths)
-    figures = []
-    if simulation.cells:
-        figures = save(lambda: panels(simulation), paths.report / FIGURE)
+    masses = simulation.masses()
+    figures = save(lambda: panels(masses), paths.report / FIGURE) if len(masses) else []
     texts = {"report.md": render(simulation, "md"), "results.csv": render(simulation, "csv")}
     for name, text in texts.items():
         write_text(paths.report / name, text)
-    lines = [
-        *words(simulation),
-        *(line for t in tables(simulation) for line in ("", *plain_table(t))),
-    ]
-    return Report(
-        text="\n".join(lines) + "\n", files=[*(paths.report / n for n in texts), *figures]
-    )
+    lines = words(simulation, masses)
+    for table in tables(masses):
+        lines += ["", *plain_table(table)]
+    files = [*(paths.report / name for name in texts), *figures]
+    return Report(text="\n".join(lines) + "\n", files=files)
 
 
 def render(simulation: Simulation, kind: str) -> str:
     """One of md, latex and csv; ValueError for another."""
     if kind not in ("md", "latex", "csv"):
         raise ValueError(f"a simulation has no report in {kind}: take md, latex or csv")
-    made = tables(simulation)
+    masses = simulation.masses()
     if kind == "latex":
-        return "\n".join(latex_table(table, caption=table.title) for table in made)
+        return "\n".join(latex_table(table, caption=table.title) for table in tables(masses))
     if kind == "csv":
-        rows = [
-            f"{c.rule},{c.group_size},{c.focal_gamma:g},{len(c.seeds)},{_numbers(c)}"
-            for c in simulation.cells
-        ]
-        return "\n".join([CSV, *rows]) + "\n"
-    parts = ["# Categorical simulation", "\n\n".join(words(simulation))]
-    if simulation.cells:
+        return "\n".join([CSV, *map(_csv_row, ends(masses).to_dicts())]) + "\n"
+    parts = ["# Categorical simulation", "\n\n".join(words(simulation, masses))]
+    if len(masses):
         parts.append(f"![Masses by step and at the end against N]({FIGURE}.svg)")
-    parts += [part for table in made for part in (f"## {table.title}", markdown_table(table))]
+    parts += [
+        part for each in tables(masses) for part in (f"## {each.title}", markdown_table(each))
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def words(simulation: Simulation) -> list[str]:
+def _csv_row(cell: dict[str, float]) -> str:
+    numbers = [f"{cell['rule']},{cell['group_size']},{cell['focal_gamma']:g},{cell['n_seeds']}"]
+    for name in COLUMNS.values():
+        sd = cell[f"{name}_sd"]
+        numbers += [f"{cell[f'{name}_mean']:.10g}", "" if sd is None else f"{sd:.4g}"]
+    return ",".join(numbers)
+
+
+def words(simulation: Simulation, masses: pl.DataFrame) -> list[str]:
     """Paragraphs: what was simulated, the answer, and what the literal rule does."""
-    s = simulation.settings
+    s, n_done = simulation.settings, masses.filter(pl.col("step") == 0).height
     said = [
         f"{QUESTION} {s.n_actions:,} actions, {s.n_correct:,} of them right (reward +1, others "
         f"-1), {s.steps:,} steps, learning rate {s.learning_rate:g}. Retained: 1 less the share of "
         "the first mass of right actions that single ones have lost."
     ]
-    if simulation.n_done < simulation.n_planned:
+    if n_done < len(simulation.runs):
         said.append(
-            f"Only {simulation.n_done} of {simulation.n_planned} runs are done: `python -m "
+            f"Only {n_done} of {len(simulation.runs)} runs are done: `python -m "
             "fgrpo_bench.simulation` makes the others."
         )
-    plain = simulation.of("adam", 0.0)
-    if plain:
-        low = min(plain, key=_retained)
-        rises = sum(bool(cell.total[:, -1].mean() > cell.total[:, 0].mean()) for cell in plain)
-        ends = " and ".join(
-            f"{_retained(c):.3f} at N = {c.group_size:,}" for c in (plain[0], plain[-1])
+    adam = ends(masses).filter(rule="adam").sort("focal_gamma", "group_size")
+    plain = adam.filter(focal_gamma=0.0)
+    if len(plain):
+        first, last, low = (
+            (cell["retained_mean"], cell["group_size"])
+            for cell in (*plain[[0, -1]].to_dicts(), plain.sort("retained_mean").row(0, named=True))
         )
+        rises = (plain["total_mean"] > plain["total_first"]).sum()
+        at_ends = " and ".join(f"{kept:.3f} at N = {size:,}" for kept, size in (first, last))
         said.append(
-            f"{_title('adam')}, gamma = 0: the total mass of right actions rises at {rises} of "
-            f"{len(plain)} group sizes. What is retained of it is {ends}, and least at N = "
-            f"{low.group_size:,}: {_retained(low):.3f}."
+            f"{TITLES['adam']}, gamma = 0: the total mass of right actions rises at {rises} of "
+            f"{len(plain)} group sizes. What is retained of it is {at_ends}, and least at N = "
+            f"{low[1]:,}: {low[0]:.3f}."
         )
-        said += [_focal(simulation, plain, gamma) for gamma in simulation.gammas("adam") if gamma]
-    literally = [cell for cell in simulation.cells if cell.rule == "literal"]
-    if literally:
-        total = max(float(np.abs(cell.total - cell.total[:, :1]).max()) for cell in literally)
-        kept = max(float(1 - cell.retained.min()) for cell in literally)
+        gammas = adam["focal_gamma"].unique().sort()
+        said += [_focal(plain, adam.filter(focal_gamma=g), g) for g in gammas if g]
+    literal = masses.filter(rule="literal")
+    if len(literal):
+        total = pl.col("total_correct_mass")
+        change = (total - total.first().over(*CELL, "seed")).abs().max()
+        most, kept = literal.select(change, 1 - pl.col("retained_mass").min()).row(0)
         said.append(
             "The literal rule, plain gradient ascent on (1/N) sum r_j p_j as the paper states it, "
-            f"moves {'nothing to speak of' if max(total, kept) < 1e-3 else 'little'} at this "
-            f"rate: over {len(literally)} cells the total mass changes by at most {total:.1e} and "
-            f"the retained share falls by at most {kept:.1e}. The gradient of p_j carries a factor "
-            "p_j, which is below 1e-3 for every action. The default rule, Adam on (1/N) sum r_j "
-            "p_j / sg(p_j), has the published picture; that the paper meant it is our reading."
+            f"moves {'nothing to speak of' if max(most, kept) < 1e-3 else 'little'} at this "
+            f"rate: over {len(ends(literal))} cells the total mass changes by at most {most:.1e} "
+            f"and the retained share falls by at most {kept:.1e}. The gradient of p_j carries a "
+            "factor p_j, which is below 1e-3 for every action. The default rule, Adam on (1/N) sum "
+            "r_j p_j / sg(p_j), has the published picture; that the paper meant it is our reading."
         )
     return said
 
 
-def _focal(simulation: Simulation, plain: list[Cell], gamma: float) -> str:
-    focal = {cell.group_size: cell for cell in simulation.of("adam", gamma)}
-    both = [(cell, focal[cell.group_size]) for cell in plain if cell.group_size in focal]
-    if not both:
+def _focal(plain: pl.DataFrame, focal: pl.DataFrame, gamma: float) -> str:
+    both = plain.join(focal, on="group_size", suffix="_new", maintain_order="left")
+    if not len(both):
         return f"gamma = {gamma:g}: no group size in common with gamma = 0."
-    higher = sum(_retained(new) > _retained(old) for old, new in both)
-    old, new = max(both, key=lambda pair: _retained(pair[1]) - _retained(pair[0]))
+    gain = pl.col("retained_mean_new") - pl.col("retained_mean")
+    best = both.sort(gain, descending=True).row(0, named=True)
     return (
-        f"gamma = {gamma:g} retains more at {higher} of {len(both)} group sizes, most at N = "
-        f"{old.group_size:,}: {_retained(new):.3f} instead of {_retained(old):.3f}, for a total "
-        f"mass of {new.total[:, -1].mean():.3f} instead of {old.total[:, -1].mean():.3f}."
+        f"gamma = {gamma:g} retains more at {both.filter(gain > 0).height} of {len(both)} group "
+        f"sizes, most at N = {best['group_size']:,}: {best['retained_mean_new']:.3f} instead of "
+        f"{best['retained_mean']:.3f}, for a total mass of {best['total_mean_new']:.3f} instead of "
+        f"{best['total_mean']:.3f}."
     )
 
 
-def tables(simulation: Simulation) -> list[Table]:
+def tables(masses: pl.DataFrame) -> list[Table]:
     """Final masses of each rule, a row a group size."""
-    made = []
-    for rule in RULES:
-        gammas = simulation.gammas(rule)
-        cells = {(c.group_size, c.focal_gamma): c for c in simulation.cells if c.rule == rule}
-        sizes = sorted({size for size, _ in cells})
-        if not sizes:
-            continue
-        header = [f"{name}, gamma={gamma:g}" for gamma in gammas for name in ("total", "retained")]
-        rows = tuple(
-            (
-                f"{size:,}",
-                *(text for gamma in gammas for text in _final(cells.get((size, gamma)))),
-            )
-            for size in sizes
-        )
-        seeds = max(len(cell.seeds) for cell in cells.values())
-        spread = f"mean and standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
-        made.append(
-            Table(
-                title=f"{_title(rule)}: masses after the last step, {spread}",
-                header=("N", *header),
-                rows=rows,
-                n_words=0,
-            )
-        )
-    return made
+    return [_table(rule, own) for rule in RULES if len(own := ends(masses.filter(rule=rule)))]
 
 
-def _title(rule: Rule) -> str:
-    return RULES[rule][0].upper() + RULES[rule][1:]
+def _table(rule: str, cells: pl.DataFrame) -> Table:
+    gammas = cells["focal_gamma"].unique().sort()
+    final = {(cell["group_size"], cell["focal_gamma"]): _final(cell) for cell in cells.to_dicts()}
+    seeds = max(cells["n_seeds"])
+    spread = "one seed" if seeds == 1 else f"mean and standard deviation over {seeds} seeds"
+    names = [f"{name}, gamma={gamma:g}" for gamma in gammas for name in COLUMNS.values()]
+    return Table(
+        title=f"{TITLES[rule]}: masses after the last step, {spread}",
+        header=("N", *names),
+        rows=tuple(
+            (f"{size:,}", *(text for g in gammas for text in final.get((size, g), (NONE, NONE))))
+            for size in cells["group_size"].unique().sort()
+        ),
+        n_words=0,
+    )
 
 
-def _final(cell: Cell | None) -> tuple[str, str]:
-    return ("-", "-") if cell is None else (_spread(cell.total), _spread(cell.retained))
-
-
-def _spread(values: np.ndarray) -> str:
-    ends = values[:, -1]
-    spread = f" ± {ends.std(ddof=1):.4f}" if len(ends) > 1 else ""
-    return f"{ends.mean():.4f}{spread}"
-
-
-def _numbers(cell: Cell) -> str:
-    shown = []
-    for values in (cell.total[:, -1], cell.retained[:, -1]):
-        shown += [f"{values.mean():.10g}", f"{values.std(ddof=1):.4g}" if len(values) > 1 else ""]
-    return ",".join(shown)
-
-
-def _retained(cell: Cell) -> float:
-    return float(cell.retained[:, -1].mean())
+def _final(cell: dict[str, float]) -> Sequence[str]:
+    pairs = [(cell[f"{name}_mean"], cell[f"{name}_sd"]) for name in COLUMNS.values()]
+    return [f"{mean:.4f}" + ("" if sd is None else f" ± {sd:.4f}") for mean, sd in pairs]

@@ -9,25 +9,17 @@ import polars as pl
 
 from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.simulation.policy import Floats, Indices, Policy
+from fgrpo_bench.simulation.runs import MASSES
 from fgrpo_bench.simulation.settings import Run, Settings
-
-MASSES = pl.Schema(
-    {
-        "step": pl.Int64,  # updates so far, from 0
-        "total_correct_mass": pl.Float64,  # Q_pos
-        "retained_mass": pl.Float64,  # M_ret: share of the first right masses that is still there
-    }
-)
-"""The stored table of a run, e.g. (1000, 0.9965, 0.0330)."""
 
 Update = Callable[[Indices, Floats], None]
 
 
-def simulate(settings: Settings, run: Run, tell: Callable[[int], None]) -> pl.DataFrame:
+def simulate(settings: Settings, run: Run) -> pl.DataFrame:
     """The masses of a run (MASSES), a row every `settings.every` steps and one before the first.
 
-    tell(step): called after each measurement. The same settings and run give the same bytes on the
-    same NumPy. Runs of one N and seed that differ in gamma begin with the same draws.
+    The same settings and run give the same bytes on the same NumPy. Runs of one N and seed that
+    differ in gamma begin with the same draws.
     """
     policy = Policy(settings, np.random.default_rng([run.seed, run.group_size]))
     update: Update = Adam(policy, settings) if run.rule == "adam" else Literally(policy, settings)
@@ -37,7 +29,6 @@ def simulate(settings: Settings, run: Run, tell: Callable[[int], None]) -> pl.Da
         update(places, group_rewards(places < policy.border, counts, run))
         if step % settings.every == 0:
             rows.append((step, *policy.masses()))
-            tell(step)
     return pl.DataFrame(rows, schema=MASSES, orient="row")
 
 

@@ -6,24 +6,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
-from fgrpo_bench.simulation.plan import QUESTION, masses, planned, planned_settings
+from fgrpo_bench.simulation.report import COLUMNS as MEASURED
 from fgrpo_bench.simulation.report import render, write_report
-from fgrpo_bench.simulation.results import load
-from fgrpo_bench.simulation.run import MASSES
-from fgrpo_bench.simulation.settings import Run, Settings
-from fgrpo_bench.simulation.workers import undone
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.simulation.runs import MASSES, QUESTION, Simulation, load, masses_path
+from fgrpo_bench.simulation.settings import Run
+from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tables import read_table
-from fgrpo_bench.tracking.describe import VIEW
-from fgrpo_bench.tracking.desired import ExperimentState, MetricPoint, RunState
+from fgrpo_bench.tracking.describe import SHARED, VIEW
+from fgrpo_bench.tracking.source import digest_of
+from fgrpo_bench.tracking.state import ExperimentState, MetricPoint, RunState, Wanted
 
 COLUMNS = (
     *(f"params.`{name}`" for name in ("rule", "group_size", "focal_gamma", "seed")),
-    *(f"metrics.`simulation/{name}`" for name in ("total_correct_mass", "retained_mass")),
+    *(f"metrics.`simulation/{name}`" for name in MEASURED),
 )
-
 
 COMMAND = "python -m fgrpo_bench.simulation"
 """Makes what is missing."""
@@ -40,8 +39,8 @@ def report(paths: RunPaths, formats: Sequence[str]) -> str:
 
 def desired(paths: RunPaths) -> ExperimentState:
     """As fgrpo_bench.tracking.desired.desired_experiment."""
-    runs, settings = planned(paths), planned_settings(paths)
-    left = set(undone(paths, runs))
+    simulation = load(paths)
+    left = set(simulation.undone)
     view = {
         "selectedColumns": list(COLUMNS),
         "columnOrder": list(COLUMNS),
@@ -50,32 +49,43 @@ def desired(paths: RunPaths) -> ExperimentState:
         "orderByKey": COLUMNS[1],
         "orderByAsc": True,
     }
+    tags = {
+        "mlflow.note.content": f"{QUESTION}\n\nA view of the files in `{paths.sweep}/"
+        f"{paths.experiment}/` under the run root, where the report stands too.",
+        "mlflow.experimentKind": "custom_model_development",
+        f"{SHARED}{VIEW}": json.dumps(view),
+    }
     return ExperimentState(
         name=f"{paths.sweep}/{paths.experiment}",
-        tags={
-            "mlflow.note.content": f"{QUESTION}\n\nA view of the files in `{paths.sweep}/"
-            f"{paths.experiment}/` under the run root, where the report stands too.",
-            "mlflow.experimentKind": "custom_model_development",
-            f"mlflow.sharedViewState.{VIEW}": json.dumps(view),
-        },
-        runs=tuple(_run(paths, settings, run) for run in runs if run not in left),
+        digest=digest_of(tags),
+        tags=lambda: tags,
+        runs=tuple(
+            Wanted(
+                name=run.point_id,
+                digest=digest_of(simulation.stage(run).done.read_text()),
+                state=partial(_state, simulation, run),
+            )
+            for run in simulation.runs
+            if run not in left
+        ),
     )
 
 
-def _run(paths: RunPaths, settings: Settings, run: Run) -> RunState:
-    stage = paths.point(run.point_id)
-    marker = read_json(stage.done)
+def _state(simulation: Simulation, run: Run) -> RunState:
+    paths, stage = simulation.paths, simulation.stage(run)
+    marker = read_marker(stage)
     end = int(marker["finished_ms"])
     points = [
         MetricPoint(f"simulation/{name}", row["step"], end, row[name])
-        for row in read_table(masses(stage), MASSES).to_dicts()
-        for name in ("total_correct_mass", "retained_mass")
+        for row in read_table(masses_path(stage), MASSES).to_dicts()
+        for name in MEASURED
     ]
+    params = asdict(run) | asdict(simulation.settings)
     return RunState(
         name=run.point_id,
         start=end - int(1000 * marker["wall_seconds"]),
         end=end,
-        params={key: str(value) for key, value in (asdict(run) | asdict(settings)).items()},
+        params={key: str(value) for key, value in params.items()},
         tags={
             "sweep": paths.sweep,
             "experiment": paths.experiment,

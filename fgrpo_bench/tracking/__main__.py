@@ -13,6 +13,7 @@ SYNC = """examples:
   python -m fgrpo_bench.tracking sync groupsize gamma    two sweeps, all experiments and versions
   python -m fgrpo_bench.tracking sync --root /scratch/runs
   python -m fgrpo_bench.tracking sync --tracking-uri http://mlflow.example:5000
+  python -m fgrpo_bench.tracking sync --full             after somebody edited MLflow by hand
 
 A sync may be repeated, killed, or run beside a sweep that is still going, whose runs it brings as
 far as they have trained: the files are the truth and MLflow is a view of them, which `python -m
@@ -56,13 +57,15 @@ def main(argv: list[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
     """Number of sweeps that were synced."""
     uri: str | None = arguments.tracking_uri
-    if arguments.command == "rebuild" and runs:
+    if not runs:
+        return 0
+    if arguments.command == "rebuild":
         from fgrpo_bench.tracking.rebuild import rebuild
 
         return len(rebuild(runs, tracking_uri=uri, agreed=arguments.yes))
     from fgrpo_bench.tracking.sync import sync_all
 
-    return len(sync_all(runs, tracking_uri=uri))
+    return len(sync_all(runs, tracking_uri=uri, is_full=arguments.full))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     sync = _command(commands, "sync", "bring MLflow up to date with the stored files", SYNC)
     sync.add_argument("sweep", nargs="*", help="names of sweeps; none is all under the root")
+    sync.add_argument(
+        "--full",
+        action="store_true",
+        help="compare every value, also of runs whose files MLflow has as they are",
+    )
     rebuild = _command(commands, "rebuild", "make MLflow anew from the stored files", REBUILD)
     rebuild.add_argument(
         "--yes", action="store_true", help="in a store that is not the one beside the runs"

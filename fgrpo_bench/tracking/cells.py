@@ -1,82 +1,94 @@
-"""What MLflow holds beside the points: a parent run a cell, with mean and interval over its seeds,
-and a run with the files of the report. All numbers are the report's own."""
+"""What MLflow holds beside the points: a parent run a cell, with mean and interval over its seeds
+and where along k it falls behind its base models, and a run with the files of the report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
+from functools import partial
 
+from fgrpo_bench.analysis import LEVEL
+from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.markdown import escape_markdown
-from fgrpo_bench.report.summary import Cell, Summary
 from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import Frozen
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stats.intervals import LEVEL
-from fgrpo_bench.tracking.describe import report_note, source_tags
-from fgrpo_bench.tracking.state import MetricPoint, RunState
+from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.tracking.describe import params, report_note, source_tags, words
+from fgrpo_bench.tracking.source import Source, digest_of, report_files
+from fgrpo_bench.tracking.state import MetricPoint, RunState, Wanted
+
+OPEN = "open"
+"""Tag in place of the metric where a first loss has no such end."""
 
 
-def with_cells(
-    summary: Summary, runs: Sequence[tuple[PointResult, RunState]]
-) -> tuple[RunState, ...]:
+def with_cells(source: Source, points: Sequence[Wanted]) -> tuple[Wanted, ...]:
     """Parents first, each one followed by its points, which name it as their parent.
 
-    Points that have not begun are not among the runs; a cell of which none has begun has no run.
+    points: those that have begun; a cell of which none has begun has no run.
     """
-    known = {(*_key(cell), cell.step): cell for cell in summary.cells}
-    by_cell: dict[Cell, list[tuple[PointResult, RunState]]] = {}
-    for point, run in runs:
-        by_cell.setdefault(known[(*point.cell, point.step)], []).append((point, run))
-    made = []
-    for cell, members in by_cell.items():
-        parent = _cell_run(summary, cell, members)
-        made += [parent, *(replace(run, parent=parent.identity) for _, run in members)]
-    return tuple(made)
-
-
-def _key(cell: Cell) -> tuple[str | None, int | None, float | None]:
-    return cell.algorithm, cell.group_size, cell.focal_gamma
+    begun = {run.name: run for run in points}
+    by_cell: dict[str, list[PointResult]] = {}
+    for point in source.results.points:
+        by_cell.setdefault(key_of(point)[0], []).append(point)
+    runs = []
+    for cell, planned in by_cell.items():
+        members = [point for point in planned if point.point_id in begun]
+        if members:
+            name = members[0].point_id.removesuffix(f"-s{members[0].seed}")
+            numbers = [
+                *([e.column, e.k, e.mean, e.low, e.high] for e in source.estimates_of(cell)),
+                *map(astuple, source.first_losses_of(cell)),
+            ]
+            outlines = [[point.point_id, source.outline(point)] for point in members]
+            mark = digest_of(source.origin, len(planned), numbers, outlines)
+            state = partial(_cell_run, source, cell, members, n_planned=len(planned))
+            runs.append(Wanted(name=name, digest=mark, state=state))
+            runs += [replace(begun[point.point_id], parent=name) for point in members]
+    return tuple(runs)
 
 
 def _cell_run(
-    summary: Summary, cell: Cell, members: Sequence[tuple[PointResult, RunState]]
+    source: Source, key: str, members: Sequence[PointResult], *, n_planned: int
 ) -> RunState:
     """Its params are those that all its points share."""
-    point, first = members[0]
-    name = point.point_id.removesuffix(f"-s{point.seed}")
-    mark = Frozen(point.train, read_json(point.train.spec)).seedless_fingerprint
-    planned = [one for one in summary.results.points if (*one.cell, one.step) == _of(point)]
-    ends = [run.end for _, run in members if run.end is not None]
-    seeds = ", ".join(str(point.seed) for point, run in members if run.end is not None)
-    shared = set.intersection(*(set(run.params.items()) for _, run in members))
-    params = {key: value for key, value in first.params.items() if (key, value) in shared}
-    params.pop("seed", None)
+    first, cell = members[0], source.analysis.by_cell[key]
+    spans = {point.seed: source.span(point) for point in members}
+    ends = {seed: end for seed, (_, end) in spans.items() if end is not None}
+    seeds, is_whole = ", ".join(map(str, ends)), len(ends) == n_planned
+    every = [params(source.results, point).items() for point in members]
+    shared = [pair for pair in every[0] if all(pair in other for other in every)]
+    losses = list(_first_losses(source, cell))
+    timestamp = max(ends.values(), default=0)
+    points = [
+        *_estimates(source, cell, timestamp),
+        *(MetricPoint(name, cell.step, timestamp, float(k)) for name, k in losses if k is not None),
+    ]
+    spec = Frozen(first.train, read_json(first.train.spec))
+    name = first.point_id.removesuffix(f"-s{first.seed}")
     return RunState(
         name=name,
-        start=min(run.start for _, run in members),
-        end=max(ends) if len(ends) == len(planned) else None,
-        params=params,
+        start=min(start for start, _ in spans.values() if start is not None),
+        end=timestamp if is_whole else None,
+        params={name: value for name, value in shared if name != "seed"},
         tags={
-            **_identity(summary, name, mark),
+            **_identity(source, name, spec.seedless_fingerprint),
             "kind": "cell",
-            "state": "evaluated" if len(ends) == len(planned) else "training",
+            "state": "evaluated" if is_whole else "training",
             "seeds": seeds,
             "method": cell.method,
-            "mlflow.note.content": _cell_note(summary, cell, seeds),
-            **source_tags(summary.results),
+            "mlflow.note.content": _cell_note(source, cell, seeds),
+            **{name: OPEN for name, k in losses if k is None},
+            **source_tags(source.results),
         },
-        points=tuple(sorted(_estimates(summary, cell, max(ends, default=0)))),
+        points=tuple(sorted(points)),
         artifacts={},
     )
 
 
-def _of(point: PointResult) -> tuple[str | int | float | None, ...]:
-    return (*point.cell, point.step)
-
-
-def _identity(summary: Summary, name: str, mark: str) -> dict[str, str]:
-    paths = summary.results.paths
+def _identity(source: Source, name: str, mark: str) -> dict[str, str]:
+    paths = source.results.paths
     return {
         "sweep": paths.sweep,
         "experiment": paths.experiment,
@@ -86,60 +98,82 @@ def _identity(summary: Summary, name: str, mark: str) -> dict[str, str]:
     }
 
 
-def _estimates(summary: Summary, cell: Cell, timestamp: int) -> Iterator[MetricPoint]:
-    """Nine keys a benchmark: pass@k at both ends and as a curve over k, each with its interval."""
-    ends = {summary.ks[0], summary.ks[-1]}
-    for benchmark in summary.results.benchmarks:
-        estimates = summary.scores[benchmark, cell].estimates
-        for k, found in zip(summary.ks, estimates, strict=True):
-            for suffix, value in (("", found.mean), ("_low", found.low), ("_high", found.high)):
-                if value is not None:
-                    yield MetricPoint(f"{benchmark}/pass_at_k{suffix}", k, timestamp, value)
-                    if k in ends:
-                        key = f"{benchmark}/pass_at_{k}{suffix}"
-                        yield MetricPoint(key, cell.step, timestamp, value)
+def _estimates(source: Source, cell: Cell, timestamp: int) -> Iterator[MetricPoint]:
+    """Nine keys a benchmark or average: pass@k at both ends and as a curve over k, each with its
+    interval."""
+    for row in source.estimates_of(cell.cell):
+        for suffix, value in (("", row.mean), ("_low", row.low), ("_high", row.high)):
+            if value is not None:
+                yield MetricPoint(f"{row.column}/pass_at_k{suffix}", row.k, timestamp, value)
+                if row.k in source.analysis.ends:
+                    key = f"{row.column}/pass_at_{row.k}{suffix}"
+                    yield MetricPoint(key, cell.step, timestamp, value)
 
 
-def _cell_note(summary: Summary, cell: Cell, seeds: str) -> str:
-    benchmarks = ", ".join(
-        escape_markdown(f"{name}/pass_at_k") for name in summary.results.benchmarks
-    )
+def _first_losses(source: Source, cell: Cell) -> Iterator[tuple[str, int | None]]:
+    """The first k at which a trained cell is behind its base models, by the band over all k: the
+    ends of its set, None for one that is open."""
+    for row in source.first_losses_of(cell.cell):
+        yield f"{row.column}/pass_at_k_first_loss_low", row.low
+        yield f"{row.column}/pass_at_k_first_loss_high", row.high
+
+
+def _cell_note(source: Source, cell: Cell, seeds: str) -> str:
+    columns = ", ".join(escape_markdown(f"{name}/pass_at_k") for name in source.analysis.columns)
     of = f"seeds {seeds}" if seeds else "no seed yet"
+    losses = (
+        ""
+        if cell.is_base
+        else "\n\n..._first\\_loss\\_low and \\_high: the first k at which training is behind the "
+        f"base models lies between them, at {LEVEL:.0%} over all k together; `{OPEN}` as a tag is "
+        "an end without a k, so that there may be no loss."
+    )
     return (
-        f"{escape_markdown(cell.label)} over its training seeds; the runs below this one are the "
-        f"seeds. Means and {LEVEL:.0%} intervals over problems and seeds are of {of}.\n\n"
-        f"{benchmarks}, with \\_low and \\_high: k is the step. The same at the smallest and the "
-        "largest k are plain metrics. All pass@k are fractions."
+        f"{escape_markdown(cell.label)} at step {cell.step} over its training seeds, which are the "
+        f"runs below. Means and {LEVEL:.0%} intervals over problems and seeds are of {of}.\n\n"
+        f"{columns}, with \\_low and \\_high: k is the step. The same at the smallest and "
+        f"the largest k are plain metrics. All pass@k are fractions.{losses}"
     )
 
 
-def report_run(summary: Summary, runs: Sequence[RunState], verdict: str) -> RunState | None:
+def report_wanted(source: Source, runs: Sequence[Wanted], digest: str) -> Wanted | None:
     """The report's tables and figures as artifacts; None where it was not written or no run has
     begun.
 
-    verdict: the words of the answer, as Markdown.
+    digest: of what its words are computed from.
     """
-    paths = summary.results.paths
-    if not runs or not (paths.report / "report.md").exists():
+    files = report_files(source.results.paths)
+    if not runs or not files:
         return None
-    files = [
-        path
-        for path in sorted(paths.report.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    ]
-    ends = [run.end for run in runs if run.end is not None]
+    contents = [[path.name, sha256_file(path)] for path in files]
+    begun = [run.name for run in runs if run.parent is not None]
+    return Wanted(
+        name="report",
+        digest=digest_of(digest, contents, [run.digest for run in runs if run.parent is None]),
+        state=partial(_report_run, source, begun),
+    )
+
+
+def _report_run(source: Source, begun: Sequence[str]) -> RunState:
+    paths = source.results.paths
+    spans = [source.span(point) for point in source.results.points if point.point_id in begun]
+    ends = [end for _, end in spans if end is not None]
+    is_whole = len(ends) == len(spans) and not source.analysis.missing
     mark = fingerprint(["report", paths.sweep, paths.experiment, paths.version])
     return RunState(
         name="report",
-        start=min(run.start for run in runs),
-        end=max(ends) if len(ends) == len(runs) and not summary.missing else None,
+        start=min(start for start, _ in spans if start is not None),
+        end=max(ends) if is_whole else None,
         params={},
         tags={
-            **_identity(summary, "report", mark),
+            **_identity(source, "report", mark),
             "kind": "report",
-            "mlflow.note.content": report_note(verdict),
-            **source_tags(summary.results),
+            "mlflow.note.content": report_note(words(source.analysis)),
+            **source_tags(source.results),
         },
         points=(),
-        artifacts={path.relative_to(paths.report).as_posix(): path.read_bytes() for path in files},
+        artifacts={
+            path.relative_to(paths.report).as_posix(): path.read_bytes()
+            for path in report_files(paths)
+        },
     )

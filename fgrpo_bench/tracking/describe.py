@@ -9,13 +9,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from fgrpo_bench.documents.markdown import escape_markdown
-from fgrpo_bench.kinds import evaluate
-from fgrpo_bench.report import verdict
-from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.summary import Summary
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.documents.blocks import Paragraph
+from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
+from fgrpo_bench.report.narrative import heading, narrative
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.state import IDENTITY as IDENTITY
 
 VIEW = "overview"
@@ -52,8 +53,8 @@ def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
     """The runs page as MLflow's own Share button would store it: filter, columns, order."""
     ks = results.evaluation["ks"]
     metrics = [
-        f"metrics.`{benchmark}/pass_at_{k}"
-        for benchmark in results.benchmarks
+        f"metrics.`{column}/pass_at_{k}"
+        for column in results.headline
         for k in dict.fromkeys((ks[0], ks[-1]))
     ]
     # The means come first, before what the name of a run says too: MLflow's panels leave little
@@ -63,7 +64,6 @@ def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
         columns |= {f"{metric}{suffix}`": 175 for metric in metrics}
     columns |= {"params.`method`": 90}
     columns |= {"tags.`seeds`": 95} if kind == "cell" else {"params.`seed`": 70}
-    order = f"{metrics[-1]}`"
     return json.dumps(
         {
             "searchFilter": f"tags.kind = '{kind}'",
@@ -71,28 +71,18 @@ def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
             "columnOrder": list(columns),  # widths count only for columns that are listed here
             "columnWidths": columns,
             "runsHiddenMode": "SHOW_ALL",
-            "orderByKey": order,
+            "orderByKey": f"{metrics[-1]}`",
             "orderByAsc": False,
         }
     )
 
 
-def words(summary: Summary, comparisons: Sequence[Comparison]) -> str:
-    """Question and verdict as Markdown, in the report's own words."""
-    question = summary.results.declaration["declaration"]["sweep"]["question"]
-    missing = verdict.incomplete(summary)
-    parts = [f"**Question.** {escape_markdown(str(question))}"]
-    parts += [escape_markdown(verdict.heading(summary)), escape_markdown(verdict.budget(summary))]
-    parts += [f"**{escape_markdown(missing)}**"] if missing else []
-    parts += [f"**Answer.** {verdict.EFFECTS}."]
-    lines = []
-    for title, effects in verdict.answer(summary, comparisons):
-        lines += [f"- {escape_markdown(title)}"]
-        for shown, found in effects:
-            lines += [f"  - **{escape_markdown(shown)}**: {escape_markdown(found)}"]
-    parts += ["\n".join(lines)] if lines else []
-    parts += [escape_markdown(f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}")]
-    return "\n\n".join(parts)
+def words(analysis: Analysis) -> str:
+    """Question and answer as Markdown, in the report's own words, and which checkpoints they are
+    about."""
+    checkpoints = Paragraph(text=f"Checkpoints: {rule_in_words(analysis.rule)}.")
+    said = [Paragraph(text=heading(analysis)), *narrative(analysis), checkpoints]
+    return markdown_blocks(said)
 
 
 def report_note(answer: str) -> str:
@@ -116,16 +106,15 @@ def shortened(text: str, longest: int) -> str:
     return text[: text.rfind("\n", 0, longest - len(left))].rstrip() + left
 
 
-def params(
-    results: SweepResults, point: PointResult, train: TrainStageSpec, evaluation: evaluate.Spec
-) -> dict[str, str]:
+def params(results: SweepResults, point: PointResult) -> dict[str, str]:
     """What runs are compared by; a base model has only what applies to it."""
+    evaluation = point.evaluation_spec()
     judged, warmup = evaluation.evaluation, trained_with(point.train, "warmup")
     named: dict[str, Any] = {"model": results.model, "method": point.method}
     if point.algorithm is None:
         named["seed"] = point.seed
     else:
-        cell = train.point
+        cell = TrainStageSpec(point.train, read_json(point.train.spec)).point
         named |= {
             "algorithm": cell.algorithm.name,
             "group_size": cell.group_size,
@@ -146,14 +135,7 @@ def params(
     return {key: str(value) for key, value in named.items()}
 
 
-def tags(
-    results: SweepResults,
-    point: PointResult,
-    train: TrainStageSpec,
-    evaluation: evaluate.Spec,
-    *,
-    failed: bool,
-) -> dict[str, str]:
+def tags(results: SweepResults, point: PointResult, *, failed: bool) -> dict[str, str]:
     """Identity, provenance and state of a point's run, and its description.
 
     failed: whether a stage of it failed and is not at work again.
@@ -164,8 +146,8 @@ def tags(
         "experiment": paths.experiment,
         "version": paths.version,
         "point_id": point.point_id,
-        "fingerprint": train.fingerprint,
-        "evaluation_fingerprint": evaluation.fingerprint,
+        "fingerprint": TrainStageSpec(point.train, read_json(point.train.spec)).fingerprint,
+        "evaluation_fingerprint": point.evaluation_spec().fingerprint,
         "kind": "point",
         "state": _state(point, failed=failed),
         "method": point.method,

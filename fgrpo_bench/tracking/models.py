@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-
-import polars as pl
+from collections.abc import Iterator, Mapping, Sequence
 
 from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.kinds import evaluate
@@ -13,6 +11,7 @@ from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.describe import source_tags
+from fgrpo_bench.tracking.source import Mean
 from fgrpo_bench.tracking.state import Dataset, MetricPoint, ModelState, Score
 
 DIGITS = 16
@@ -27,11 +26,13 @@ def checkpoint_model(
     results: SweepResults,
     point: PointResult,
     params: Mapping[str, str],
-    judged: Mapping[str, pl.DataFrame],
+    means: Sequence[Mean],
+    unscored: Mapping[str, float],
 ) -> ModelState:
     """The model of the checkpoint that stands for `point`, which is evaluated.
 
-    params: of the run. judged: pass@k by k (desired.BY_K) of each benchmark.
+    params: of the run. means: its pass@k. unscored: share of its draws that the grader could not
+    judge, by benchmark.
     """
     done = read_json(point.evaluate.done)
     folder = point.train.checkpoint(point.step).resolve()
@@ -59,31 +60,31 @@ def checkpoint_model(
             f"{escape_markdown(str(folder))}",
             **source_tags(results),
         },
-        scores=tuple(sorted(_scores(point, judged, finished))),
+        scores=tuple(sorted(_scores(point, means, unscored, finished))),
     )
 
 
 def _scores(
-    point: PointResult, judged: Mapping[str, pl.DataFrame], timestamp: int
+    point: PointResult, means: Sequence[Mean], unscored: Mapping[str, float], timestamp: int
 ) -> Iterator[Score]:
-    spec = point.evaluation_spec()
-    for benchmark, by_k in judged.items():
-        dataset = _dataset(point, benchmark, spec)
-        for metric in plain_metrics(benchmark, by_k, step=point.step, timestamp=timestamp):
-            yield Score(metric, dataset)
-
-
-def plain_metrics(
-    benchmark: str, by_k: pl.DataFrame, *, step: int, timestamp: int
-) -> Iterator[MetricPoint]:
     """Three keys a benchmark however many k there are: pass@k at the smallest and the largest k,
     and the share of draws that the grader could not judge."""
-    ends = by_k.filter(pl.col("k").is_in([by_k["k"].min(), by_k["k"].max()]))
-    for k, value in ends.select("k", "pass_at_k").iter_rows():
-        if value is not None:
-            yield MetricPoint(f"{benchmark}/pass_at_{k}", step, timestamp, value)
-    for value in by_k["unscored_fraction"].head(1):
-        yield MetricPoint(f"{benchmark}/unscored_fraction", step, timestamp, value)
+    spec = point.evaluation_spec()
+    for benchmark, share in unscored.items():
+        dataset = _dataset(point, benchmark, spec)
+        own = [mean for mean in means if mean.column == benchmark]
+        for metric in at_ends(own, point, timestamp):
+            yield Score(metric, dataset)
+        key = f"{benchmark}/unscored_fraction"
+        yield Score(MetricPoint(key, point.step, timestamp, share), dataset)
+
+
+def at_ends(means: Sequence[Mean], point: PointResult, timestamp: int) -> Iterator[MetricPoint]:
+    """pass@k at the smallest and the largest k as plain metrics, by step."""
+    ks = point.evaluation_spec().evaluation.ks
+    for mean in means:
+        if mean.k in (ks[0], ks[-1]):
+            yield MetricPoint(f"{mean.column}/pass_at_{mean.k}", point.step, timestamp, mean.value)
 
 
 def _dataset(point: PointResult, benchmark: str, spec: evaluate.Spec) -> Dataset:

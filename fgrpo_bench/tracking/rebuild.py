@@ -9,8 +9,9 @@ from typing import Any
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.desired import experiment_name
+from fgrpo_bench.tracking.read import Stored, stored_runs
 from fgrpo_bench.tracking.store import Store, close, find_store, opened
-from fgrpo_bench.tracking.sync import SyncResult, stored_runs, sync_all
+from fgrpo_bench.tracking.sync import SyncResult, sync_all
 from fgrpo_bench.tracking.write import discard
 
 
@@ -46,17 +47,17 @@ def _move_aside(path: Path) -> None:
 
 
 def _empty(client: Any, store: Store, runs: Sequence[RunPaths], *, agreed: bool) -> None:
-    found = []
+    found: list[tuple[str, Stored]] = []
     for paths in runs:
         experiment = client.get_experiment_by_name(experiment_name(paths))
         if experiment is not None and experiment.lifecycle_stage == "active":
-            held = stored_runs(client, experiment.experiment_id, paths)
-            found += [run for group in held.values() for run in group]
+            where = experiment.experiment_id
+            found += [(where, run) for run in stored_runs(client, where, paths)]
     if found and not agreed:
         raise PermissionError(
             f"MLflow at {store} holds {len(found)} runs of these sweeps, which would go to its "
             "trash and be written anew: repeat the command with --yes, or run `python -m "
             "fgrpo_bench.tracking sync`, which changes only what differs from the files"
         )
-    for run in found:
-        discard(client, run.info.experiment_id, run.info.run_id)
+    for experiment_id, run in found:
+        discard(client, experiment_id, run.run_id)

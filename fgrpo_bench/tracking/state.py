@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
-
-from fgrpo_bench.specs.fingerprint import fingerprint
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 IDENTITY = ("sweep", "experiment", "version", "point_id", "fingerprint")
 """Tags that together name one run; the run's MLflow name and id play no part."""
@@ -81,8 +78,6 @@ class RunState:
     """Contents by path within the run's artifacts."""
     models: tuple[ModelState, ...] = ()
     """The run's evaluated checkpoints, by rising step."""
-    parent: tuple[str, ...] | None = None
-    """Identity of the run under which this one is listed."""
     failed: bool = False
     """Whether a stage of it failed and is not at work again."""
 
@@ -104,27 +99,19 @@ class RunState:
         """What the checkpoints were judged on, sorted."""
         return sorted({score.dataset for model in self.models for score in model.scores})
 
-    @property
-    def digest(self) -> str:
-        """Hash of everything above but the parent and `failed`, which the tags tell; equal digests
-        need no further look."""
-        points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in self.points]
-        artifacts = {
-            path: hashlib.sha256(content).hexdigest() for path, content in self.artifacts.items()
-        }
-        models = [
-            [
-                *(model.name, model.step, model.created, dict(model.params), dict(model.tags)),
-                [[*astuple(score.dataset), repr(score.point)] for score in model.scores],
-            ]
-            for model in self.models
-        ]
-        return fingerprint(
-            [
-                *(self.name, self.start, self.end, dict(self.params), dict(self.tags)),
-                *(points, artifacts, models),
-            ]
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A run that MLflow should hold. Its state is computed only where its digest is another than
+    that which MLflow has of it."""
+
+    name: str
+    """Of the run."""
+    digest: str
+    """Of everything that the state is computed from."""
+    state: Callable[[], RunState] = field(repr=False, compare=False)
+    parent: str | None = None
+    """Name of the run under which it is listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +119,8 @@ class ExperimentState:
     """One MLflow experiment as it should be."""
 
     name: str
-    tags: Mapping[str, str]
-    runs: tuple[RunState, ...]
+    digest: str | None
+    """Of everything that the tags are computed from; None where these runs do not speak for it."""
+    tags: Callable[[], Mapping[str, str]] = field(repr=False, compare=False)
+    runs: tuple[Wanted, ...]
     """Parents before their children."""

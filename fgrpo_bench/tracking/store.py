@@ -16,6 +16,8 @@ from typing import Any
 from fgrpo_bench.stages.files import write_whole
 from fgrpo_bench.stages.paths import RunPaths
 
+DIRECT = ("sqlite", "postgresql")
+"""Databases whose rows are read and written directly."""
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -94,6 +96,12 @@ def opened(store: Store) -> Iterator[Any]:
             raise ConnectionError(_explain(store, error)) from error
 
 
+def database(client: Any) -> Any | None:
+    """The engine of the client's SQL database, where that is one of DIRECT."""
+    engine = getattr(client._tracking_client.store, "engine", None)
+    return engine if engine is not None and engine.dialect.name in DIRECT else None
+
+
 @contextmanager
 def _hurried(client: Any) -> Iterator[None]:
     """No wait for the disk at each of the many commits, which would take half the time.
@@ -109,7 +117,7 @@ def _hurried(client: Any) -> Iterator[None]:
     def restore(connection: Any, *_: object) -> None:
         connection.execute("PRAGMA synchronous=FULL")
 
-    engine = client._tracking_client.store.engine
+    engine = database(client)
     event.listen(engine, "checkout", relax)
     event.listen(engine, "checkin", restore)
     try:

@@ -1,7 +1,7 @@
 """Bring MLflow to what the files say: idempotent, safe to kill, one process at a time.
 
-A run is found by its identity tags, never by name. A tag holds the digest of the state that was
-written whole: it is cleared before anything of the run changes and set last, so a run whose digest
+A run is found by its identity tags, never by name. A tag holds the digest of what the run was
+computed from: it is cleared before anything of the run changes and set last, so a run whose digest
 fits needs no further look, and after a kill the next sync completes what is there. Metric points,
 logged models and artifacts are added where they are missing. Where a run holds what MLflow cannot
 change and the files contradict (a parameter, the start, a logged point, say after a regrading), it
@@ -11,21 +11,24 @@ written anew whenever one more of its seeds is judged, since mean and interval a
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
+from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.describe import SHARED
 from fgrpo_bench.tracking.desired import desired_experiment, desired_points, experiment_name
-from fgrpo_bench.tracking.state import IDENTITY, ExperimentState, RunState
+from fgrpo_bench.tracking.read import DIGEST, PARENT, Stored, contradicts, history, stored_runs
+from fgrpo_bench.tracking.source import Source
+from fgrpo_bench.tracking.state import ExperimentState, RunState, Wanted
 from fgrpo_bench.tracking.store import Store, find_store, opened
-from fgrpo_bench.tracking.write import DIGEST, PARENT, contradicts, create, discard, history, write
+from fgrpo_bench.tracking.write import create, discard, write
 
 Change = Literal["created", "updated", "replaced", "unchanged"]
 
@@ -57,11 +60,14 @@ class SyncResult:
         )
 
 
-def sync_run(paths: RunPaths, *, tracking_uri: str | None = None) -> SyncResult:
+def sync_run(
+    paths: RunPaths, *, tracking_uri: str | None = None, is_full: bool = False
+) -> SyncResult:
     """Bring MLflow up to date with one sweep's files; a second call changes nothing.
 
     tracking_uri: None is MLFLOW_TRACKING_URI, or the embedded store beside the runs where that is
-    not set. Waits for another sync under the same root.
+    not set. is_full: compare every value, also of runs whose files are as they were when MLflow got
+    them. Waits for another sync under the same root.
     Raises ConnectionError where MLflow cannot be reached or written, FileNotFoundError where the
     sweep was never run, ValueError for a damaged file.
     """
@@ -69,19 +75,10 @@ def sync_run(paths: RunPaths, *, tracking_uri: str | None = None) -> SyncResult:
     store = find_store(paths, tracking_uri)
     with locked(paths.mlflow_lock, wait=True, what="a sync of MLflow"):
         wanted = desired_experiment(paths)
-        gc.freeze()  # millions of values that live to the end: not to be looked through each time
         with opened(store) as client:
-            experiment_id, views = _experiment(client, wanted, store)
-            found = stored_runs(client, experiment_id, paths)
-            outcomes: Counter[Change] = Counter()
-            ids: dict[tuple[str, ...], str] = {}
-            for run in wanted.runs:
-                parent = ids[run.parent] if run.parent else None
-                outcome, ids[run.identity] = _reconcile(
-                    client, experiment_id, run, found[run.identity], parent
-                )
-                outcomes[outcome] += 1
-        gc.unfreeze()
+            experiment_id, views = _experiment(client, wanted, store, is_full=is_full)
+            sync = _Sync(client, experiment_id, paths, is_full=is_full)
+            outcomes = Counter(map(sync.bring, wanted.runs))
     return SyncResult(
         experiment=wanted.name,
         experiment_id=experiment_id,
@@ -106,23 +103,24 @@ def sync_training(
     """
     store = find_store(paths, tracking_uri)
     with locked(paths.mlflow_lock, wait=False, what="a sync of MLflow"):
-        wanted = desired_points(paths, points)
+        asked = desired_points(Source(load_results(paths)), points)
+        states = {run.name: run.state() for run in asked}  # each is asked for twice
+        wanted = [replace(run, state=partial(states.__getitem__, run.name)) for run in asked]
         with opened(store) as client:
             experiment = client.get_experiment_by_name(experiment_name(paths))
             if experiment is None or experiment.lifecycle_stage == "deleted":
                 return False
-            where = str(experiment.experiment_id)
-            found = [
-                stored_runs(client, where, paths, point_id=run.name)[run.identity] for run in wanted
-            ]
-            if not all(found):
+            sync = _Sync(client, str(experiment.experiment_id), paths, points=points)
+            if not all(sync.holds(run) for run in wanted):
                 return False
-            for run, own in zip(wanted, found, strict=True):
-                _reconcile(client, where, run, own, own[0].data.tags.get(PARENT))
+            for run in wanted:
+                sync.bring(run)
     return True
 
 
-def sync_all(runs: Iterable[RunPaths], *, tracking_uri: str | None = None) -> list[SyncResult]:
+def sync_all(
+    runs: Iterable[RunPaths], *, tracking_uri: str | None = None, is_full: bool = False
+) -> list[SyncResult]:
     """Sync several sweeps, printing a line for each; those that fail are missing in the result.
 
     A damaged sweep does not keep the others back; a store that cannot be written ends it.
@@ -130,7 +128,7 @@ def sync_all(runs: Iterable[RunPaths], *, tracking_uri: str | None = None) -> li
     results = []
     for paths in runs:
         try:
-            results.append(sync_run(paths, tracking_uri=tracking_uri))
+            results.append(sync_run(paths, tracking_uri=tracking_uri, is_full=is_full))
             print(results[-1], flush=True)
         except ConnectionError as error:
             print(error, file=sys.stderr)
@@ -140,7 +138,9 @@ def sync_all(runs: Iterable[RunPaths], *, tracking_uri: str | None = None) -> li
     return results
 
 
-def _experiment(client: Any, wanted: ExperimentState, store: Store) -> tuple[str, tuple[str, ...]]:
+def _experiment(
+    client: Any, wanted: ExperimentState, store: Store, *, is_full: bool
+) -> tuple[str, tuple[str, ...]]:
     """Id of the experiment, made, taken out of the trash and tagged as needed; and its views."""
     location = store.artifacts.as_uri() if store.artifacts else None
     found = client.get_experiment_by_name(wanted.name)
@@ -153,61 +153,78 @@ def _experiment(client: Any, wanted: ExperimentState, store: Store) -> tuple[str
         raise OSError(
             f"it keeps artifacts in {found.artifact_location}, so the runs were moved here since"
         )
-    for key, value in wanted.tags.items():
+    tags: dict[str, str] = {}
+    if wanted.digest is not None and (is_full or found.tags.get(DIGEST) != wanted.digest):
+        tags = dict(wanted.tags()) | {DIGEST: wanted.digest}
+    for key, value in tags.items():
         if found.tags.get(key) != value:
             client.set_experiment_tag(found.experiment_id, key, value)
-    tags = [*found.tags, *(key for key in wanted.tags if key not in found.tags)]
-    views = (key.removeprefix(SHARED) for key in tags if key.startswith(SHARED))
+    views = (key.removeprefix(SHARED) for key in found.tags | tags if key.startswith(SHARED))
     return str(found.experiment_id), tuple(sorted(views))
 
 
-def stored_runs(
-    client: Any, experiment_id: str, paths: RunPaths, *, point_id: str | None = None
-) -> dict[tuple[str, ...], list[Any]]:
-    """The sweep's MLflow runs by identity, trash left out, the oldest of equals first.
+class _Sync:
+    """One sync: what MLflow held of a sweep when it began, and the runs that it has brought."""
 
-    point_id: of the runs that are wanted; None wants all.
-    """
-    by_identity = defaultdict(list)
-    wanted = f"tags.sweep = '{paths.sweep}' and tags.version = '{paths.version}'"
-    if point_id is not None:
-        wanted += f" and tags.point_id = '{point_id}'"
-    token = None
-    while True:
-        page = client.search_runs([experiment_id], wanted, max_results=1000, page_token=token)
-        for run in page:
-            by_identity[tuple(run.data.tags.get(key) for key in IDENTITY)].append(run)
-        token = page.token
-        if not token:
-            break
-    for runs in by_identity.values():
-        runs.sort(key=lambda run: (run.info.start_time, run.info.run_id))
-    return by_identity
+    def __init__(
+        self,
+        client: Any,
+        experiment_id: str,
+        paths: RunPaths,
+        *,
+        points: Collection[str] = (),
+        is_full: bool = False,
+    ) -> None:
+        self._client, self._experiment_id, self._is_full = client, experiment_id, is_full
+        self._ids: dict[str, str] = {}
+        self._stored: defaultdict[str, list[Stored]] = defaultdict(list)
+        for run in stored_runs(client, experiment_id, paths, points=points):
+            self._stored[run.name].append(run)
 
+    def holds(self, wanted: Wanted) -> bool:
+        """Whether there is a run of its identity."""
+        identity = wanted.state().identity
+        return any(run.identity == identity for run in self._stored[wanted.name])
 
-def _reconcile(
-    client: Any, experiment_id: str, wanted: RunState, found: Sequence[Any], parent: str | None
-) -> tuple[Change, str]:
-    """Make one run equal to the wanted state, and say its id; of several with its identity only
-    one is kept.
+    def bring(self, wanted: Wanted) -> Change:
+        """Make one run equal to the wanted one; of several with its identity only one is kept."""
+        known = self._stored[wanted.name]
+        whole = next((run for run in known if run.digest == wanted.digest), None)
+        state = None if whole is not None and not self._is_full else wanted.state()
+        identity = state.identity if state is not None else whole and whole.identity
+        equals = [run for run in known if run.identity == identity]
+        kept = whole or next(iter(equals), None)
+        for run in equals:
+            if run is not kept:
+                discard(self._client, self._experiment_id, run.run_id)
+        parent = self._ids[wanted.parent] if wanted.parent else None
+        if parent is None and kept is not None:
+            parent = kept.parent
+        if kept is None or state is not None:
+            outcome, run_id = self._write(wanted, state or wanted.state(), kept, parent)
+        else:
+            outcome, run_id = "unchanged", kept.run_id
+        if kept is not None and outcome != "replaced" and kept.parent != parent:
+            self._client.set_tag(run_id, PARENT, parent)
+        self._ids[wanted.name] = run_id
+        return outcome
 
-    parent: id of the run under which it is listed; None for none.
-    """
-    whole = [run for run in found if run.data.tags.get(DIGEST) == wanted.digest]
-    kept = next(iter([*whole, *found]), None)
-    for run in found:
-        if run is not kept:
-            discard(client, experiment_id, run.info.run_id)
-    if kept is None:
-        return "created", create(client, experiment_id, wanted, parent)
-    run_id = str(kept.info.run_id)
-    if not whole:
-        stored = history(client, kept)
-        if contradicts(client, kept, stored, wanted):
-            discard(client, experiment_id, run_id)
-            return "replaced", create(client, experiment_id, wanted, parent)
-        client.set_tag(run_id, DIGEST, "")
-        write(client, experiment_id, run_id, wanted, stored)
-    if parent is not None and kept.data.tags.get(PARENT) != parent:
-        client.set_tag(run_id, PARENT, parent)
-    return "unchanged" if whole else "updated", run_id
+    def _write(
+        self, wanted: Wanted, state: RunState, kept: Stored | None, parent: str | None
+    ) -> tuple[Change, str]:
+        """What was done, and the id of the run."""
+        client = self._client
+        outcome: Change = "created"
+        if kept is not None:
+            run = client.get_run(kept.run_id)
+            stored = history(client, run)
+            outcome = "replaced" if contradicts(client, run, stored, state) else "updated"
+        if outcome == "updated":
+            client.set_tag(run.info.run_id, DIGEST, "")
+            write(client, run, state, stored)
+        else:
+            if kept is not None:
+                discard(client, self._experiment_id, kept.run_id)
+            run = create(client, self._experiment_id, state, parent)
+        client.set_tag(run.info.run_id, DIGEST, wanted.digest)
+        return outcome, str(run.info.run_id)

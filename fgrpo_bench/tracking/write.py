@@ -1,42 +1,31 @@
-"""Writing one run to MLflow, and finding out what of it stands already.
+"""Writing one run to MLflow.
 
-Where the store is an SQL database that this process opens itself, metric histories go in and out
-with one statement each: MLflow's own way makes an object of every value and takes many times as
-long.
+Where the store is an SQL database that this process opens itself, metric histories go in with one
+statement: MLflow's own way makes an object of every value and takes many times as long.
 """
 
 from __future__ import annotations
 
-import math
-import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
+from fgrpo_bench.tracking.read import PARENT, Held, key
 from fgrpo_bench.tracking.state import MetricPoint, RunState
+from fgrpo_bench.tracking.store import database
 from fgrpo_bench.tracking.write_models import (
     METRICS_PER_BATCH,
     batches,
-    key,
     models_of,
-    remember,
+    upload,
     write_models,
 )
 
-DIGEST = "digest"
-"""Tag: RunState.digest of what the run holds whole; empty while it is being written."""
-PARENT = "mlflow.parentRunId"
 ROWS = 2000
 """Of one statement; SQLite takes 32,766 values."""
-DIRECT = ("sqlite", "postgresql")
-"""Databases whose rows are read and written directly."""
-
-Held = set[tuple[str, int, int, str]]
-"""Metric points of a run."""
 
 
-def create(client: Any, experiment_id: str, wanted: RunState, parent: str | None) -> str:
-    """Write a new run, which holds its identity from the first moment; its id.
+def create(client: Any, experiment_id: str, wanted: RunState, parent: str | None) -> Any:
+    """Write a new run, which holds its identity from the first moment, and return it.
 
     parent: id of the run under which it is listed; None for none.
     """
@@ -46,9 +35,8 @@ def create(client: Any, experiment_id: str, wanted: RunState, parent: str | None
         tags=dict(wanted.tags) | ({} if parent is None else {PARENT: parent}),
         run_name=wanted.name,
     )
-    remember(client, run.info.run_id, run.info.artifact_uri)
-    write(client, experiment_id, run.info.run_id, wanted, None)
-    return str(run.info.run_id)
+    write(client, run, wanted, None)
+    return run
 
 
 def discard(client: Any, experiment_id: str, run_id: str) -> None:
@@ -58,69 +46,14 @@ def discard(client: Any, experiment_id: str, run_id: str) -> None:
     client.delete_run(run_id)
 
 
-def history(client: Any, run: Any) -> Held:
-    """Every metric point that a run holds."""
-    engine = _database(client)
-    if engine is not None:
-        return _read_points(engine, run.info.run_id)
-    return {
-        key(MetricPoint(metric.key, metric.step, metric.timestamp, metric.value))
-        for name in run.data.metrics
-        for metric in client.get_metric_history(run.info.run_id, name)
-    }
-
-
-def _database(client: Any) -> Any | None:
-    """The engine of the client's SQL database, where that is one of DIRECT."""
-    engine = getattr(client._tracking_client.store, "engine", None)
-    return engine if engine is not None and engine.dialect.name in DIRECT else None
-
-
-def _read_points(engine: Any, run_id: str) -> Held:
-    """In one query: MLflow's own way takes eight times as long, at each look at a live run."""
-    from mlflow.store.tracking.dbmodels.models import SqlMetric
-    from sqlalchemy import select
-
-    columns = (SqlMetric.key, SqlMetric.step, SqlMetric.timestamp, SqlMetric.value)
-    query: Any = select(*columns, SqlMetric.is_nan).where(SqlMetric.run_uuid == run_id)
-    with engine.connect() as connection:
-        return {
-            key(MetricPoint(name, step, timestamp, math.nan if is_nan else value))
-            for name, step, timestamp, value, is_nan in connection.execute(query)
-        }
-
-
-def contradicts(client: Any, run: Any, stored: Held, wanted: RunState) -> bool:
-    """Whether the run holds something that is not wanted and that MLflow cannot change."""
-    datasets = {(each.dataset.name, each.dataset.digest) for each in run.inputs.dataset_inputs}
-    return (
-        run.info.start_time != wanted.start
-        or (run.info.end_time is not None and wanted.end is None)
-        or not run.data.params.items() <= dict(wanted.params).items()
-        or not stored <= {key(point) for point in wanted.points}
-        or not datasets <= {(dataset.name, dataset.digest) for dataset in wanted.datasets}
-        or not set(_artifacts(client, run.info.run_id)) <= set(wanted.artifacts)
-    )
-
-
-def _artifacts(client: Any, run_id: str, folder: str | None = None) -> Iterator[str]:
-    """Paths of the files that a run holds."""
-    for entry in client.list_artifacts(run_id, folder):
-        if entry.is_dir:
-            yield from _artifacts(client, run_id, entry.path)
-        else:
-            yield entry.path
-
-
-def write(
-    client: Any, experiment_id: str, run_id: str, wanted: RunState, stored: Held | None
-) -> None:
-    """Write everything but the points that stand already; the digest comes last.
+def write(client: Any, run: Any, wanted: RunState, stored: Held | None) -> None:
+    """Write everything but the points that stand already.
 
     stored: points that the run holds; None for a run that was made just now, which holds its tags.
     """
     from mlflow.entities import Param, RunTag
 
+    run_id = str(run.info.run_id)
     tags = [] if stored is None else wanted.tags.items()
     client.log_batch(
         run_id,
@@ -128,21 +61,15 @@ def write(
         tags=[RunTag(name, value) for name, value in tags],
     )
     if wanted.models or stored is not None:
-        write_models(client, experiment_id, run_id, wanted, new=stored is None)
+        write_models(client, run, wanted, new=stored is None)
     missing = [point for point in wanted.points if stored is None or key(point) not in stored]
     _log_points(client, run_id, missing, wanted.points)
     if wanted.artifacts:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in wanted.artifacts.items():
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            client.log_artifacts(run_id, folder)
+        upload(client, run.info.artifact_uri, wanted.artifacts)
     if wanted.end is not None:
         client.set_terminated(run_id, status=wanted.status, end_time=wanted.end)
     elif wanted.failed or stored is not None:
         client.update_run(run_id, status=wanted.status)
-    client.set_tag(run_id, DIGEST, wanted.digest)
 
 
 def _log_points(
@@ -150,7 +77,7 @@ def _log_points(
 ) -> None:
     from mlflow.entities import Metric
 
-    engine = _database(client)
+    engine = database(client)
     if engine is not None:
         return _insert_points(engine, run_id, missing, wanted)
     for batch in batches(missing, METRICS_PER_BATCH):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fgrpo_bench.tracking.read import key
 from fgrpo_bench.tracking.state import MetricPoint, ModelState, RunState
 
+MODEL_FILE = "MLmodel"
 METRICS_PER_BATCH = 1000
 """MLflow's limit."""
 
@@ -32,15 +34,14 @@ def models_of(client: Any, experiment_id: str, run_id: str) -> list[Any]:
             return sorted(found, key=lambda model: (model.creation_timestamp, model.model_id))
 
 
-def write_models(
-    client: Any, experiment_id: str, run_id: str, wanted: RunState, *, new: bool
-) -> None:
+def write_models(client: Any, run: Any, wanted: RunState, *, new: bool) -> None:
     """One logged model a checkpoint, its scores linked to the datasets; what is not wanted goes.
 
     A model that holds another value of something that cannot be changed is made anew.
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric
 
+    experiment_id, run_id = run.info.experiment_id, str(run.info.run_id)
     stored: dict[int, Any] = {}
     for model in [] if new else models_of(client, experiment_id, run_id):
         state = next((one for one in wanted.models if _fits(model, one)), None)
@@ -116,40 +117,34 @@ def _model(
     if found is not None and found.tags != dict(wanted.tags):
         client.set_logged_model_tags(found.model_id, dict(wanted.tags))
     if str(made.status) != "READY":
-        remember(client, made.model_id, made.artifact_location)
-        _describe(client, made, wanted)
+        upload(client, made.artifact_location, {MODEL_FILE: _description(made, wanted)})
         client.finalize_logged_model(made.model_id, "READY")
     return str(made.model_id), _scores(made)
 
 
-def _describe(client: Any, made: Any, wanted: ModelState) -> None:
+def _description(made: Any, wanted: ModelState) -> bytes:
     """The MLmodel file without which no model version can be registered of it."""
-    from mlflow.models.model import MLMODEL_FILE_NAME
     from mlflow.models.utils import get_external_mlflow_model_spec
 
     spec = get_external_mlflow_model_spec(made)
     spec.utc_time_created = str(datetime.fromtimestamp(wanted.created / 1000, UTC))
-    with tempfile.TemporaryDirectory() as folder:
-        spec.save(str(Path(folder, MLMODEL_FILE_NAME)))
-        client.log_model_artifacts(made.model_id, folder)
+    return str(spec.to_yaml()).encode()
 
 
-def key(point: MetricPoint) -> tuple[str, int, int, str]:
-    """Comparable where the value is nan."""
-    return point.key, point.step, point.timestamp, repr(point.value)
+def upload(client: Any, location: str, files: Mapping[str, bytes]) -> None:
+    """Store artifacts where the answer to a creation said: MLflow's client would ask again.
 
-
-def remember(client: Any, resource_id: str, location: str) -> None:
-    """Spare MLflow the question where a run or model keeps its artifacts, which it asks of the
-    store each time although its answer to the creation said so."""
+    files: contents by path.
+    """
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-    from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 
-    while len(_artifact_repos_cache) > 100:
-        _artifact_repos_cache.popitem(last=False)
-    _artifact_repos_cache[resource_id] = get_artifact_repository(
-        location, tracking_uri=client.tracking_uri
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        where: Any = get_artifact_repository(location, tracking_uri=client.tracking_uri)
+        where.log_artifacts(folder)
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[list[T]]:

@@ -135,16 +135,4 @@ def render(answer: Mapping[str, Any]) -> str:
         for point in answer["points"]
         for stage in point["stages"]
     ]
-    counts = ", ".join(f"{count} {state}" for state, count in answer["stages"].items())
-    return "\n".join(
-        [
-            f"{answer['sweep']}  experiment={answer['experiment']}  version={answer['version']}",
-            f"{answer['folder']}",
-            "",
-            table([*header, "why"], rows),
-            "",
-            f"{answer['points_done']} of {counted(answer['points_total'], 'point')} done; "
-            f"stages: {counts}",
-            *status.warnings(answer),
-        ]
-    )
+    return status.framed(answer, table([*header, "why"], rows))

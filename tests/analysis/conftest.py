@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench.analysis import Analysis, analyse
+from fgrpo_bench.analysis import Analysis, analyse, analysed
 from fgrpo_bench.results import SweepResults
-from tests.support.report import small_sweep
+from tests.support.report import mixed_sweep, small_sweep
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +19,9 @@ def finished(tmp_path_factory) -> SweepResults:
 def analysis(finished) -> Analysis:
     """The same, analysed."""
     return analyse(finished)
+
+
+@pytest.fixture(scope="session")
+def mixed(tmp_path_factory) -> Analysis:
+    """Of a sweep that views could disagree about, stored beside it."""
+    return analysed(mixed_sweep(tmp_path_factory.mktemp("mixed")))

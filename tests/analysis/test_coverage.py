@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.coverage import by_point, by_problem, fates
+from fgrpo_bench.stats.coverage import coverage
 from tests.support.report import ONE_SEED, constant, forget, small_sweep
 
 FATES = ("retained", "lost", "gained", "neither")
@@ -35,3 +38,29 @@ def test_without_base_models_there_is_no_coverage(tmp_path):
     results = small_sweep(tmp_path, "smoke")
     bases = [point.point_id for point in results.points if point.algorithm is None]
     assert analyse(forget(results, *bases)).coverage.is_empty()
+
+
+def test_every_problem_of_a_point_is_told_beside_the_base_model_of_its_seed(tmp_path):
+    results = forget(small_sweep(tmp_path, "groupsize", "sweep.grid.group_size=[2,8]"), "base-s12")
+    analysis = analyse(results)
+    rows = fates(analysis.problems, "countdown", 8)
+    assert len(rows) == 24 * (2 + 4 * 3)
+    counts = {row[1:4]: row[4:] for row in analysis.problems.iter_rows()}
+    for row in rows.filter(seed=11).iter_rows(named=True):
+        n, right = counts[row["problem_id"], row["cell"], row["seed"]]
+        assert (row["n_scored"], row["n_correct"], row["success_rate"]) == (n, right, right / n)
+        if row["cell"] == "base":
+            assert row["lost"] is None and row["drop"] is None
+        else:
+            n_old, old = counts[row["problem_id"], "base", 11]
+            made = coverage(n_old=[n_old], old=[old], n_new=[n], new=[right], k=8)
+            assert [row[fate] for fate in FATES] == [getattr(made, fate)[0] for fate in FATES]
+            assert row["drop"] == old / n_old - right / n
+    assert rows.filter(seed=12)["lost"].null_count() == 24 * 4
+    assert set(by_point(rows)["seed"]) == {11, 13}
+    means = by_problem(rows)
+    assert means["problem_id"].to_list() == sorted(set(analysis.problems["problem_id"]))
+    assert means["lost"].to_list() == pytest.approx(
+        rows.drop_nulls("lost").group_by("problem_id").agg(pl.col("lost").mean()).sort("problem_id")
+        ["lost"].to_list()
+    )  # fmt: skip

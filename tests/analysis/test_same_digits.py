@@ -8,6 +8,7 @@ checkpoints, an incomplete cell and draws that could not be judged.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,13 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.page import Grid, Page, Shade
 from dashboards.pages import BUILDERS
-from fgrpo_bench.analysis import Analysis, analysed
-from tests.support.report import mixed_sweep
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.tracking.desired import desired_experiment
+from fgrpo_bench.tracking.state import RunState
 
 COLUMNS = ("average in-domain", "countdown", "other")
 KS = (1, 8, 32)
 TOTALS = ["retained", "lost", "gained", "neither"]
-
-
-@pytest.fixture(scope="module")
-def mixed(tmp_path_factory) -> Analysis:
-    """Of the sweep, stored beside it."""
-    return analysed(mixed_sweep(tmp_path_factory.mktemp("mixed")))
 
 
 def test_the_sweep_is_one_that_views_could_disagree_about(mixed):
@@ -200,3 +196,57 @@ def test_theory_draws_what_the_frames_say_was_lost(mixed):
 
 def chart(shown: Page, name: str) -> dict[str, Any]:
     return next(each.figure for each in shown.charts if each.name == name)
+
+
+# MLflow
+
+
+@pytest.fixture(scope="module")
+def runs(mixed) -> dict[str, RunState]:
+    """By cell and by point_id."""
+    cell_of = dict(mixed.completeness.select("point_id", "cell").iter_rows())
+    wanted = {run.name: run for run in desired_experiment(mixed.results.paths).runs}
+    parents = {run.parent: cell_of[run.name] for run in wanted.values() if run.parent}
+    return {parents.get(name, name): run.state() for name, run in wanted.items()}
+
+
+def logged(run: RunState, columns: Sequence[str]) -> dict[tuple[str, int], float]:
+    """Everything that a run has of pass@k, by key and step."""
+    points = [point for point in run.points if point.key.rpartition("/")[0] in columns]
+    judged = [point for point in points if not point.key.endswith("unscored_fraction")]
+    return {(point.key, point.step): point.value for point in judged}
+
+
+def test_every_cell_in_mlflow_holds_the_estimates_and_first_losses(mixed, runs):
+    for cell, step in mixed.cells.select("cell", "step").iter_rows():
+        expected: dict[tuple[str, int], float | None] = {}
+        for row in mixed.estimates.filter(cell=cell, is_chosen=True).to_dicts():
+            for suffix, name in (("", "mean"), ("_low", "low"), ("_high", "high")):
+                expected[f"{row['column']}/pass_at_k{suffix}", row["k"]] = row[name]
+                if row["k"] != 8:
+                    expected[f"{row['column']}/pass_at_{row['k']}{suffix}", step] = row[name]
+        for row in mixed.first_loss.filter(new=cell, old="base").to_dicts():
+            for end in ("low", "high"):
+                expected[f"{row['column']}/pass_at_k_first_loss_{end}", step] = row[end]
+        present = {key: value for key, value in expected.items() if value is not None}
+        assert logged(runs[cell], COLUMNS) == present
+        ends = {key for key, _ in expected if "first_loss" in key}
+        closed = {key for key, _ in present if "first_loss" in key}
+        assert {key for key in runs[cell].tags if "first_loss" in key} == ends - closed
+
+
+def test_every_point_in_mlflow_holds_its_seed_of_the_estimates(mixed, runs):
+    found = 0
+    for point, cell, seed in mixed.completeness.select("point_id", "cell", "seed").unique().rows():
+        expected = {}
+        for row in mixed.estimates.filter(cell=cell).to_dicts():
+            for value in [
+                v for s, v in zip(row["seeds"], row["by_seed"], strict=False) if s == seed
+            ]:
+                if row["k"] != 8:
+                    expected[f"{row['column']}/pass_at_{row['k']}", row["step"]] = value
+                if row["is_chosen"]:
+                    expected[f"{row['column']}/pass_at_k", row["k"]] = value
+        assert (logged(runs[point], COLUMNS) if point in runs else {}) == expected
+        found += len(expected)
+    assert found

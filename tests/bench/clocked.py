@@ -20,7 +20,7 @@ from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.ppo_actor import ActorPPOTrainer
 
-from fgrpo_bench.engines.openrlhf import metrics
+from fgrpo_bench.engines.openrlhf import metrics, trainer
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
 from fgrpo_bench.engines.openrlhf.policy import PolicyActor, UpdateTrainer
 from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
@@ -78,7 +78,7 @@ for _method in (
 ):
     hook(OrderedSamples, SamplesGenerator, _method, "samples")
 timed(metrics, "step_row", "row")
-timed(metrics, "append_row", "row")
+timed(trainer, "append_line", "row")
 hook(FocalTrainer, FocalTrainer.__mro__[1], "ppo_train", "seeding of updates")
 hook(UpdateTrainer, ActorPPOTrainer, "training_step", "updates")
 hook(UpdateTrainer, ActorPPOTrainer, "ppo_train", "updates")

@@ -1,4 +1,4 @@
-"""The dashboard on a synthetic sweep of real size: first page, every click, and peak memory.
+"""The dashboard on a finished sweep of real size: first page, every click, and peak memory.
 
 36 points (11 cells and the base model, three seeds), eight benchmarks with 2,286 problems together,
 256 draws of each: 21 million draws. Responses are short (the counts and grades are what the pages
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import PointResult, load_results
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
@@ -200,6 +201,9 @@ def main() -> None:
             "seconds to write": time.perf_counter() - begun,
         }
         print(json.dumps(facts), flush=True)
+        begun = time.perf_counter()
+        analysed(results)
+        print(json.dumps({"seconds to analyse": time.perf_counter() - begun}), flush=True)
         measure(run)
 
 

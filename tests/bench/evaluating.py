@@ -45,12 +45,10 @@ def measure(model: Path) -> None:
     import evaluators.vllm as back_end
     from tests.bench.grading import cpu_seconds
     from tests.support.openrlhf import heldout_problems
-    from tests.support.vllm_draws import EVALUATION, PLACEMENT
+    from tests.support.vllm_draws import asked
 
     length = 16 + TOKENS
-    engine = back_end.start(
-        model, EVALUATION, max_model_len=length, device="cpu", placement=PLACEMENT
-    )
+    engine = back_end.start(asked(model, "unread"), max_model_len=length)
     problems = [
         replace(problem, grader="math", target=f"\\frac{{{i}}}{{17}}")
         for i, problem in enumerate(heldout_problems(PROBLEMS), start=1)

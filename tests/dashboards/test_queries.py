@@ -119,10 +119,10 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
     assert found["base-s11"].unscored == 5
     assert found["base-s12"].unscored == 0
     assert found["base-s11"].truncated == 24
-    assert found["base-s11"].examples["unscored"][0][0] == "p003"
+    assert found["base-s11"].examples["unscored"] == ("p003", 0)
     (other,) = audit.disagreements(results, "countdown")
     assert (other.versions, other.differing) == ((GRADER, "other-2"), 5)
-    assert other.examples[0][0] == "p003"
+    assert other.example == ("p003", 0)
     engines = audit.engines(results, "countdown")
     assert engines[0][1] == ["base-s11"]
     assert len(engines) == 2
@@ -146,9 +146,9 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     )
     found = progress.progress(load_results(results.paths))
     assert found.states["failed"] == 1
-    (failure,) = found.failures
-    assert failure.lines[-1] == "MemoryError: no room"
-    assert len(failure.lines) == progress.LAST_LINES
+    ((_, lines),) = found.failures
+    assert lines[-1] == "MemoryError: no room"
+    assert len(lines) == progress.LAST_LINES
     assert found.projected is not None
     assert found.projected.cpu == pytest.approx(done.spent.cpu)
     assert found.spent.cpu < done.spent.cpu

@@ -7,7 +7,7 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import metrics
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals
-from fgrpo_bench.stages.files import read_lines
+from fgrpo_bench.stages.files import append_line, read_lines
 
 pytestmark = pytest.mark.openrlhf
 
@@ -78,7 +78,7 @@ def test_a_resumed_run_drops_the_rows_that_it_makes_again(tmp_path):
     before = Totals(rollouts=0, tokens=0)
     for step in (1, 2, 3):
         made = row(step, {}, before)
-        metrics.append_row(path, made)
+        append_line(path, made)
         before = Totals(rollouts=made["rollouts"], tokens=made["tokens"])
     assert metrics.rewind(path, 2) == Totals(rollouts=4, tokens=6)
     assert [kept["step"] for kept in read_lines(path)] == [1, 2]

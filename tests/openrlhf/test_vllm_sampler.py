@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from evaluators import vllm as back_end
-from tests.support.vllm_draws import DRAWS, EVALUATION, PLACEMENT, SETTINGS
+from tests.support.vllm_draws import DRAWS, PLACEMENT, asked
 
 pytestmark = pytest.mark.openrlhf
 
@@ -68,7 +68,7 @@ def test_the_engine_fingerprint_names_the_versions(draws):
 
 def test_other_weights_than_the_stage_recorded_are_refused(model):
     with pytest.raises(ValueError, match=r"their stage recorded 000.*delete that stage's DONE"):
-        back_end.vllm(model, "0" * 64, EVALUATION, SETTINGS, device="cpu", placement=PLACEMENT)
+        back_end.vllm(asked(model, "0" * 64))
 
 
 @pytest.mark.slow

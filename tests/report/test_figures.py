@@ -82,8 +82,9 @@ def test_every_trained_cell_has_its_band_over_k(analysis):
     ("low", "high", "ends", "words"),
     [
         (None, None, None, "no loss"),
-        (3, None, (3, 32), "from 3 on, or none"),
-        (3, 8, (3, 8), "3 to 8"),
+        (3, None, (3, 32), "first loss: k = 3 or later, or none"),
+        (3, 8, (3, 8), "first loss: k = 3 to 8"),
+        (3, 3, (3, 3), "first loss: k = 3"),
     ],
 )
 def test_the_first_loss_is_a_bar_on_the_zero_line(analysis, low, high, ends, words):
@@ -92,9 +93,7 @@ def test_the_first_loss_is_a_bar_on_the_zero_line(analysis, low, high, ends, wor
     axes = losses(changed, "countdown").axes[0]
     bars = [line for line in axes.get_lines() if line.get_linewidth() == 4]
     assert [tuple(line.get_xdata()) for line in bars] == ([ends] if ends else [])
-    assert [text.get_text() for text in axes.texts] == [
-        f"first loss: {words}".replace("first loss: no loss", "no loss")
-    ]
+    assert [text.get_text() for text in axes.texts] == [words]
 
 
 def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):

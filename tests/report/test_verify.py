@@ -7,9 +7,9 @@ import shutil
 import polars as pl
 import pytest
 
+from fgrpo_bench.analysis.likelihood import stages
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.report.rare import stages
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
 from fgrpo_bench.scoring import count, score
@@ -51,7 +51,8 @@ def test_a_number_that_was_edited_by_hand_is_named_with_its_line(results, capsys
     assert main(["--verify", str(file)]) == 1
     said = capsys.readouterr().out
     assert "results.csv: was changed after the report was built" in said
-    assert "results.csv, line 2: has " in said and "computed again" in said
+    row = "results.csv, line 2, row method Base, k 1, column pass_at_k: has '0.9"
+    assert row in said and "computed again '0." in said
 
 
 def test_grades_that_changed_are_named_and_what_follows_from_them(results):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import polars as pl
@@ -9,24 +10,16 @@ import pytest
 
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.stages.files import SEAL, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.stages.files import SEAL, read_json, sealed, write_json
 from fgrpo_bench.stages.markers import read_marker, rewritten
 from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, read_table, write_table
+from tests.support.graded import forge
 from tests.support.report import copy
 
 
 @pytest.fixture
 def results(reported, tmp_path):
     return copy(reported, tmp_path)
-
-
-def forge(results):
-    """Give every file that the provenance names the digest that it has now, and seal it again."""
-    at = results.paths.report / "provenance.json"
-    known = {key: value for key, value in read_json(at).items() if key != SEAL}
-    for key, folder in (("files", results.paths.report), ("inputs", results.paths.folder)):
-        known[key] = {name: sha256_file(folder / name) for name in known[key]}
-    write_json(at, sealed(known))
 
 
 def evaluated(results, at=-1):
@@ -118,6 +111,15 @@ def edit_the_cost_in_a_marker(results):
     write_json(stage.done, read_marker(stage) | {"cpu_seconds": 1.0})
 
 
+def move_a_point(results):
+    """By a hundredth of an inch, with its digest."""
+    edit_text(
+        "plane-countdown.svg",
+        lambda b: re.sub(rb'(<use xlink:href="#\w+" x=")(\d+)', rb"\g<1>1\2", b, count=1),
+        forged=True,
+    )(results)
+
+
 OTHER_SEEDS = pl.col("seed") + 1
 REASON = pl.lit("for another reason")
 
@@ -133,6 +135,11 @@ REASON = pl.lit("for another reason")
             edit_text("plane-countdown.pdf", lambda b: b + b"%", forged=True),
             "report.md",
             "plane-countdown.pdf: drawn again it differs",
+        ),
+        (
+            move_a_point,
+            "plane-countdown.svg",
+            "plane-countdown.svg, line ",
         ),
         (
             edit_text("table.tex", lambda b: b.replace(b"\n", b"\r\n"), forged=True),
@@ -228,6 +235,7 @@ def test_doubled_rows_of_pass_at_k_end_the_report_and_its_verification(results, 
     path = evaluated(results).passk
     table = read_table(path, PASSK)
     pl.concat([table, table[:1]]).write_parquet(path)  # past the check of write_table
+    shutil.rmtree(results.paths.analysis)
     root = ["--root", str(results.paths.root)]
     for arguments in (["smoke"], ["--verify", str(results.paths.report / "results.csv")]):
         assert main([*arguments, *root]) == 1

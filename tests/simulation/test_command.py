@@ -13,61 +13,57 @@ from dashboards.export import chosen_runs
 from dashboards.queries.store import Store
 from fgrpo_bench.report.__main__ import main as report_main
 from fgrpo_bench.results import load_results
-from fgrpo_bench.simulation import plan
 from fgrpo_bench.simulation.__main__ import main
-from fgrpo_bench.simulation.report import write_report
-from fgrpo_bench.simulation.results import load
-from fgrpo_bench.simulation.settings import Settings
-from fgrpo_bench.simulation.workers import Progress, make, make_one, peak_mb, undone
+from fgrpo_bench.simulation.report import ends, write_report
+from fgrpo_bench.simulation.runs import RunPaths, freeze, load, masses_path, run_paths
+from fgrpo_bench.simulation.settings import Settings, grid
+from fgrpo_bench.simulation.workers import make, make_one, peak_mb
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.desired import desired_experiment
 from sweeps.__main__ import main as sweeps_main
 
 TINY = Settings(n_actions=500, n_correct=40, steps=40)
-RUNS = plan.grid(None, group_sizes=[2, 8, 32], gammas=[0.0, 1.0], seeds=[0, 1])
+RUNS = grid(None, group_sizes=[2, 8, 32], gammas=[0.0, 1.0], seeds=[0, 1])
 LONG = Settings(n_actions=500, n_correct=40, steps=30_000)
 
 
-def made(root: Path) -> plan.RunPaths:
-    paths = plan.run_paths(root, "v1")
-    plan.freeze(paths, TINY, RUNS)
+def made(root: Path) -> RunPaths:
+    simulation = freeze(run_paths(root, "v1"), TINY, RUNS)
     for run in RUNS:
-        make_one(paths.point(run.point_id), lambda step: None)
-    return paths
+        make_one(simulation.stage(run))
+    return simulation.paths
 
 
 @pytest.mark.slow
 def test_workers_make_every_run_and_a_second_call_none(tmp_path: Path) -> None:
-    paths = plan.run_paths(tmp_path, "v1")
-    plan.freeze(paths, TINY, RUNS[:3])
-    told: list[Progress] = []
-    make(paths, TINY, RUNS[:3], workers=2, tell=told.append)
-    assert undone(paths, RUNS[:3]) == []
-    assert (told[-1].done, told[-1].of, told[-1].share) == (3, 3, pytest.approx(1.0))
-    marks = {run: paths.point(run.point_id).done.read_bytes() for run in RUNS[:3]}
-    make(paths, TINY, RUNS[:3], workers=2, tell=told.append)
-    assert all(paths.point(r.point_id).done.read_bytes() == mark for r, mark in marks.items())
+    simulation = freeze(run_paths(tmp_path, "v1"), TINY, RUNS[:3])
+    told: list[None] = []
+    make(simulation, workers=2, tell=lambda: told.append(None))
+    assert (simulation.undone, len(told)) == ([], 3)
+    marks = {run: simulation.stage(run).done.read_bytes() for run in RUNS[:3]}
+    make(simulation, workers=2, tell=lambda: told.append(None))
+    assert all(simulation.stage(run).done.read_bytes() == mark for run, mark in marks.items())
+    assert len(told) == 3
 
 
 def test_a_damaged_spec_fails_with_the_name_of_its_run(tmp_path: Path) -> None:
-    paths = plan.run_paths(tmp_path, "v1")
-    plan.freeze(paths, TINY, RUNS[:1])
-    spec = paths.point(RUNS[0].point_id).spec
+    simulation = freeze(run_paths(tmp_path, "v1"), TINY, RUNS[:1])
+    spec = simulation.stage(RUNS[0]).spec
     spec.write_text(spec.read_text().replace('"n_correct":40', '"n_correct":1'))
     with pytest.raises(RuntimeError, match=r"adam-n2-g0-s0.*n_correct=1"):
-        make(paths, TINY, RUNS[:1], workers=1, tell=lambda progress: None)
+        make(simulation, workers=1, tell=lambda: None)
 
 
 @pytest.mark.slow
 def test_kill_9_loses_the_run_in_flight_and_no_worker_outlives_the_driver(tmp_path: Path) -> None:
-    paths = plan.run_paths(tmp_path, "v1")
-    plan.freeze(paths, LONG, RUNS[-3:])
+    simulation = freeze(run_paths(tmp_path, "v1"), LONG, RUNS[-3:])
     code = (
         "from pathlib import Path\n"
-        "from tests.simulation.test_command import LONG, RUNS, make, plan\n"
-        f"paths = plan.run_paths(Path({str(tmp_path)!r}), 'v1')\n"
+        "from fgrpo_bench.simulation.runs import load, run_paths\n"
+        "from fgrpo_bench.simulation.workers import make\n"
         "if __name__ == '__main__':\n"
-        "    make(paths, LONG, RUNS[-3:], workers=1, tell=lambda p: print(p.done, flush=True))\n"
+        f"    simulation = load(run_paths(Path({str(tmp_path)!r}), 'v1'))\n"
+        "    make(simulation, workers=1, tell=lambda: print('done', flush=True))\n"
     )
     script = tmp_path / "driver.py"
     script.write_text(code)
@@ -79,7 +75,7 @@ def test_kill_9_loses_the_run_in_flight_and_no_worker_outlives_the_driver(tmp_pa
         start_new_session=True,
     )
     assert driver.stdout is not None
-    while driver.stdout.readline().strip() != "1":
+    while driver.stdout.readline().strip() != "done":
         assert driver.poll() is None
     workers = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
     os.kill(driver.pid, signal.SIGKILL)
@@ -90,9 +86,8 @@ def test_kill_9_loses_the_run_in_flight_and_no_worker_outlives_the_driver(tmp_pa
     while any(Path(f"/proc/{pid}").exists() and not zombie(pid) for pid in workers):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    left = undone(paths, RUNS[-3:])
-    assert len(left) == 2
-    assert not any(plan.masses(paths.point(run.point_id)).exists() for run in left)
+    assert len(simulation.undone) == 2
+    assert not any(masses_path(simulation.stage(run)).exists() for run in simulation.undone)
 
 
 def zombie(pid: str) -> bool:
@@ -100,21 +95,21 @@ def zombie(pid: str) -> bool:
 
 
 def test_other_settings_at_the_same_address_are_refused(tmp_path: Path) -> None:
-    paths = plan.run_paths(tmp_path, "v1")
-    plan.freeze(paths, TINY, RUNS[:2])
+    paths = run_paths(tmp_path, "v1")
+    freeze(paths, TINY, RUNS[:2])
     with pytest.raises(
         ValueError, match=r"settings\.steps: 40 there, 30000 asked for[^$]*--version"
     ):
-        plan.freeze(paths, LONG, RUNS[1:4])
-    assert [run.point_id for run in plan.planned(paths)] == ["adam-n2-g0-s0", "adam-n2-g0-s1"]
+        freeze(paths, LONG, RUNS[1:4])
+    assert [run.point_id for run in load(paths).runs] == ["adam-n2-g0-s0", "adam-n2-g0-s1"]
 
 
 def test_more_runs_stand_beside_the_former_ones(tmp_path: Path) -> None:
-    paths = plan.run_paths(tmp_path, "v1")
-    plan.freeze(paths, TINY, RUNS[-1:])
-    plan.freeze(paths, TINY, RUNS[:1])
-    assert plan.planned(paths) == [RUNS[0], RUNS[-1]]
-    assert plan.planned_settings(paths) == TINY
+    paths = run_paths(tmp_path, "v1")
+    freeze(paths, TINY, RUNS[-1:])
+    freeze(paths, TINY, RUNS[:1])
+    assert load(paths).runs == (RUNS[0], RUNS[-1])
+    assert load(paths).settings == TINY
 
 
 def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
@@ -132,9 +127,11 @@ def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
     assert "The literal rule" in text
     csv = (paths.report / "results.csv").read_text().splitlines()
     assert len(csv) == 1 + 3 * 2 + 3
-    cell = load(paths).of("adam", 1.0)[0]
+    [cell] = (
+        ends(load(paths).masses()).filter(rule="adam", group_size=2, focal_gamma=1.0).to_dicts()
+    )
     (row,) = [line for line in csv if line.startswith("adam,2,1,2,")]
-    assert float(row.split(",")[4]) == pytest.approx(cell.total[:, -1].mean())
+    assert float(row.split(",")[4]) == pytest.approx(cell["total_mean"])
     before = text, (paths.report / "simulation.svg").read_bytes()
     write_report(paths)
     assert before == ((paths.report / "report.md").read_text(),
@@ -142,10 +139,10 @@ def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
 
 
 def test_a_report_in_between_says_how_many_runs_are_missing(tmp_path: Path) -> None:
-    paths = plan.run_paths(tmp_path, "v1")
-    plan.freeze(paths, TINY, RUNS)
+    paths = run_paths(tmp_path, "v1")
+    freeze(paths, TINY, RUNS)
     assert "Only 0 of 15 runs are done" in write_report(paths).text
-    make_one(paths.point(RUNS[0].point_id), lambda step: None)
+    make_one(paths.point(RUNS[0].point_id))
     assert "Only 1 of 15 runs are done" in write_report(paths).text
 
 
@@ -167,7 +164,7 @@ def test_mlflow_is_to_hold_a_run_with_both_masses_by_step(tmp_path: Path) -> Non
     wanted = desired_experiment(paths)
     assert wanted.name == "simulation/categorical"
     assert len(wanted.runs) == len(RUNS)
-    run = wanted.runs[0]
+    run = wanted.runs[0].state()
     assert run.params["group_size"] == "2"
     assert run.tags["point_id"] == "adam-n2-g0-s0"
     assert {(point.key, point.step) for point in run.points} == {
@@ -196,8 +193,8 @@ def test_a_dry_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_the_dashboard_lists_sweeps_only_and_their_readers_refuse_it_by_name(
     tmp_path: Path,
 ) -> None:
-    paths = plan.run_paths(tmp_path, "v1")
-    plan.freeze(paths, TINY, RUNS[:1])
+    paths = run_paths(tmp_path, "v1")
+    freeze(paths, TINY, RUNS[:1])
     assert Store(root=tmp_path).runs() == []
     with pytest.raises(LookupError, match="no such sweep"):
         chosen_runs(tmp_path, "simulation", [])
@@ -224,6 +221,6 @@ def test_numbers_that_cannot_be_meant_and_names_that_are_paths_are_refused(
 
 
 def test_minus_zero_is_the_run_of_zero() -> None:
-    (run,) = plan.grid("adam", group_sizes=[2], gammas=[-0.0], seeds=[0])
-    assert run == plan.grid("adam", group_sizes=[2], gammas=[0.0], seeds=[0])[0]
+    (run,) = grid("adam", group_sizes=[2], gammas=[-0.0], seeds=[0])
+    assert run == grid("adam", group_sizes=[2], gammas=[0.0], seeds=[0])[0]
     assert run.point_id == "adam-n2-g0-s0"

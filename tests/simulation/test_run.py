@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from fgrpo_bench.simulation.plan import GROUP_SIZES, grid
 from fgrpo_bench.simulation.run import simulate
-from fgrpo_bench.simulation.settings import Rule, Run, Settings
+from fgrpo_bench.simulation.settings import GROUP_SIZES, Rule, Run, Settings, grid
 from tests.support.dense_simulation import Dense
 
 SMALL = Settings(n_actions=2_000, n_correct=156, steps=1_000)
@@ -15,7 +14,7 @@ SMALL = Settings(n_actions=2_000, n_correct=156, steps=1_000)
 def ends(settings: Settings, size: int, gamma: float = 0.0, rule: Rule = "adam") -> list[float]:
     """Total and retained mass after the last step, mean over two seeds."""
     runs = [Run(rule=rule, group_size=size, focal_gamma=gamma, seed=seed) for seed in (0, 1)]
-    tables = [simulate(settings, run, lambda step: None) for run in runs]
+    tables = [simulate(settings, run) for run in runs]
     return [float(np.mean(column)) for column in zip(*(t.row(-1)[1:] for t in tables), strict=True)]
 
 
@@ -40,7 +39,7 @@ def test_the_literal_rule_moves_nothing_at_the_stated_rate() -> None:
 def test_masses_agree_with_the_plain_implementation_in_distribution() -> None:
     settings = Settings(n_actions=500, n_correct=40, steps=300, every=300)
     runs = [Run(rule="adam", group_size=12, focal_gamma=0.0, seed=seed) for seed in range(30)]
-    ours = [simulate(settings, run, lambda step: None).row(-1)[1:] for run in runs]
+    ours = [simulate(settings, run).row(-1)[1:] for run in runs]
     theirs = []
     for run in runs[:15]:
         plain = Dense(settings, run)
@@ -54,10 +53,9 @@ def test_masses_agree_with_the_plain_implementation_in_distribution() -> None:
 def test_a_run_is_a_function_of_its_settings() -> None:
     settings = Settings(n_actions=500, n_correct=40, steps=50)
     run = Run(rule="adam", group_size=12, focal_gamma=1.0, seed=1)
-    told: list[int] = []
-    first = simulate(settings, run, told.append)
-    assert first.equals(simulate(settings, run, lambda step: None))
-    assert first["step"].to_list() == [0, *told] == [0, 10, 20, 30, 40, 50]
+    first = simulate(settings, run)
+    assert first.equals(simulate(settings, run))
+    assert first["step"].to_list() == [0, 10, 20, 30, 40, 50]
     assert first["retained_mass"][0] == 1.0
 
 

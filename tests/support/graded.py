@@ -12,7 +12,7 @@ from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.stages.files import read_json, sha256_file, write_json
+from fgrpo_bench.stages.files import SEAL, read_json, sealed, sha256_file, write_json
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
 from tests.support.report import ONE_SEED, small_sweep
@@ -66,3 +66,12 @@ def weights_and_markers(point: PointResult) -> None:
     write_json(paths.manifest, {"fingerprint": mark, "weights_sha256": digest})
     files = [paths.manifest, paths.draws, paths.grades("countdown-1"), paths.passk]
     rewritten(point.evaluate, files, step=point.step, weights_sha256=digest)
+
+
+def forge(results):
+    """Give every file that the provenance names the digest that it has now, and seal it again."""
+    at = results.paths.report / "provenance.json"
+    known = {key: value for key, value in read_json(at).items() if key != SEAL}
+    for key, folder in (("files", results.paths.report), ("inputs", results.paths.folder)):
+        known[key] = {name: sha256_file(folder / name) for name in known[key]}
+    write_json(at, sealed(known))

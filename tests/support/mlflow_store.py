@@ -16,10 +16,17 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.tracking.state import IDENTITY
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.tracking.desired import desired_experiment
+from fgrpo_bench.tracking.read import PARENT
+from fgrpo_bench.tracking.state import IDENTITY, RunState
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run
-from fgrpo_bench.tracking.write import PARENT
+
+
+def states(paths: RunPaths) -> dict[str, RunState]:
+    """The runs that MLflow should hold, by name, parents first."""
+    return {run.name: run.state() for run in desired_experiment(paths).runs}
 
 
 def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.tables import METRICS, read_table, write_table
 
@@ -24,5 +25,4 @@ def finish(results: SweepResults, kept: dict[Path, bytes]) -> None:
     """Let both come to their end, with a report."""
     for path, content in kept.items():
         path.write_bytes(content)
-    results.paths.report.mkdir(exist_ok=True)
-    (results.paths.report / "report.md").write_text("# A report\n")
+    write_report(results)

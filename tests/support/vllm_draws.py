@@ -53,19 +53,24 @@ DRAWS = 200
 """Of three problems: more than are in flight at once."""
 
 
-def main() -> None:
-    checkpoint, out = Path(sys.argv[1]), Path(sys.argv[2])
-    two = sys.argv[3:] == ["two"]
-    halves = replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
-    asked = AskedCheckpoint(
-        folder=checkpoint,
-        sha256=weights_sha256(checkpoint),
+def asked(folder: Path, sha256: str, placement: Placement = PLACEMENT) -> AskedCheckpoint:
+    """A checkpoint as these draws ask it."""
+    return AskedCheckpoint(
+        folder=folder,
+        sha256=sha256,
         evaluation=EVALUATION,
         settings=SETTINGS,
         device="cpu",
-        placement=halves if two else PLACEMENT,
+        placement=placement,
     )
-    draw, facts = (make_sampler if two else back_end.vllm)(asked)
+
+
+def main() -> None:
+    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+    two = sys.argv[3:] == ["two"]
+    halves = replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
+    checkpoint = asked(folder, weights_sha256(folder), halves if two else PLACEMENT)
+    draw, facts = (make_sampler if two else back_end.vllm)(checkpoint)
     problems = heldout_problems(3)
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluators.likelihood import Answer, make_scorer
-from evaluators.records import AskedCheckpoint
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from tests.support.openrlhf import heldout_problems
-from tests.support.vllm_draws import EVALUATION, PLACEMENT, SETTINGS
+from tests.support.vllm_draws import EVALUATION, asked
 
 RESPONSES = (("1+2*3-4", True), ("9*9", True), ("5", False))
 
@@ -24,16 +23,9 @@ def main(checkpoint: Path, out: Path) -> None:
     ]
     found = {}
     for sampler in ("embedded", "vllm"):
-        score = make_scorer(
-            AskedCheckpoint(
-                folder=checkpoint,
-                sha256=weights_sha256(checkpoint),
-                evaluation=replace(EVALUATION, sampler=sampler, dtype="float32"),
-                settings=SETTINGS,
-                device="cpu",
-                placement=PLACEMENT,
-            )
-        )
+        evaluation = replace(EVALUATION, sampler=sampler, dtype="float32")
+        whole = asked(checkpoint, weights_sha256(checkpoint))
+        score = make_scorer(replace(whole, evaluation=evaluation))
         found[sampler] = [nll for _, nll in sorted(p for batch in score(answers) for p in batch)]
     out.write_text(json.dumps(found))
 

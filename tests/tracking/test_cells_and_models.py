@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import polars as pl
 import pytest
 
-from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.analysis import analysed
+from fgrpo_bench.analysis.rows import FirstLoss, to_frame
+from fgrpo_bench.report import provenance
+from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json, write_text
+from fgrpo_bench.tracking import source
 from fgrpo_bench.tracking.describe import LONGEST, shortened, words
 from fgrpo_bench.tracking.desired import desired_experiment
-from fgrpo_bench.tracking.state import ExperimentState, RunState
+from fgrpo_bench.tracking.state import RunState
+from tests.support.mlflow_store import states
+from tests.support.report import rewrite_passk
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 
@@ -24,32 +31,63 @@ def results(tmp_path) -> SweepResults:
     return write_sweep(tmp_path, overrides=TWO_SEEDS)
 
 
-def named(experiment: ExperimentState) -> dict[str, RunState]:
-    return {run.name: run for run in experiment.runs}
+def digests(results: SweepResults) -> dict[str, str]:
+    return {run.name: run.digest for run in desired_experiment(results.paths).runs}
 
 
 def history(run: RunState, key: str) -> dict[int, float]:
     return {point.step: point.value for point in run.points if point.key == key}
 
 
-def test_a_cell_has_the_reports_mean_and_interval_over_its_seeds(results):
-    summary = summarise(results)
-    runs = named(desired_experiment(results.paths))
-    for cell, name in zip(summary.cells, ("base", "grpo-n2-g0", "grpo-n2-g0.5"), strict=True):
-        run = runs[name]
+def test_a_cell_has_the_mean_and_interval_of_the_analysis(results):
+    analysis = analysed(results)
+    runs = states(results.paths)
+    for cell in analysis.by_cell.values():
+        run = runs[cell.cell if cell.focal_gamma is None else f"grpo-n2-g{cell.focal_gamma:g}"]
         assert (run.tags["kind"], run.tags["seeds"]) == ("cell", "11, 12")
-        found = summary.scores["countdown", cell].estimates
-        for k, estimate in zip(summary.ks, found, strict=True):
-            assert history(run, "countdown/pass_at_k")[k] == estimate.mean
-            assert history(run, "countdown/pass_at_k_low")[k] == estimate.low
-            assert history(run, "countdown/pass_at_k_high")[k] == estimate.high
-        assert history(run, "countdown/pass_at_32_low") == {cell.step: found[-1].low}
+        for row in analysis.over_k("countdown", cell):
+            assert history(run, "countdown/pass_at_k")[row.k] == row.mean
+            assert history(run, "countdown/pass_at_k_low")[row.k] == row.low
+            assert history(run, "countdown/pass_at_k_high")[row.k] == row.high
+        assert history(run, "countdown/pass_at_32_low") == {cell.step: row.low}
+
+
+def test_points_average_to_their_cell_also_where_draws_are_unscored(tmp_path):
+    name = "experiment.evaluation.benchmarks.aime25"
+    second = [f"+benchmark@{name}=aime25", f"{name}.n_problems=24"]
+    results = write_sweep(tmp_path, overrides=[*TWO_SEEDS, *second])
+    few = pl.col("problem_id").eq("p000") & pl.col("k").eq(32)
+    lacking = pl.when(few).then(None).otherwise("pass_at_k").alias("pass_at_k")
+    rewrite_passk(results.points[-1], lambda table: table.with_columns(lacking))
+    runs, analysis = states(results.paths), analysed(results)
+    assert analysis.columns == ("average in-domain", "aime25", "countdown")
+    for column in analysis.columns:
+        cell, *seeds = (
+            history(runs[f"grpo-n2-g0.5{of}"], f"{column}/pass_at_k") for of in ("", "-s11", "-s12")
+        )
+        assert list(cell) == [1, 8, 32]
+        assert cell == pytest.approx({k: sum(seed[k] for seed in seeds) / 2 for k in cell})
+
+
+def test_the_ends_of_the_first_loss_are_metrics_and_open_ones_tags(results, monkeypatch):
+    planted = [
+        FirstLoss(column="countdown", new="grpo-n2-g0", old="base", low=4, high=None, words=""),
+        FirstLoss(
+            column="countdown", new="grpo-n2-g0", old="grpo-n2-g0.5", low=1, high=1, words=""
+        ),
+    ]
+    analysis = analysed(results)
+    planted = replace(analysis, first_loss=to_frame(FirstLoss, planted))
+    monkeypatch.setattr(source, "analysed", lambda *_: planted)
+    run = states(results.paths)["grpo-n2-g0"]
+    name = "countdown/pass_at_k_first_loss"
+    assert (history(run, f"{name}_low"), history(run, f"{name}_high")) == ({20: 4.0}, {})
+    assert (run.tags.get(f"{name}_low"), run.tags[f"{name}_high"]) == (None, "open")
 
 
 def test_the_seeds_of_a_cell_stand_below_it(results):
-    experiment = desired_experiment(results.paths)
-    parents = {run.identity: run.name for run in experiment.runs if run.parent is None}
-    assert {run.name: parents[run.parent] for run in experiment.runs if run.parent} == {
+    runs = desired_experiment(results.paths).runs
+    assert {run.name: run.parent for run in runs if run.parent} == {
         f"{cell}-s{seed}": cell
         for cell in ("base", "grpo-n2-g0", "grpo-n2-g0.5")
         for seed in (11, 12)
@@ -57,7 +95,7 @@ def test_the_seeds_of_a_cell_stand_below_it(results):
 
 
 def test_a_cells_params_are_what_its_points_share(results):
-    runs = named(desired_experiment(results.paths))
+    runs = states(results.paths)
     point = dict(runs["grpo-n2-g0.5-s12"].params)
     assert point.pop("seed") == "12"
     assert runs["grpo-n2-g0.5"].params == point
@@ -65,12 +103,13 @@ def test_a_cells_params_are_what_its_points_share(results):
 
 def test_a_cell_says_which_seeds_its_mean_is_of_and_stays_the_same_run(results):
     late = next(point for point in results.points if point.point_id == "grpo-n2-g0-s12")
-    whole = named(desired_experiment(results.paths))["grpo-n2-g0"]
+    whole, before = states(results.paths)["grpo-n2-g0"], digests(results)
     late.evaluate.done.unlink()
-    run = named(desired_experiment(results.paths))["grpo-n2-g0"]
+    run = states(results.paths)["grpo-n2-g0"]
     assert (run.tags["seeds"], run.end, run.tags["state"]) == ("11", None, "training")
     assert run.identity == whole.identity
-    assert run.digest != whole.digest
+    changed = {name for name, digest in digests(results).items() if digest != before[name]}
+    assert changed == {"grpo-n2-g0", "grpo-n2-g0-s12"}
 
 
 def test_keys_are_bounded_however_many_k_there_are(tmp_path):
@@ -79,11 +118,11 @@ def test_keys_are_bounded_however_many_k_there_are(tmp_path):
     write = write_sweep(tmp_path, overrides=many)
     keys = {
         run.tags["kind"]: {p.key for p in run.points if p.key.startswith("countdown/")}
-        for run in desired_experiment(write.paths).runs
+        for run in states(write.paths).values()
     }
     assert len(keys["point"]) == 4
-    assert len(keys["cell"]) == 9
-    trained = named(desired_experiment(write.paths))["grpo-n2-g0-s11"]
+    assert len(keys["cell"]) == 9 + 1
+    trained = states(write.paths)["grpo-n2-g0-s11"]
     assert len({point.key for point in trained.points}) <= 4 + 30
 
 
@@ -91,7 +130,7 @@ def test_a_checkpoint_is_a_model_with_its_path_and_its_scores_by_benchmark(resul
     point = results.points[-1]
     done = read_json(point.evaluate.done)
     write_json(point.evaluate.done, done | {"weights_sha256": "ab" * 32})
-    run = named(desired_experiment(results.paths))[point.point_id]
+    run = states(results.paths)[point.point_id]
     [model] = run.models
     assert model.name == f"{point.point_id}-step-00020".replace(".", "_")
     assert model.tags["checkpoint"] == str(point.train.checkpoint(20).resolve())
@@ -108,10 +147,10 @@ def test_a_checkpoint_is_a_model_with_its_path_and_its_scores_by_benchmark(resul
 
 def test_the_digest_of_a_dataset_is_that_of_the_prompts(results):
     point = results.points[0]
-    before = named(desired_experiment(results.paths))[point.point_id].datasets
+    before = states(results.paths)[point.point_id].datasets
     facts = {"fingerprint": point.evaluate_fingerprint, "prompts_sha256": "cd" * 32}
     write_json(point.evaluate.benchmark("countdown").manifest, facts)
-    after = named(desired_experiment(results.paths))[point.point_id].datasets
+    after = states(results.paths)[point.point_id].datasets
     assert (len(before), [dataset.digest for dataset in after]) == (1, ["cd" * 8])
     assert before[0].digest != after[0].digest
 
@@ -119,24 +158,42 @@ def test_the_digest_of_a_dataset_is_that_of_the_prompts(results):
 def test_every_evaluated_checkpoint_is_a_model_and_a_step_of_the_plain_metrics(tmp_path):
     every = [*TINY, "experiment.checkpoints=every", "experiment.train.save_every=5"]
     results = write_sweep(tmp_path, overrides=every)
-    run = named(desired_experiment(results.paths))["grpo-n2-g0-s11"]
+    run = states(results.paths)["grpo-n2-g0-s11"]
     assert [model.step for model in run.models] == [5, 10, 15, 20]
     assert list(history(run, "countdown/pass_at_32")) == [5, 10, 15, 20]
     assert list(history(run, "countdown/pass_at_k")) == [1, 8, 32], "of the last one alone"
     results.points[1].at(results.points[1].checkpoints[-1]).evaluate.done.unlink()
-    run = named(desired_experiment(results.paths))["grpo-n2-g0-s11"]
+    run = states(results.paths)["grpo-n2-g0-s11"]
     assert ([model.step for model in run.models], run.end) == ([5, 10, 15], None)
     assert history(run, "countdown/pass_at_k") == {}
 
 
 def test_the_report_is_a_run_whose_artifacts_are_its_files(results):
-    assert "report" not in named(desired_experiment(results.paths))
-    for name in ("report.md", "table.tex", "results.csv", "figure.png", ".report.md.tmp"):
-        write_text(results.paths.report / name, name)
-    run = named(desired_experiment(results.paths))["report"]
-    assert set(run.artifacts) == {"report.md", "table.tex", "results.csv", "figure.png"}
+    assert "report" not in states(results.paths)
+    written = write_report(results)
+    write_text(results.paths.report / "former.md", "of a report with other formats")
+    run = states(results.paths)["report"]
+    assert run.artifacts == {path.name: path.read_bytes() for path in written.files}
+    assert provenance.NAME in run.artifacts
     assert run.tags["kind"] == "report"
-    assert "**Answer.**" in run.tags["mlflow.note.content"]
+    assert "## Answer" in run.tags["mlflow.note.content"]
+
+
+def test_cells_words_and_attached_files_are_of_the_checkpoints_of_the_report(tmp_path):
+    every = [*TWO_SEEDS, "experiment.checkpoints=every", "experiment.train.save_every=5"]
+    results = write_sweep(tmp_path, overrides=every)
+    last = states(results.paths)["grpo-n2-g0"]
+    write_report(results, "step=10")
+    runs = states(results.paths)
+    rule = "step 10 of every run"
+    for name in ("grpo-n2-g0", "grpo-n2-g0.5"):
+        assert set(history(runs[name], "countdown/pass_at_1")) == {10}
+    assert set(history(last, "countdown/pass_at_1")) == {20}
+    assert rule in runs["report"].tags["mlflow.note.content"]
+    assert rule in desired_experiment(results.paths).tags()["mlflow.note.content"]
+    assert rule in runs["report"].artifacts["report.md"].decode()
+    seeds = [history(runs[f"grpo-n2-g0-s{seed}"], "countdown/pass_at_k")[32] for seed in (11, 12)]
+    assert history(runs["grpo-n2-g0"], "countdown/pass_at_k")[32] == pytest.approx(sum(seeds) / 2)
 
 
 def test_notes_hold_question_and_verdict_with_every_name_escaped(results):
@@ -144,11 +201,10 @@ def test_notes_hold_question_and_verdict_with_every_name_escaped(results):
     recorded["declaration"]["sweep"]["question"] = "<img src=x onerror=alert(1)> [a](javascript:b)"
     write_json(results.paths.sweep_json, recorded)
     results = load_results(results.paths)
-    summary = summarise(results)
-    answer = words(summary, compare(summary))
-    assert "**Question.** \\<img src=x onerror=alert(1)> [a\\](javascript:b)" in answer
+    answer = words(analysed(results))
+    assert "## Question\n\n\\<img src=x onerror=alert(1)> [a\\](javascript:b)" in answer
     assert "against" in answer
-    note = desired_experiment(results.paths).tags["mlflow.note.content"]
+    note = desired_experiment(results.paths).tags()["mlflow.note.content"]
     assert answer in note
     assert "<img" not in note.replace("\\<img", "")
 
@@ -162,7 +218,7 @@ def test_a_note_that_is_too_long_ends_at_a_line_and_says_where_to_read_on():
 
 
 def test_the_views_show_cells_or_points(results):
-    tags = desired_experiment(results.paths).tags
+    tags = desired_experiment(results.paths).tags()
     cells, points = (
         json.loads(tags[f"mlflow.sharedViewState.{name}"]) for name in ("overview", "points")
     )
@@ -185,6 +241,6 @@ def test_the_version_that_was_run_last_speaks_for_the_experiment(results, tmp_pa
     other = results.paths
     recorded = read_json(other.sweep_json)
     write_json(other.sweep_json, recorded | {"created": "2000-01-01T00:00:00+00:00"})
-    assert desired_experiment(other).tags == {}
+    assert desired_experiment(other).digest is None
     write_json(other.sweep_json, recorded | {"created": "2100-01-01T00:00:00+00:00"})
-    assert "countdown/v1" in desired_experiment(other).tags["mlflow.note.content"]
+    assert "countdown/v1" in desired_experiment(other).tags()["mlflow.note.content"]

@@ -11,8 +11,12 @@ import pytest
 
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
-from fgrpo_bench.tracking.desired import LARGEST, RunState, desired_experiment
+from fgrpo_bench.tracking.desired import desired_experiment
+from fgrpo_bench.tracking.points import LARGEST
+from fgrpo_bench.tracking.state import RunState
+from tests.support import mlflow_store
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 
@@ -26,7 +30,11 @@ def results(tmp_path) -> SweepResults:
 
 
 def states(results: SweepResults) -> dict[str, RunState]:
-    return {run.name: run for run in desired_experiment(results.paths).runs}
+    return mlflow_store.states(results.paths)
+
+
+def digests(results: SweepResults) -> dict[str, str]:
+    return {run.name: run.digest for run in desired_experiment(results.paths).runs}
 
 
 def history(run: RunState, key: str) -> dict[int, float]:
@@ -36,7 +44,8 @@ def history(run: RunState, key: str) -> dict[int, float]:
 def test_every_point_and_base_model_is_one_run_of_the_sweeps_experiment_below_its_cell(results):
     experiment = desired_experiment(results.paths)
     assert experiment.name == "groupsize/countdown"
-    assert [(run.tags["kind"], run.name) for run in experiment.runs] == [
+    runs = [run.state() for run in experiment.runs]
+    assert [(run.tags["kind"], run.name) for run in runs] == [
         *(("cell", "base"), ("point", "base-s11")),
         *(("cell", "grpo-n2-g0"), ("point", "grpo-n2-g0-s11")),
         *(("cell", "grpo-n2-g0.5"), ("point", "grpo-n2-g0.5-s11")),
@@ -160,16 +169,24 @@ def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
 
 def test_the_same_files_give_the_same_digest_and_other_values_another(results):
     point = results.points[1]
-    before = states(results)
-    assert {name: run.digest for name, run in states(results).items()} == {
-        name: run.digest for name, run in before.items()
-    }
+    before = digests(results)
+    assert digests(results) == before
     metrics = read_table(point.train.metrics, METRICS)
     changed = metrics.with_columns(pl.col("reward") + 1e-12)
     write_table(point.train.metrics, changed, METRICS)
-    after = states(results)
-    assert after[point.point_id].digest != before[point.point_id].digest
-    assert after["base-s11"].digest == before["base-s11"].digest
+    after = digests(results)
+    assert {name for name in before if before[name] != after[name]} == {point.point_id}
+
+
+def test_a_file_that_its_marker_lists_is_not_read_for_a_digest(results, monkeypatch):
+    point = results.points[1]
+    rewritten(point.train, [point.train.metrics])
+    before = digests(results)
+    whole = point.train.metrics.read_bytes()
+    point.train.metrics.write_bytes(whole[:-1] + b"x")
+    assert digests(results) == before
+    point.train.metrics.write_bytes(whole + b"x")
+    assert digests(results) != before, "of another number of bytes"
 
 
 def test_a_point_that_trains_has_curves_but_no_end_and_no_pass_at_k(results):

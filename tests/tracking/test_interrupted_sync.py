@@ -13,7 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
+from fgrpo_bench.tracking import write, write_models
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run
 from tests.support.mlflow_store import background_sync, contents, counts, held, runs
@@ -22,7 +24,6 @@ WRITING = (
     *("create_experiment", "set_experiment_tag", "create_run", "delete_run"),
     *(
         "log_batch",
-        "log_artifacts",
         "set_terminated",
         "update_run",
         "set_tag",
@@ -30,7 +31,7 @@ WRITING = (
         "log_outputs",
     ),
     *("create_logged_model", "finalize_logged_model", "delete_logged_model"),
-    *("log_model_artifacts", "set_logged_model_tags"),
+    "set_logged_model_tags",
 )
 """Every call of MlflowClient with which a sync changes a store."""
 
@@ -56,6 +57,8 @@ def test_a_sync_that_breaks_off_at_any_call_is_completed_by_the_next(
 
     for name in WRITING:
         monkeypatch.setattr(MlflowClient, name, limited(getattr(MlflowClient, name)))
+    for module in (write, write_models):
+        monkeypatch.setattr(module, "upload", limited(module.upload))
     path = swept.points[1].evaluate.benchmark("countdown").passk
     graded = read_table(path, PASSK)
     regraded = graded.with_columns(pl.col("pass_at_k") / 2)
@@ -66,6 +69,7 @@ def test_a_sync_that_breaks_off_at_any_call_is_completed_by_the_next(
         uri = f"sqlite:///{swept.paths.root / store}"
         for table in (graded, regraded):
             write_table(path, table, PASSK)
+            rewritten(swept.points[1].evaluate, [path])
             try:
                 sync_run(swept.paths, tracking_uri=uri)
             except ConnectionError:
@@ -131,8 +135,6 @@ def test_two_syncs_at_once_write_each_run_once(swept):
 
 @pytest.mark.slow
 def test_files_put_back_after_a_sync_broke_off_count_again(swept, monkeypatch):
-    from mlflow import MlflowClient
-
     sync_run(swept.paths)
     before, path = held(swept), swept.points[1].train.metrics
     whole = path.read_bytes()
@@ -140,7 +142,7 @@ def test_files_put_back_after_a_sync_broke_off_count_again(swept, monkeypatch):
     longer = metrics.tail(1).with_columns(step=pl.lit(21, pl.Int64))
     write_table(path, pl.concat([metrics, longer]), METRICS)
     with monkeypatch.context() as broken, pytest.raises(ConnectionError):
-        broken.setattr(MlflowClient, "log_artifacts", full_disk)
+        broken.setattr(write, "upload", full_disk)
         sync_run(swept.paths)
     path.write_bytes(whole)
     sync_run(swept.paths)

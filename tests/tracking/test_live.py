@@ -14,10 +14,9 @@ from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stages.files import append_line
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.tables import METRICS, write_table
-from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run, sync_training
-from tests.support.mlflow_store import contents, counts, held, runs
+from tests.support.mlflow_store import contents, counts, held, runs, states
 from tests.support.watched import Training, note
 
 
@@ -152,8 +151,9 @@ def test_rows_of_openrlhf_count_until_the_run_is_done(swept):
     for damaged in ({"step": 5}, [5], run.whole[4] | {"reward": "high"}):
         append_line(point.train.step_rows, damaged)
     assert point.metrics().equals(whole.head(4))
-    states = {run.name: run for run in desired_experiment(swept.paths).runs}
-    logged = [one for one in states[point.point_id].points if one.key == "train/reward"]
+    logged = [
+        one for one in states(swept.paths)[point.point_id].points if one.key == "train/reward"
+    ]
     assert [(one.step, one.timestamp, one.value) for one in logged] == list(
         whole.head(4).select("step", "time_ms", "reward").iter_rows()
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench.report.build import write_report
 from fgrpo_bench.tracking.__main__ import main
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run
@@ -20,7 +19,6 @@ def grown(swept):
     aside = hold_back(swept)
     sync_run(swept.paths)
     finish(swept, aside)
-    write_report(swept)
     sync_run(swept.paths)
     every = ["version=v2", "experiment.checkpoints=every", "experiment.train.save_every=10"]
     sync_run(write_sweep(swept.paths.root, overrides=[*TINY, *every]).paths)

@@ -11,12 +11,14 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
+from fgrpo_bench.tracking import cells, desired
 from fgrpo_bench.tracking.desired import desired_experiment
+from fgrpo_bench.tracking.read import DIGEST
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run
-from fgrpo_bench.tracking.write import DIGEST
-from tests.support.mlflow_store import contents, counts, held, runs
+from tests.support.mlflow_store import contents, counts, held, runs, states
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 
@@ -30,6 +32,7 @@ def regrade(results: SweepResults) -> None:
     path = results.points[1].evaluate.benchmark("countdown").passk
     table = read_table(path, PASSK).with_columns(pl.col("pass_at_k") / 2)
     write_table(path, table, PASSK)
+    rewritten(results.points[1].evaluate, [path])
 
 
 def test_a_sync_writes_every_run_as_the_files_say(swept):
@@ -37,16 +40,17 @@ def test_a_sync_writes_every_run_as_the_files_say(swept):
     assert str(summary).startswith("MLflow groupsize/countdown: 6 created, 0 unchanged (")
     assert f"sqlite:///{swept.paths.mlflow_db}" in str(summary)
     stored = held(swept)
-    for run in desired_experiment(swept.paths).runs:
+    for wanted in desired_experiment(swept.paths).runs:
+        run = wanted.state()
         found = stored[run.identity]
         assert found["info"] == (run.name, "FINISHED", run.start, run.end)
         assert found["params"] == run.params
-        expected = dict(run.tags) | {DIGEST: run.digest, "mlflow.runName": run.name}
+        expected = dict(run.tags) | {DIGEST: wanted.digest, "mlflow.runName": run.name}
         assert found["tags"] == expected
         assert found["artifacts"] == run.artifacts
         points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in run.points]
         assert sorted(found["history"]) == sorted(points)
-        assert found["parent"] == (run.parent and run.parent[3])
+        assert found["parent"] == wanted.parent
         assert found["latest"] == {p.key: repr(p.value) for p in run.points}, "rising steps"
         assert [model["name"] for model in found["models"]] == [one.name for one in run.models]
 
@@ -56,6 +60,28 @@ def test_a_second_sync_changes_nothing(swept):
     before, known = held(swept), ids(swept)
     assert counts(swept) == (0, 0, 0, 6)
     assert (held(swept), ids(swept)) == (before, known)
+
+
+def test_of_unchanged_runs_nothing_is_computed(swept, monkeypatch):
+    sync_run(swept.paths)
+    for module, name in ((desired, "point_run"), (cells, "_cell_run"), (desired, "words")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("computed"))
+    assert counts(swept) == (0, 0, 0, 6)
+
+
+def test_a_deleted_run_is_made_again_and_an_edited_one_by_a_full_sync(swept):
+    from mlflow import MlflowClient
+
+    sync_run(swept.paths)
+    before, known = held(swept), ids(swept)
+    client = MlflowClient(tracking_uri=embedded_uri(swept.paths))
+    client.delete_run(known["grpo-n2-g0"])
+    client.set_tag(known["grpo-n2-g0-s11"], "method", "edited")
+    assert counts(swept) == (1, 0, 0, 5)
+    assert held(swept) != before
+    done = sync_run(swept.paths, is_full=True)
+    assert (done.created, done.updated, done.replaced) == (0, 6, 0)
+    assert held(swept) == before
 
 
 def test_a_store_that_is_moved_away_between_two_syncs_of_a_process_is_made_again(
@@ -104,7 +130,7 @@ def test_a_regraded_point_and_its_cell_are_written_anew_and_the_old_runs_are_in_
     assert [run["parent"] for run in held(swept).values() if run["parent"]] == [
         *("base", "grpo-n2-g0", "grpo-n2-g0.5")
     ]
-    wanted = desired_experiment(swept.paths).runs[3]
+    wanted = states(swept.paths)["grpo-n2-g0-s11"]
     points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in wanted.points]
     assert sorted(held(swept)[wanted.identity]["history"]) == sorted(points)
 
@@ -116,7 +142,7 @@ def test_steps_that_were_trained_again_after_a_kill_are_not_logged_twice(swept):
     later = pl.when(pl.col("step") > 15).then(pl.col("time_ms") + 60000).otherwise("time_ms")
     write_table(point.train.metrics, metrics.with_columns(time_ms=later), METRICS)
     assert counts(swept) == (0, 0, 1, 5)
-    wanted = desired_experiment(swept.paths).runs[3]
+    wanted = states(swept.paths)["grpo-n2-g0-s11"]
     assert len(held(swept)[wanted.identity]["history"]) == len(wanted.points)
 
 

@@ -1,0 +1,112 @@
+"""A point of the sweep as a run of MLflow: training curves, pass@k of its checkpoints, files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from fgrpo_bench.results import PointResult
+from fgrpo_bench.tracking.describe import params, tags
+from fgrpo_bench.tracking.models import at_ends, checkpoint_model
+from fgrpo_bench.tracking.source import Mean, Source
+from fgrpo_bench.tracking.state import MetricPoint, RunState
+
+LARGEST = 1.7976931348623157e308
+"""MLflow's stand-in for infinity."""
+
+BY_K = pl.Schema(
+    {
+        "k": pl.Int64,
+        "pass_at_k": pl.Float64,  # fraction, mean over problems
+        "n_problems": pl.Int64,  # with at least k scored draws at every seed of the cell
+        "unscored_fraction": pl.Float64,  # of all draws
+    }
+)
+"""pass_at_k.csv."""
+
+
+def point_run(source: Source, point: PointResult) -> RunState:
+    """The run of a point that has begun."""
+    named = params(source.results, point)
+    start, end = source.span(point)
+    points = [*_training(point.metrics())]
+    models = []
+    for each in map(point.at, point.checkpoints):
+        if each.is_evaluated:
+            means, unscored = source.means_of(each), _unscored(each, source.results.benchmarks)
+            model = checkpoint_model(source.results, each, named, means, unscored)
+            models.append(model)
+            points += [score.point for score in model.scores]
+            averages = [mean for mean in means if mean.column in source.results.averages]
+            points += at_ends(averages, each, model.created)
+    files = {"spec.json": point.train.spec.read_bytes()}
+    if end is not None:
+        chosen = source.chosen(point)
+        means = source.means_of(chosen)
+        points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, m.value) for m in means]
+        files |= _files(chosen, means, _unscored(chosen, source.results.benchmarks))
+    return RunState(
+        name=point.point_id,
+        start=start or 0,
+        end=end,
+        params=named,
+        tags=tags(source.results, point, failed=point.point_id in source.failed),
+        points=tuple(sorted(points)),
+        artifacts=files,
+        models=tuple(models),
+        failed=point.point_id in source.failed,
+    )
+
+
+def _training(metrics: pl.DataFrame) -> Iterator[MetricPoint]:
+    """Training curves and evaluations during training, by step."""
+    curves = metrics.sort("step")
+    steps, times = curves["step"].to_list(), curves["time_ms"].to_list()
+    for column in curves.drop("step", "time_ms").columns:
+        name = column.removeprefix("eval_")
+        key = f"train/{name}" if name == column else f"eval/{name}"
+        for step, time, value in zip(steps, times, curves[column].to_list(), strict=True):
+            if value is not None:
+                yield MetricPoint(key, step, time, _bounded(float(value)))
+
+
+def _bounded(value: float) -> float:
+    """As MLflow stores it: infinities become the largest double; nan stays."""
+    return value if math.isnan(value) else max(-LARGEST, min(LARGEST, value))
+
+
+def _unscored(point: PointResult, benchmarks: Sequence[str]) -> dict[str, float]:
+    """Share of the draws that the grader could not judge, by benchmark with results."""
+    n_samples = point.evaluation_spec().n_samples
+    tables = {name: point.passk(name) for name in benchmarks}
+    return {
+        name: 1 - int(table["n_scored"].sum()) / (len(table) * n_samples)
+        for name, table in tables.items()
+        if len(table)
+    }
+
+
+def _files(
+    point: PointResult, means: Sequence[Mean], unscored: Mapping[str, float]
+) -> dict[str, bytes]:
+    """The evaluation's spec, and pass@k for MLflow's table viewer (CSV) and programs (Parquet)."""
+    files: dict[str, bytes] = {}
+    for benchmark, share in unscored.items():
+        passk = point.passk(benchmark)
+        known = {
+            mean.k: (mean.value, mean.n_problems) for mean in means if mean.column == benchmark
+        }
+        rows = [(k, *known.get(k, (None, 0)), share) for k in passk["k"].unique().sort()]
+        by_k = pl.DataFrame(rows, schema=BY_K, orient="row")
+        problems = passk.with_columns(pl.format("pass_at_{}", "k").alias("name")).pivot(
+            "name", index=["problem_id", "n_scored", "n_correct"], values="pass_at_k"
+        )
+        files |= {
+            "evaluation.json": point.evaluate.spec.read_bytes(),
+            f"{benchmark}/pass_at_k.csv": by_k.write_csv().encode(),
+            f"{benchmark}/pass_at_k_by_problem.csv": problems.write_csv().encode(),
+            f"{benchmark}/passk.parquet": point.evaluate.benchmark(benchmark).passk.read_bytes(),
+        }
+    return files

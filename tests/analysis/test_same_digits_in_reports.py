@@ -1,0 +1,180 @@
+"""Every number of a report is the frames' own: read off its Markdown and looked up in a frame. HTML
+and LaTeX say what the Markdown says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+import pytest
+
+from fgrpo_bench.report.build import render
+from fgrpo_bench.report.narrative import effect
+from tests.support.html import Cells
+
+COLUMNS = ("average in-domain", "countdown", "other")
+KS = (1, 8, 32)
+Rows = list[list[str]]
+
+
+@pytest.fixture(scope="module")
+def tables(mixed) -> dict[str, Rows]:
+    """The body of every table of the Markdown, without marks, by title."""
+    parts = re.split(r"^## ", render(mixed, "md"), flags=re.M)
+    return {title: rows for title, rows in map(read, parts) if rows}
+
+
+def read(part: str) -> tuple[str, Rows]:
+    title, _, text = part.partition("\n")
+    lines = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    return title, [[bare(cell) for cell in re.split(r"(?<!\\) \| ", line[2:-2])] for line in lines]
+
+
+def bare(cell: str) -> str:
+    return re.sub(r"\*\*|</?ins>|†", "", cell).replace("\\<", "<").strip()
+
+
+def percent(value: float | None, sign: str = "") -> str:
+    return "-" if value is None else f"{100 * value:{sign}.1f}"
+
+
+def p_value(value: float | None) -> str:
+    return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def named(row: dict[str, Any]) -> list[str]:
+    if row["group_size"] is None:
+        return [row["method"], "-", "-"]
+    return [row["method"], str(row["group_size"]), f"{row['focal_gamma']:g}"]
+
+
+def of_cells(mixed, frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows with the columns of their cells, in the order of these."""
+    return mixed.cells.drop("step").join(frame, on="cell", maintain_order="left").to_dicts()
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_estimates_stand_with_their_intervals_and_at_every_k(mixed, tables, column):
+    frame = mixed.estimates.filter(column=column, is_chosen=True)
+    at = {k: of_cells(mixed, frame.filter(k=k)) for k in KS}
+    assert tables[f"{column}: pass@k in percent with 95% intervals"] == [
+        [
+            *named(first),
+            *(f"{percent(r['mean'])} [{percent(r['low'])}, {percent(r['high'])}]" for r in ends),
+            str(len(first["seeds"])),
+        ]
+        for first, *_ in zip(at[1], strict=True)
+        for ends in [[first, next(r for r in at[32] if r["cell"] == first["cell"])]]
+    ]
+    assert tables[f"{column}: pass@k in percent at every k"] == [
+        [*named(rows[0]), *(percent(row["mean"]) for row in rows)]
+        for rows in zip(*at.values(), strict=True)
+    ]
+
+
+def test_the_main_table_has_both_ends_of_every_column(mixed, tables):
+    frame = mixed.estimates.filter(is_chosen=True)
+    expected = [
+        [
+            *named(row),
+            *(
+                " / ".join(
+                    percent(frame.filter(column=column, k=k, cell=row["cell"])["mean"].item())
+                    for k in (1, 32)
+                )
+                for column in COLUMNS
+            ),
+        ]
+        for row in mixed.cells.to_dicts()
+    ]
+    assert sorted(tables["Group size: pass@1 / pass@32 in percent"]) == sorted(expected)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_differences_are_the_asked_pairs_of_the_frame(mixed, tables, column):
+    asked = mixed.comparisons.filter(pl.col("group").is_not_null(), column=column)
+    assert tables[f"{column}: differences in percentage points"] == [
+        [
+            *(row["group"], row["name"], str(row["k"]), percent(row["difference"], "+")),
+            f"[{percent(row['low'], '+')}, {percent(row['high'], '+')}]",
+            ", ".join(percent(value, "+") for value in row["by_seed"]),
+            f"{sum(one * row['difference'] > 0 for one in row['by_seed'])} of {len(row['seeds'])}",
+            *(p_value(row[name]) for name in ("p", "p_holm", "p_bh", "p_draws")),
+            row["verdict"],
+        ]
+        for row in asked.filter(pl.col("k").is_in([1, 32])).to_dicts()
+    ]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_losses_over_k_and_problems_within_reach_are_those_of_the_frames(mixed, tables, column):
+    losses = mixed.first_loss.filter(column=column)
+    pairs = mixed.comparisons.filter(column=column, k=32).select("new", "old", "group", "name")
+    assert tables[f"{column}: over all k at once"] == [
+        [
+            *(row["group"], row["name"], row["words"]),
+            *("-" if row[end] is None else str(row[end]) for end in ("low", "high")),
+        ]
+        for row in losses.join(pairs, on=["new", "old"], maintain_order="left").to_dicts()
+    ]
+    title = f"{column}: problems within reach at k = 32, against the base model"
+    fates = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained")
+    assert tables[title] == [
+        [*named(row), *(f"{row[fate]:.1f}" for fate in fates), str(row["n_seeds"])]
+        for row in of_cells(mixed, mixed.coverage.filter(column=column, k=32))
+    ]
+
+
+def test_compute_is_that_of_the_chosen_checkpoints(mixed, tables):
+    whole, seconds = (
+        ("n_runs", "rollouts", "tokens", "optimizer_steps"),
+        (*("train_cpu_seconds", "train_gpu_seconds", "evaluate_cpu_seconds"),),
+    )
+    assert tables["Compute, mean over the runs of a cell"] == [
+        [
+            *named(row),
+            *("-" if row[name] is None else f"{row[name]:,.0f}" for name in whole),
+            *("-" if row[name] is None else f"{row[name]:,.1f}" for name in seconds),
+        ]
+        for row in of_cells(mixed, mixed.cost.filter(is_chosen=True))
+    ]
+
+
+def test_html_and_latex_say_what_the_markdown_says(mixed, tables):
+    page = Cells(render(mixed, "html")).tables
+    shown = [[[bare(cell.replace("†", "")) for cell in row] for row in body] for body in page]
+    assert shown == list(tables.values())
+    latex = render(mixed, "latex")
+    bodies = re.findall(r"\\midrule\n(.*?)\\bottomrule", latex, flags=re.S)
+    titles = [t.replace(r"\%", "%").replace(r"\_", "_") for t in
+              re.findall(r"\\caption\{(.*?)\. groupsize on ", latex)]  # fmt: skip
+    assert len(titles) == len(bodies) > 8
+    for title, body in zip(titles, bodies, strict=True):
+        rows = [line.removesuffix(r" \\").split(" & ") for line in body.splitlines() if line]
+        assert [[of_latex(cell) for cell in row] for row in rows] == tables[title], title
+
+
+def of_latex(cell: str) -> str:
+    text = cell
+    for _ in ("bold", "underlined within"):
+        text = re.sub(r"\\(?:textbf|underline)\{([^{}]*)\}", r"\1", text)
+    for tex, plain in ((r"$^\dagger$", ""), ("$-$", "-"), ("{[}", "["), ("--", "-")):
+        text = text.replace(tex, plain)
+    return text
+
+
+def test_the_csv_is_the_frame(mixed):
+    frame = pl.read_csv(render(mixed, "csv").encode())
+    own = mixed.estimates.filter("is_chosen")
+    for ours, theirs in {"pass_at_k": "mean", "ci_low": "low", "ci_high": "high"}.items():
+        assert frame[ours].to_list() == pytest.approx(own[theirs].to_list(), abs=1e-12)
+    assert frame["benchmark"].to_list() == own["column"].to_list()
+    assert frame["k"].to_list() == own["k"].to_list()
+
+
+def test_every_difference_of_the_answer_is_an_asked_one(mixed):
+    text = render(mixed, "md").partition("## Answer")[2].partition("## Over")[0]
+    told = set(re.findall(r"\(([+-][\d.]+ \[[^\]]+\], \d of \d seeds)\)", text))
+    assert told <= {effect(row) for row in mixed.asked if row.column in mixed.headline}
+    assert len(told) > 5

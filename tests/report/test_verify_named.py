@@ -1,0 +1,288 @@
+"""Every kind of thing that a report says is found where it was edited, and named by its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fgrpo_bench.analysis import analysed
+from fgrpo_bench.documents import style
+from fgrpo_bench.report import verify as module
+from fgrpo_bench.report.build import write_report
+from fgrpo_bench.report.verify import verify
+from fgrpo_bench.stages.files import read_json, sealed, write_json
+from tests.support.graded import forge
+from tests.support.report import constant, copy, forget, small_sweep
+
+PLAIN = {
+    "svg": b'<svg xmlns="http://www.w3.org/2000/svg"><g id="axes_1"/>\n<path d="M 10 20"/></svg>',
+    "pdf": b"%PDF-1.4 10 20",
+}
+"""In place of every figure, which takes a quarter of a second."""
+
+
+def once(function):
+    """A function of an analysis that is always the same."""
+    known = {}
+
+    def again(analysis, *rest, **named):
+        key = (rest, *named.items())
+        if key not in known:
+            known[key] = function(analysis, *rest, **named)
+        return known[key]
+
+    return again
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A report with robust differences, and a point missing; what verifying it computes again is
+    computed once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            style, "drawings", lambda draw, kinds=style.KINDS: {k: PLAIN[k] for k in kinds}
+        )
+        rates = constant(Base=0.3, GRPO=0.05, F_GRPO=0.1)
+        whole = small_sweep(tmp_path_factory.mktemp("planted"), success_rates=rates)
+        results = forget(whole, "grpo-n4-g0-s12")
+        write_report(results)
+        analysis = analysed(results)
+        patch.setattr(module, "analyse", lambda results, _: replace(analysis, results=results))
+        for name in ("render", "draw"):
+            patch.setattr(module, name, once(getattr(module, name)))
+        yield results
+
+
+def found(results, name):
+    """What verifying says beside that the drawings of the sweep are not stored."""
+    differences = verify(results.paths.report / name, root=results.paths.root, regrade=False)
+    return [line for line in differences.differences if "there are no grades" not in line]
+
+
+METHODS = "Group size: pass@1 / pass@32 in percent"
+FOCAL, INCOMPLETE = "row method F-GRPO, gamma 0.5", "row method GRPO, N 4"
+CAPTION = r"\1; all of it exact"
+EDITS = {
+    "report.md": {
+        "number": (
+            r"(\| GRPO \| 8 \| 0 \| )5\.3",
+            r"\g<1>5.4",
+            f"{METHODS!r}, row method GRPO, N 8, ",
+        ),
+        "interval": (
+            r"(\| 5\.3 \[)\d",
+            r"\g<1>9",
+            "row method GRPO, N 8, column pass@1: has",
+        ),
+        "p": (
+            r"(gamma=0\.5 \| 1 \|.*? of 3 \| )[^|]+",
+            r"\g<1>0.1 ",
+            "column p: has '0.1'",
+        ),
+        "verdict": (r"(gamma=0\.5 \| 1 .*\| )robust", r"\g<1>open", "column verdict: has 'open'"),
+        "bold": (r"\*\*(<ins>10\.4</ins>)\*\*", r"\1", f"{FOCAL}, column countdown: has"),
+        "underline": (r"<ins>(97\.5)</ins>", r"\1", f"{FOCAL}, column countdown: has"),
+        "dagger": (r"(5\.1)†", r"\1", f"{INCOMPLETE}, column countdown: has"),
+        "title": (
+            r"(## Group size.*)",
+            CAPTION,
+            "'## Group size: pass@1 / pass@32 in percent; all",
+        ),
+        "caption": (r"\n(Training of GRPO.*)", "\nTraining.", "'Figures': has 'Training.'"),
+        "count": (
+            r"64 draws a problem",
+            "65 draws a problem",
+            f"{METHODS!r}: has 'Checkpoints: the",
+        ),
+        "words": (
+            r"(\*\*pass@1: robust rise in )2",
+            r"\g<1>1",
+            "'Answer': has '  - **pass@1: robust",
+        ),
+        "row": (
+            r"\| GRPO \| 8 \| 0 \|.*\n",
+            "",
+            "has no such line, computed again '| GRPO | 8 | 0 |",
+        ),
+        "header": (
+            r"(\| method .*\| )pass@32",
+            r"\g<1>pass@64",
+            "has '| method | N | gamma | pass@1",
+        ),
+    },
+    "table.tex": {
+        "number": (
+            r"(GRPO & 8 & 0 & )5\.3",
+            r"\g<1>5.4",
+            "row method GRPO, $N$ 8, column countdown: has",
+        ),
+        "interval": (
+            r"(& 5\.3 \[)\d",
+            r"\g<1>9",
+            "row method GRPO, $N$ 8, column pass@1: has '5.3 [9",
+        ),
+        "bold": (
+            r"\\textbf\{(\\underline\{10\.4\})\}",
+            r"\1",
+            "F-GRPO, $\\gamma$ 0.5, column countdown",
+        ),
+        "underline": (
+            r"\\underline\{(97\.5)\}",
+            r"\1",
+            "F-GRPO, $\\gamma$ 0.5, column countdown: has",
+        ),
+        "dagger": (r"(5\.1)\$\^\\dagger\$", r"\1", "row method GRPO, $N$ 4, column countdown: has"),
+        "caption": (r"(\\caption\{Group size)", r"\1s", "'\\\\caption{Group sizes: pass@1"),
+        "count": (
+            r"64 draws a problem",
+            "65 draws a problem",
+            f"{METHODS!r}: has '\\\\par",
+        ),
+        "first loss": (
+            r"(& undecided at every k & )1",
+            r"\g<1>2",
+            "column first loss from: has '2'",
+        ),
+    },
+    "results.csv": {
+        "number": (
+            r"(,GRPO,grpo,8,0.0,20,countdown,1,)0",
+            r"\g<1>1",
+            "group_size 8, k 1, column pass_at_k",
+        ),
+        "interval": (
+            r"(\bBase,.*countdown,8,[^,]*,)0",
+            r"\g<1>1",
+            "row method Base, k 8, column ci_low",
+        ),
+        "count": (
+            r",2,24,64\n",
+            ",3,24,64\n",
+            "row method GRPO, group_size 4, k 1, column n_seeds: has '3'",
+        ),
+        "header": (r"ci_high", "ci_low", "results.csv, line 1: has 'sweep,experiment,"),
+    },
+}
+EDITS["report.html"] = {
+    "number": (r"(<td>8</td><td>0</td><td>)5\.3", r"\g<1>5.4", EDITS["report.md"]["number"][2]),
+    "interval": (r"(<td>5\.3 \[)\d", r"\g<1>9", EDITS["report.md"]["interval"][2]),
+    "p": (r"(gamma=0\.5</td><td>1</td>.*?<td>)&lt;0\.001", r"\g<1>0.1", "column p: has '0.1'"),
+    "verdict": (
+        r"(gamma=0\.5</td><td>1</td>.*?<td>)robust",
+        r"\1open",
+        "column verdict: has 'open'",
+    ),
+    "bold": (r"<strong>(<u>10\.4</u>)</strong>", r"\1", f"{FOCAL}, column countdown: has"),
+    "underline": (r"<u>(97\.5)</u>", r"\1", f"{FOCAL}, column countdown: has"),
+    "dagger": (r"(5\.1)<sup>†</sup>", r"\1", f"{INCOMPLETE}, column countdown: has"),
+    "title": (r"(<h2[^>]*>Group size[^<]*)", CAPTION, f"{METHODS!r}: has '<h2 id="),
+    "caption": (r"<figcaption>Training[^<]*", "<figcaption>Training.", "'Figures': has"),
+    "count": (r"64 draws a problem", "65 draws a problem", f'{METHODS!r}: has \'<p class="note">'),
+    "words": (
+        r"(<strong>pass@1: robust rise in )2",
+        r"\g<1>1",
+        "'Answer': has '<ul><li>GRPO N=8, ",
+    ),
+    "figure": (r'd="M 10 20"', 'd="M 10 21"', "'Figures': has '"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_what_nobody_edited_does_not_differ(planted, name):
+    assert found(planted, name) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"), [(name, edit) for name, edits in EDITS.items() for edit in edits]
+)
+def test_an_edit_is_named_by_table_row_and_column(planted, tmp_path, name, edit):
+    results = copy(planted, tmp_path)
+    pattern, replacement, said = EDITS[name][edit]
+    file = results.paths.report / name
+    edited, n = re.subn(pattern, replacement, file.read_text(encoding="utf-8"), count=1)
+    assert n == 1
+    file.write_bytes(edited.encode())
+    forge(results)
+    differences = found(results, name)
+    assert any(said in line for line in differences), differences
+    assert all(line.startswith(f"{name}, line ") for line in differences)
+
+
+def test_drawings_of_another_program_are_not_called_a_difference_of_the_page(planted, tmp_path):
+    results = copy(planted, tmp_path)
+    page, record = results.paths.report / "report.html", results.paths.report / "provenance.json"
+    page.write_text(page.read_text().replace("M 10 20", "M 10.0 20"))
+    known = read_json(record) | {"drawn_with": "matplotlib 0"}
+    del known["content_sha256"]
+    write_json(record, known)
+    forge(results)
+    assert found(results, "report.html") == []
+    unseen = verify(page, root=results.paths.root, regrade=False).unseen
+    assert any("they were drawn with matplotlib 0, and this is" in line for line in unseen)
+    page.write_text(page.read_text().replace("64 draws a problem", "65 draws a problem"))
+    forge(results)
+    assert found(results, "report.html")
+
+
+def test_an_edited_frame_is_named_by_row_and_column(planted, tmp_path):
+    results = copy(planted, tmp_path)
+    path = results.paths.analysis / "comparisons.parquet"
+    frame = pl.read_parquet(path)
+    this = (pl.col("new") == "grpo-n8-g1") & (pl.col("old") == "grpo-n8-g0") & (pl.col("k") == 8)
+    other = pl.when(this).then(0.5).otherwise("p").alias("p")
+    frame.with_columns(other).write_parquet(path)
+    changed, named = found(results, "results.csv")
+    assert changed == "analysis/comparisons.parquet: was changed after the analysis was stored"
+    where = "comparisons.parquet, row k 8, group GRPO N=8, focal weight against none, name gamma=1"
+    assert f"{where}, column p: has 0.5, computed again " in named
+    frame[1:].write_parquet(path)
+    assert any("the number of rows: has " in line for line in found(results, "results.csv"))
+    path.unlink()
+    assert found(results, "results.csv") == [
+        f"{changed.partition(':')[0]}: is gone or cannot be read"
+    ]
+
+
+def test_edited_facts_of_an_analysis_are_found_and_one_of_other_results_is_not_looked_at(
+    planted, tmp_path
+):
+    results = copy(planted, tmp_path)
+    at = results.paths.analysis / "analysis.json"
+    facts = read_json(at)
+    for key, value in (("version", 1), ("inputs", "0" * 64), ("family", "another")):
+        write_json(at, facts | {key: value})
+        said = found(results, "results.csv")
+        assert said[0] == "analysis/analysis.json: was changed after the analysis was stored"
+    del facts["content_sha256"]
+    write_json(at, sealed(facts | {"inputs": "0" * 64}))
+    assert found(results, "results.csv") == []
+    file = results.paths.report / "results.csv"
+    unseen = verify(file, root=results.paths.root, regrade=False).unseen
+    assert any(line.startswith("the stored analysis, of other results") for line in unseen)
+
+
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_any_single_digit_of_any_file_is_found(planted, data):
+    folder = planted.paths.report
+    file = data.draw(st.sampled_from(sorted(folder.iterdir())))
+    whole = file.read_bytes()
+    at = data.draw(st.sampled_from([m.start() for m in re.finditer(rb"\d", whole)]))
+    digit = data.draw(st.sampled_from([d for d in b"0123456789" if d != whole[at]]))
+    record = folder / "provenance.json"
+    before = record.read_bytes()
+    try:
+        file.write_bytes(whole[:at] + bytes([digit]) + whole[at + 1 :])
+        beside = "report.md" if file == record else file.name
+        assert any(file.name in line for line in found(planted, beside))
+        if file != record:
+            forge(planted)
+            assert any(file.name in line for line in found(planted, beside))
+    finally:
+        file.write_bytes(whole)
+        record.write_bytes(before)
