@@ -125,7 +125,7 @@ def moments(
     complete = ~np.isnan(values).any(axis=0)
     by_seed, varied = np.full((n_seeds, n_columns), np.nan), np.full((3, n_columns), np.nan)
     for columns, known in _of_equal_problems(values):
-        # one by one, so that no last digit depends on how many other seeds there are
+        # One by one, so that no last digit depends on how many other seeds there are.
         by_seed[:, columns] = [np.ascontiguousarray(own).mean(axis=0) for own in known]
         if known.shape[1] > 1:
             varied[:, columns] = spread(known)
