@@ -30,7 +30,6 @@ from fgrpo_bench.stages.shapes import (
     SWEEP,
     misfit,
 )
-from fgrpo_bench.stats.selection import is_for_selection
 from fgrpo_bench.tables import METRICS, PASSK, metrics_table, read_table
 
 
@@ -68,8 +67,6 @@ class PointResult:
     train_fingerprint: str | None
     """By the plan, likewise below; None where a plan of before does not name it."""
     evaluate_fingerprint: str | None
-    halved: tuple[str, ...] = ()
-    """Benchmarks of which `passk` has the problems alone that no checkpoint was chosen by."""
 
     @property
     def method(self) -> str:
@@ -131,8 +128,7 @@ class PointResult:
         paths = self.results_on(benchmark)
         if paths is None:
             return PASSK.to_frame()
-        table = read_table(paths.passk, PASSK)
-        return reported_half(table) if benchmark in self.halved else table
+        return read_table(paths.passk, PASSK)
 
     def evaluated(self) -> dict[str, Any]:
         """The marker of the evaluation (shapes.EVALUATED)."""
@@ -159,8 +155,6 @@ class SweepResults:
     """sweep.json: keys declaration, git_commit, versions, ..."""
     points: tuple[PointResult, ...]
     """Base models first, then the points in plan order."""
-    rule: str = "last"
-    """What chose the checkpoint of every run (fgrpo_bench.report.selected.RULES)."""
 
     @property
     def evaluation(self) -> dict[str, Any]:
@@ -254,13 +248,6 @@ def metrics_so_far(stage: StagePaths) -> pl.DataFrame:
     if not stage.metrics.exists():
         return METRICS.to_frame()
     return read_table(stage.metrics, METRICS)
-
-
-def reported_half(table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the problems that are not in the half for selection (tables.PASSK)."""
-    names = table["problem_id"].unique().to_list()
-    reported = [name for name in names if not is_for_selection(name)]
-    return table.filter(pl.col("problem_id").is_in(reported))
 
 
 VIEWS = {"simulation": "fgrpo_bench.simulation.views"}
