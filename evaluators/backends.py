@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evaluators.records import Draw, Sampler, Wanted, drawn
-from fgrpo_bench.specs import EvalSpec, Placement, TaskSpec, from_dict
+from evaluators.records import AskedCheckpoint, Draw, Sampler, Wanted, drawn
+from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
 DRAWS_AT_ONCE = 512
@@ -24,43 +23,30 @@ ROWS_AT_ONCE = 4096
 """Draws that it makes together over all problems: what a kill can cost."""
 
 
-def make_sampler(
-    checkpoint: Path,
-    sha256: str,
-    evaluation: EvalSpec,
-    settings: dict[str, Any],
-    *,
-    device: str,
-    placement: Placement | None,
-) -> tuple[Sampler, dict[str, Any]]:
+def make_sampler(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     """The sampler that the evaluation names, over a checkpoint, and its engine fingerprint.
 
-    settings: fgrpo_bench.specs.fingerprint.evaluation_identity. Raises ValueError where the
-    checkpoint's weights do not have the digest. placement: how vLLM uses the machine; the embedded
-    engine needs none.
+    Raises ValueError where the checkpoint's weights do not have the digest.
     """
-    if evaluation.sampler == "vllm":
+    if asked.evaluation.sampler == "vllm":
         from evaluators.engines import start_engines
         from evaluators.vllm import vllm
 
+        placement = asked.placement
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `python -m sweeps run` gives it")
-        make = partial(
-            vllm, checkpoint, sha256, evaluation, settings, device=device, placement=placement
-        )
-        gpus = placement.evaluation_tensor_parallel if device == "cuda" else 0
-        return start_engines(make, engines=placement.evaluation_engines, gpus_each=gpus)
-    if evaluation.sampler == "transformers":
+        gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
+        engines = placement.evaluation_engines
+        return start_engines(partial(vllm, asked), engines=engines, gpus_each=gpus)
+    if asked.evaluation.sampler == "transformers":
         from evaluators.transformers import transformers
 
-        return transformers(checkpoint, sha256, evaluation, settings, device=device)
-    length = make_task(from_dict(TaskSpec, settings["task"])).response_length + 1
-    return embedded(checkpoint, sha256, evaluation, length=length, device=device)
+        return transformers(asked)
+    length = make_task(from_dict(TaskSpec, asked.settings["task"])).response_length + 1
+    return embedded(asked, length=length)
 
 
-def embedded(
-    checkpoint: Path, sha256: str, evaluation: EvalSpec, *, length: int, device: str
-) -> tuple[Sampler, dict[str, Any]]:
+def embedded(asked: AskedCheckpoint, *, length: int) -> tuple[Sampler, dict[str, Any]]:
     """The embedded engine's sampler over a checkpoint, and its engine fingerprint.
 
     length: most tokens a response, the end token included. Raises ValueError where the checkpoint's
@@ -74,7 +60,8 @@ def embedded(
     from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
     from fgrpo_bench.objectives.advantages import action_mask
 
-    policy, tokenizer = load_checkpoint(checkpoint, device, sha256)
+    device = asked.device
+    policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
 
     def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
         for rows in blocks(wanted):
@@ -85,7 +72,7 @@ def embedded(
                 torch.from_numpy(prompts).to(device),
                 np.array([[each.seed for each in row] for row in rows]),
                 length=length,
-                temperature=evaluation.temperature,
+                temperature=asked.evaluation.temperature,
             )
             mask = action_mask(sampled.tokens, eos=EOS, pad=PAD)
             responses = tokenizer.decode(sampled.tokens.cpu().numpy())

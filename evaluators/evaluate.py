@@ -15,7 +15,7 @@ from evaluators.bar import Bar
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.mend import clear_draws, clear_tables
-from evaluators.records import Draw, Sampler
+from evaluators.records import AskedCheckpoint, Draw, Sampler
 from evaluators.sample import complete_draws
 from fgrpo_bench import doors
 from fgrpo_bench.benchmarks import graders_of, load_problems
@@ -24,7 +24,6 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import Placement
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.shapes import MANIFEST
@@ -46,17 +45,12 @@ def evaluate(
     """
     run.quiet = bar is not None and bar.shown
     spec = Spec(run.paths, content)
-    evaluation, settings, source = spec.evaluation, spec.settings, spec.source
-    checkpoint = source.checkpoint(spec.step)
-    made_by = read_json(source.done)
-    last = made_by["step"] == spec.step  # of the others the digest is taken at the first draw
-    sha256 = made_by["weights_sha256"] if last else weights_sha256(checkpoint)
+    asked = AskedCheckpoint.of(spec, step=spec.step, device=device, placement=placement)
+    evaluation = asked.evaluation
 
     @cache
     def sampler() -> Sampler:
-        draw, facts = make_sampler(
-            checkpoint, sha256, evaluation, settings, device=device, placement=placement
-        )
+        draw, facts = make_sampler(asked)
         engine.update(facts)
         if run.stopping:
             raise Stopped("the engine was only being started; what was drawn before is saved")
@@ -67,10 +61,10 @@ def evaluate(
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
-        problems = load_problems(benchmark, settings["task"], spec.data(name))
+        problems = load_problems(benchmark, asked.settings["task"], spec.data(name))
         clear_draws(paths, run.recorded)
         clear_tables(paths)
-        manifest = check_manifest(paths, problems, sha256, spec.mark(name))
+        manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
         if "engine" not in manifest and run.former.get("engine"):  # of draws that stood before
             manifest |= {"engine": run.former["engine"]}
             write_json(paths.manifest, manifest)
@@ -121,7 +115,7 @@ def evaluate(
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return {
         "step": spec.step,
-        "weights_sha256": sha256,
+        "weights_sha256": asked.sha256,
         "draws_made": made,
         "grading": graded,
         "engine": engine,

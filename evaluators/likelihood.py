@@ -13,14 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evaluators.prompts import encoder, limits
+from evaluators.records import AskedCheckpoint
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import EvalSpec, Placement
 from fgrpo_bench.stages.checkpoints import check_weights
 
 ROWS = 1024
@@ -45,35 +44,24 @@ Scorer = Callable[[Sequence[Answer]], Iterator[list[tuple[int, float]]]]
 """Answers -> (number of the answer, nats a token), in lists as they are made, each once."""
 
 
-def make_scorer(
-    checkpoint: Path,
-    sha256: str,
-    evaluation: EvalSpec,
-    settings: dict[str, Any],
-    *,
-    device: str,
-    placement: Placement | None,
-) -> Scorer:
+def make_scorer(asked: AskedCheckpoint) -> Scorer:
     """The scorer of the back end that the evaluation samples with.
 
-    Arguments and errors as those of evaluators.backends.make_sampler.
+    Errors as those of evaluators.backends.make_sampler.
     """
-    if evaluation.sampler == "embedded":
-        return _embedded(checkpoint, sha256, device=device)
-    check_weights(checkpoint, sha256)
-    if evaluation.sampler == "vllm":
-        assert placement is not None
-        return _vllm(checkpoint, evaluation, settings, device=device, placement=placement)
-    return _transformers(checkpoint, evaluation, settings, device=device)
+    if asked.evaluation.sampler == "embedded":
+        return _embedded(asked)
+    check_weights(asked.folder, asked.sha256)
+    return _vllm(asked) if asked.evaluation.sampler == "vllm" else _transformers(asked)
 
 
-def _embedded(checkpoint: Path, sha256: str, *, device: str) -> Scorer:
+def _embedded(asked: AskedCheckpoint) -> Scorer:
     import torch
 
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
     from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 
-    policy, tokenizer = load_checkpoint(checkpoint, device, sha256)
+    policy, tokenizer = load_checkpoint(asked.folder, asked.device, asked.sha256)
 
     def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
         for start in range(0, len(answers), ROWS):
@@ -82,7 +70,7 @@ def _embedded(checkpoint: Path, sha256: str, *, device: str) -> Scorer:
             own = [[*tokenizer.encode([row.response])[0].tolist(), *_end(row, EOS)] for row in rows]
             longest = max(map(len, own))
             ids = np.array([row + [PAD] * (longest - len(row)) for row in own])
-            tokens = torch.from_numpy(np.concatenate([prompts, ids], axis=1)).to(device)
+            tokens = torch.from_numpy(np.concatenate([prompts, ids], axis=1)).to(asked.device)
             with torch.inference_mode():
                 logits = policy(tokens[:, :-1])[:, prompts.shape[1] - 1 :]
                 taken = _taken(logits, tokens[:, prompts.shape[1] :])
@@ -102,18 +90,17 @@ def _taken(logits: Any, tokens: Any) -> np.ndarray:
     return np.asarray(logp.cpu().numpy())
 
 
-def _transformers(
-    checkpoint: Path, evaluation: EvalSpec, settings: dict[str, Any], *, device: str
-) -> Scorer:
+def _transformers(asked: AskedCheckpoint) -> Scorer:
     import torch
     from transformers import AutoTokenizer
 
     from evaluators.transformers import end_tokens, load_whole
 
-    model = load_whole(checkpoint, evaluation.dtype).to(device).eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
+    device = asked.device
+    model = load_whole(asked.folder, asked.evaluation.dtype).to(device).eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
     first = min(end_tokens(model, tokenizer), default=None)
-    encode = answer_encoder(tokenizer, evaluation, settings, first)
+    encode = answer_encoder(tokenizer, asked, first)
 
     def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
         for batch in _batches([encode(answer) for answer in answers]):
@@ -137,36 +124,25 @@ def _transformers(
     return score
 
 
-def _vllm(
-    checkpoint: Path,
-    evaluation: EvalSpec,
-    settings: dict[str, Any],
-    *,
-    device: str,
-    placement: Placement,
-) -> Scorer:
+def _vllm(asked: AskedCheckpoint) -> Scorer:
     from evaluators.vllm import start
 
-    if device == "cpu":  # vLLM compiles the ranks of prompt tokens, which its CPU builds cannot
+    if (
+        asked.device == "cpu"
+    ):  # vLLM compiles the ranks of prompt tokens, which its CPU builds cannot
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
-    engine = start(
-        checkpoint,
-        evaluation,
-        max_model_len=sum(limits(settings)) + 2,
-        device=device,
-        placement=placement,
-    )
+    engine = start(asked, max_model_len=sum(limits(asked.settings)) + 2)
     tokenizer: Any = engine.get_tokenizer()
-    encode = answer_encoder(tokenizer, evaluation, settings, tokenizer.eos_token_id)
+    encode = answer_encoder(tokenizer, asked, tokenizer.eos_token_id)
 
     def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
         from vllm import SamplingParams
         from vllm.inputs import TokensPrompt
 
-        asked = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        parameters = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
         for batch in _batches([encode(answer) for answer in answers]):
             prompts = [TokensPrompt(prompt_token_ids=[*p, *own]) for _, p, own in batch]
-            outputs = engine.generate(prompts, asked, use_tqdm=False)
+            outputs = engine.generate(prompts, parameters, use_tqdm=False)
             made = []
             for (number, prompt, own), output in zip(batch, outputs, strict=True):
                 told = output.prompt_logprobs
@@ -183,13 +159,13 @@ def _vllm(
 
 
 def answer_encoder(
-    tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any], first_end: int | None
+    tokenizer: Any, asked: AskedCheckpoint, first_end: int | None
 ) -> Callable[[Answer], tuple[list[int], list[int]]]:
     """From an answer to the token ids of its prompt and of itself.
 
     first_end: the end token of answers of which it is not known; None where the model has none.
     """
-    of_prompt = encoder(tokenizer, evaluation, settings)
+    of_prompt = encoder(tokenizer, asked.evaluation, asked.settings)
 
     def encode(answer: Answer) -> tuple[list[int], list[int]]:
         own = list(tokenizer(answer.response, add_special_tokens=False)["input_ids"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,16 @@ import polars as pl
 from evaluators.backends import make_sampler
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
-from evaluators.likelihood import Answer, Scorer, make_scorer
+from evaluators.likelihood import Answer, make_scorer
 from evaluators.mend import clear_tables
-from evaluators.records import Draw
+from evaluators.records import AskedCheckpoint, Draw
 from evaluators.sample import complete_draws
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.kinds import likelihood, rare
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import BenchmarkSpec, Placement, TaskSpec, from_dict
-from fgrpo_bench.stages.checkpoints import weights_sha256
-from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.files import sha256_file
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import (
     GRADES,
@@ -46,14 +45,12 @@ def collect(
 ) -> dict[str, Any]:
     """Run a stage `rare`; returns facts for its marker."""
     spec = rare.Spec(run.paths, content)
-    evaluation, settings, source = spec.evaluation, spec.settings, spec.source
+    asked = AskedCheckpoint.of(spec, step=0, device=device, placement=placement)
+    evaluation = asked.evaluation
     (benchmark,) = evaluation.benchmarks.values()
-    checkpoint = source.checkpoint(0)
-    sha256 = read_json(source.done)["weights_sha256"]
     problems = training_problems(spec, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
     clear_tables(paths)
-    options: dict[str, Any] = {"device": device, "placement": placement}
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)
 
@@ -68,7 +65,7 @@ def collect(
             problems,
             n_samples=evaluation.n_samples,
             seed=evaluation.seed,
-            sampler=lambda: make_sampler(checkpoint, sha256, evaluation, settings, **options)[0],
+            sampler=lambda: make_sampler(asked)[0],
             tell=tell,
         )
         grading.finish(draws)
@@ -84,13 +81,12 @@ def collect(
         (pl.col("finish_reason") == "stop").alias("ended"),
         "end_token",
     )
-    scorer = partial(make_scorer, checkpoint, sha256, evaluation, settings, **options)
-    nll = score(table, benchmark, scorer, run)
+    nll = score(table, benchmark, asked, run)
     kept = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec.share)
     write_table(run.paths.trajectories, kept.select(list(TRAJECTORIES)), TRAJECTORIES)
     run.leave(run.paths.trajectories, paths.draws, paths.grades(grading.version))
     return {
-        "weights_sha256": sha256,
+        "weights_sha256": asked.sha256,
         "n_draws": len(draws),
         "n_correct": len(correct),
         "n_rare": len(kept),
@@ -104,22 +100,11 @@ def rescore(
 ) -> dict[str, Any]:
     """Run a stage `likelihood`; returns facts for its marker, delta_nll None for an empty set."""
     spec = likelihood.Spec(run.paths, content)
-    evaluation, source, of = spec.evaluation, spec.source, spec.of
-    (benchmark,) = evaluation.benchmarks.values()
-    checkpoint, made = source.checkpoint(spec.step), read_json(source.done)
-    last = made["step"] == spec.step
-    sha256 = made["weights_sha256"] if last else weights_sha256(checkpoint)
-    table = read_table(of.trajectories, TRAJECTORIES)
-    scorer = partial(
-        make_scorer,
-        checkpoint,
-        sha256,
-        evaluation,
-        spec.settings,
-        device=device,
-        placement=placement,
-    )
-    nll = score(table, benchmark, scorer, run)
+    asked = AskedCheckpoint.of(spec, step=spec.step, device=device, placement=placement)
+    (benchmark,) = asked.evaluation.benchmarks.values()
+    trajectories = spec.of.trajectories
+    table = read_table(trajectories, TRAJECTORIES)
+    nll = score(table, benchmark, asked, run)
     scored = table.select("problem_id", "draw", pl.Series("nll", nll, pl.Float64)).with_columns(
         (pl.col("nll") - table["nll"]).alias("delta_nll")
     )
@@ -127,8 +112,8 @@ def rescore(
     run.leave(run.paths.likelihoods)
     return {
         "step": spec.step,
-        "weights_sha256": sha256,
-        "set_sha256": sha256_file(of.trajectories),
+        "weights_sha256": asked.sha256,
+        "set_sha256": sha256_file(trajectories),
         "n_rare": len(table),
         "delta_nll": scored["delta_nll"].mean(),
     }
@@ -142,8 +127,8 @@ def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -
         every = dataset_problems(spec.data, benchmark.dataset, n_problems=None)
         n_train = len(every)
     else:
-        made = make_task(from_dict(TaskSpec, spec.task))
-        n_train = made.n_train
+        task = make_task(from_dict(TaskSpec, spec.task))
+        n_train = task.n_train
     wanted = benchmark.n_problems
     assert wanted is not None
     if wanted > n_train:
@@ -152,21 +137,8 @@ def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -
         )
     chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, wanted, replace=False)
     numbers = sorted(chosen.tolist())
-    found = (
-        [every[i] for i in numbers]
-        if spec.data is not None
-        else [made.train_problem(i) for i in numbers]
-    )
-    return [
-        Problem(
-            benchmark=benchmark.name,
-            problem_id=problem.problem_id,
-            prompt=problem.prompt,
-            target=problem.target,
-            grader=problem.grader,
-        )
-        for problem in found
-    ]
+    problems = (every[i] if spec.data is not None else task.train_problem(i) for i in numbers)
+    return [replace(problem, benchmark=benchmark.name) for problem in problems]
 
 
 def rarest(table: pl.DataFrame, share: float) -> pl.DataFrame:
@@ -178,11 +150,11 @@ def rarest(table: pl.DataFrame, share: float) -> pl.DataFrame:
     return chosen.sort("problem_id", "draw")
 
 
-def score(table: pl.DataFrame, benchmark: BenchmarkSpec, scorer: Any, run: StageRun) -> np.ndarray:
-    """Nats a token of each row (tables.TRAJECTORIES without nll), [rows].
-
-    scorer: makes the Scorer; called only if there are rows.
-    """
+def score(
+    table: pl.DataFrame, benchmark: BenchmarkSpec, asked: AskedCheckpoint, run: StageRun
+) -> np.ndarray:
+    """Nats a token of each row (tables.TRAJECTORIES without nll), [rows]; without rows no back end
+    is started."""
     answers = [
         Answer(
             problem=Problem(
@@ -198,16 +170,15 @@ def score(table: pl.DataFrame, benchmark: BenchmarkSpec, scorer: Any, run: Stage
         )
         for row in table.iter_rows(named=True)
     ]
-    found = np.full(len(answers), np.nan)
+    nats = np.full(len(answers), np.nan)
     if not answers:
-        return found
-    made: Scorer = scorer()
+        return nats
     done = 0
-    for batch in made(answers):
+    for batch in make_scorer(asked)(answers):
         for number, nll in batch:
-            found[number] = nll
+            nats[number] = nll
         done += len(batch)
         run.progress(step=done, of=len(answers))
         if run.stopping and done < len(answers):
             raise Stopped("likelihoods are computed anew, draws are saved")
-    return found
+    return nats

@@ -1,11 +1,49 @@
-"""What every back end takes and gives: draws that are wanted, and draws as they are made."""
+"""What every back end takes and gives: a checkpoint and how it is asked, draws that are wanted, and
+draws as they are made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from fgrpo_bench.kinds.evaluate import Draws
 from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import EvalSpec, Placement
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.files import read_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedCheckpoint:
+    """A checkpoint, and how an evaluation asks it."""
+
+    folder: Path
+    sha256: str
+    """Of its weights, as they were recorded."""
+    evaluation: EvalSpec
+    settings: dict[str, Any]
+    """What changes a draw, as fgrpo_bench.kinds.evaluate.sampling_identity gives it."""
+    device: str
+    placement: Placement | None
+    """How vLLM uses the machine; the other back ends need none."""
+
+    @classmethod
+    def of(
+        cls, spec: Draws, *, step: int, device: str, placement: Placement | None
+    ) -> AskedCheckpoint:
+        """That of a stage's spec; step: of the checkpoint, by which its marker may know it."""
+        folder, made_by = spec.source.checkpoint(step), read_json(spec.source.done)
+        last = made_by["step"] == step  # of the others the digest is taken at the first draw
+        return cls(
+            folder=folder,
+            sha256=made_by["weights_sha256"] if last else weights_sha256(folder),
+            evaluation=spec.evaluation,
+            settings=spec.settings,
+            device=device,
+            placement=placement,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

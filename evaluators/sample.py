@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -45,12 +44,7 @@ class Shard:
     def __enter__(self) -> Shard:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._dirty:
             append_lines(self.path, [], sync=True)
 

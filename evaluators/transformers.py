@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evaluators.prompts import encoder, limits
-from evaluators.records import Draw, Sampler, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Sampler, Wanted, drawn
 from fgrpo_bench.seeds import uniforms
-from fgrpo_bench.specs import EvalSpec
 from fgrpo_bench.stages.checkpoints import check_weights
 
 if TYPE_CHECKING:
@@ -31,28 +30,21 @@ KEEP = 0.5
 """Share of the rows of a batch at work below which the others leave it."""
 
 
-def transformers(
-    checkpoint: Path,
-    sha256: str,
-    evaluation: EvalSpec,
-    settings: dict[str, Any],
-    *,
-    device: str,
-) -> tuple[Sampler, dict[str, Any]]:
+def transformers(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     """A sampler over a checkpoint, and its engine fingerprint.
 
-    settings: fgrpo_bench.specs.fingerprint.evaluation_identity. Raises ValueError where the
-    checkpoint's weights do not have the digest or are not those of its config's architecture, or a
-    prompt is longer than it may be.
+    Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
+    config's architecture, or a prompt is longer than it may be.
     """
     from transformers import AutoTokenizer
 
-    check_weights(checkpoint, sha256)
-    model = load_whole(checkpoint, evaluation.dtype).to(device).eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
-    encode = encoder(tokenizer, evaluation, settings)
+    device = asked.device
+    check_weights(asked.folder, asked.sha256)
+    model = load_whole(asked.folder, asked.evaluation.dtype).to(device).eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
+    encode = encoder(tokenizer, asked.evaluation, asked.settings)
     ends = end_tokens(model, tokenizer)
-    _, length = limits(settings)
+    _, length = limits(asked.settings)
 
     def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
         ids: dict[str, list[int]] = {}
@@ -68,7 +60,7 @@ def transformers(
                 model,
                 prompts,
                 uniforms(seeds, length),
-                temperature=evaluation.temperature,
+                temperature=asked.evaluation.temperature,
                 ends=ends,
             ):
                 yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in made]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluators.prompts import encoder, limits
-from evaluators.records import Draw, Sampler, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Sampler, Wanted, drawn
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.processes import deaf
 from fgrpo_bench.specs import EvalSpec, Placement
@@ -31,30 +30,18 @@ CPU_ENVIRONMENT = {
 }
 
 
-def vllm(
-    checkpoint: Path,
-    sha256: str,
-    evaluation: EvalSpec,
-    settings: dict[str, Any],
-    *,
-    device: str,
-    placement: Placement,
-) -> tuple[Sampler, dict[str, Any]]:
+def vllm(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     """A sampler over a checkpoint, and its engine fingerprint.
 
-    settings: fgrpo_bench.specs.fingerprint.evaluation_identity. Raises ValueError where the
-    checkpoint's weights do not have the digest, or a prompt is longer than it may be.
+    Raises ValueError where the checkpoint's weights do not have the digest, or a prompt is longer
+    than it may be.
     """
-    check_weights(checkpoint, sha256)
-    prompt_tokens, length = limits(settings)
-    engine = start(
-        checkpoint,
-        evaluation,
-        max_model_len=prompt_tokens + length,
-        device=device,
-        placement=placement,
-    )
-    encode = encoder(engine.get_tokenizer(), evaluation, settings)
+    placement = asked.placement
+    assert placement is not None
+    check_weights(asked.folder, asked.sha256)
+    prompt_tokens, length = limits(asked.settings)
+    engine = start(asked, max_model_len=prompt_tokens + length)
+    encode = encoder(engine.get_tokenizer(), asked.evaluation, asked.settings)
 
     def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
         ids: dict[str, list[int]] = {}
@@ -65,12 +52,12 @@ def vllm(
             engine,
             wanted,
             ids,
-            temperature=evaluation.temperature,
+            temperature=asked.evaluation.temperature,
             length=length,
-            in_flight=in_flight(placement, device, prompt_tokens + length),
+            in_flight=in_flight(placement, asked.device, prompt_tokens + length),
         )
 
-    return draw, facts(device, placement)
+    return draw, facts(asked.device, placement)
 
 
 def in_flight(placement: Placement, device: str, tokens: int) -> int:
@@ -91,25 +78,19 @@ def in_flight(placement: Placement, device: str, tokens: int) -> int:
     return min(at_once, batched // tokens)
 
 
-def start(
-    checkpoint: Path,
-    evaluation: EvalSpec,
-    *,
-    max_model_len: int,
-    device: str,
-    placement: Placement,
-) -> LLM:
+def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
     """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs."""
-    if device == "cuda":
+    if asked.device == "cuda":
         of_sampler("vllm").environment.check_machine()
-    if device == "cpu":
+    else:
         for name, value in CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
     from vllm import LLM
 
-    settings = engine_settings(evaluation, placement, max_model_len=max_model_len)
+    assert asked.placement is not None
+    settings = engine_settings(asked.evaluation, asked.placement, max_model_len=max_model_len)
     with deaf():  # its own processes: SIGTERM is this one's to handle
-        return LLM(model=str(checkpoint), **settings)
+        return LLM(model=str(asked.folder), **settings)
 
 
 def engine_settings(

@@ -14,14 +14,12 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from fgrpo_bench.graders.judge_worker import TESTED
 from fgrpo_bench.graders.verdicts import Question, VerdictStore
 from fgrpo_bench.graders.worker import OfProcess, Workers, interrupted, judges
-from fgrpo_bench.records import Outcome
+from fgrpo_bench.records import Grade
 
 VERSION = 2
 """Raised with any change of judgement here or in the worker; stored verdicts belong to one."""
@@ -37,17 +35,6 @@ LIFETIME = 20_000
 """Judgements after which a worker is replaced: SymPy's caches grow."""
 REMEMBERED, LONGEST_REMEMBERED = 100_000, 2_000
 """Questions whose verdict is kept, and their most characters."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
-    """What the judge says of an answer."""
-
-    outcome: Outcome
-    extracted: str | None
-    """The answer that was judged; None where there was none to find."""
-    reason: str
-    """Why, in a few words for a person."""
 
 
 class Judge:
@@ -75,7 +62,7 @@ class Judge:
             lifetime=LIFETIME,
             module="fgrpo_bench.graders.judge_worker",
         )
-        self._known: dict[Question, Future[Verdict]] = {}
+        self._known: dict[Question, Future[Grade]] = {}
         self._lock = threading.Lock()
         self.judgements = 0
         """Questions put to workers so far."""
@@ -83,19 +70,14 @@ class Judge:
     def __enter__(self) -> Judge:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Kill the workers; a question in flight or asked later raises RuntimeError."""
         self._workers.close()
 
-    def verdict(self, gold: str, answer: str, *, boxed: bool = True) -> Verdict:
+    def verdict(self, gold: str, answer: str, *, boxed: bool = True) -> Grade:
         """Whether an answer equals the gold; unscored where the judgement broke a limit.
 
         boxed: False where the answer is a text in which it has yet to be found. Raises
@@ -113,7 +95,10 @@ class Judge:
                     del self._known[next(iter(self._known))]
         if mine:
             try:
-                verdict = self._stored(key) or self._keep(key, self._ask(*key))
+                verdict = self._stored(key)
+                if verdict is None:
+                    verdict = self._ask(*key)
+                    self._keep(key, verdict)
                 if interrupted(verdict.reason):
                     self._unknow(key)
                 future.set_result(verdict)
@@ -126,27 +111,21 @@ class Judge:
         with self._lock:
             self._known.pop(key, None)
 
-    def _stored(self, key: Question) -> Verdict | None:
-        if self._store is None:
-            return None
+    def _stored(self, key: Question) -> Grade | None:
         with self._lock:
-            found = self._store.get(key)
-        if found is None:
-            return None
-        return Verdict(outcome=found[0], extracted=found[1], reason=found[2])
+            return None if self._store is None else self._store.get(key)
 
-    def _keep(self, key: Question, verdict: Verdict) -> Verdict:
+    def _keep(self, key: Question, verdict: Grade) -> None:
         if self._store is not None:
             with self._lock:
-                self._store.add(key, (verdict.outcome, verdict.extracted, verdict.reason))
-        return verdict
+                self._store.add(key, verdict)
 
-    def _ask(self, gold: str, answer: str, boxed: bool) -> Verdict:
+    def _ask(self, gold: str, answer: str, boxed: bool) -> Grade:
         request = {"gold": gold, "answer": answer, "boxed": boxed}
         with self._lock:
             self.judgements += 1
         reply = self._workers.ask(request, self._seconds * WALL_FACTOR)
-        return Verdict(**{"outcome": "unscored", "extracted": None} | reply)
+        return Grade(**{"outcome": "unscored", "extracted": None} | reply)
 
 
 def default_store() -> VerdictStore | None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from fgrpo_bench.graders.judge import Judge, Verdict, default_judge
+from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.math_golds import normalise
 from fgrpo_bench.graders.math_parts import joins, parts
 from fgrpo_bench.records import Grade, Problem
@@ -43,24 +44,24 @@ def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
     gold = normalise(problem.target)
     box = final_answer(text, gold)
     if not gold:
-        return _grade(Verdict(outcome="unscored", extracted=box, reason="the gold answer is empty"))
+        return _kept(Grade(outcome="unscored", extracted=box, reason="the gold answer is empty"))
     if box is None:
-        return _grade(judge.verdict(gold, text, boxed=False))
+        return _kept(judge.verdict(gold, text, boxed=False))
     answer = normalise(box)
-    return _grade(shortcut(gold, answer) or judge.verdict(gold, answer))
+    return _kept(shortcut(gold, answer) or judge.verdict(gold, answer))
 
 
-def shortcut(gold: str, answer: str) -> Verdict | None:
+def shortcut(gold: str, answer: str) -> Grade | None:
     """The verdict on normalised answers where it needs no judge, else None.
 
     Integers of up to 15 digits are equal or not, and equal strings are equal; the judge says the
     same of both, unless it cannot read the gold.
     """
     if gold == answer:
-        return Verdict(outcome="correct", extracted=answer, reason="the gold answer to the letter")
+        return Grade(outcome="correct", extracted=answer, reason="the gold answer to the letter")
     if _INTEGER.fullmatch(gold) and _INTEGER.fullmatch(answer):
         same = int(gold) == int(answer)
-        return Verdict(
+        return Grade(
             outcome="correct" if same else "incorrect",
             extracted=answer,
             reason="equal as integers" if same else "not equal as integers",
@@ -165,9 +166,10 @@ def boxes(text: str) -> Iterator[tuple[int, int, int]]:
             opened.append((token.start(), token.end()))
 
 
-def _grade(verdict: Verdict) -> Grade:
-    extracted = verdict.extracted
-    if extracted is not None:
-        extracted = extracted.encode("utf-8", "replace").decode()
-        extracted = extracted if len(extracted) <= LONGEST else extracted[: LONGEST - 1] + "…"
-    return Grade(outcome=verdict.outcome, extracted=extracted, reason=verdict.reason)
+def _kept(verdict: Grade) -> Grade:
+    """With the answer as a grade keeps it: text that a file can hold, and not too much of it."""
+    if verdict.extracted is None:
+        return verdict
+    extracted = verdict.extracted.encode("utf-8", "replace").decode()
+    extracted = extracted if len(extracted) <= LONGEST else extracted[: LONGEST - 1] + "…"
+    return replace(verdict, extracted=extracted)

@@ -17,18 +17,16 @@ import json
 import os
 import socket
 import uuid
+from dataclasses import astuple
 from pathlib import Path
 from typing import get_args
 
 from fgrpo_bench.graders.worker import interrupted
-from fgrpo_bench.records import Outcome
+from fgrpo_bench.records import Grade, Outcome
 from fgrpo_bench.stages.files import append_lines, read_lines
 
 Question = tuple[str, str, bool]
 """Gold, answer, and whether the answer stood in a box."""
-Answer = tuple[Outcome, str | None, str]
-"""Outcome, extracted answer and reason, as fgrpo_bench.graders.judge.Verdict has them."""
-
 LONGEST = 2_000
 """Characters of a stored answer; one that is longer is judged again where it comes again."""
 
@@ -38,27 +36,28 @@ class VerdictStore:
 
     def __init__(self, folder: Path) -> None:
         self._own = folder / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
-        self._known: dict[str, Answer] = {}
+        self._known: dict[str, Grade] = {}
         for path in sorted(folder.glob("*.jsonl")):
             for line in read_lines(path):
                 if _is_verdict(line):
-                    self._known[line[0]] = (line[1], line[2], line[3])
+                    key, outcome, extracted, reason = line
+                    self._known[key] = Grade(outcome=outcome, extracted=extracted, reason=reason)
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, question: Question) -> Answer | None:
+    def get(self, question: Question) -> Grade | None:
         """What was said of a question; None where it was never asked."""
         return self._known.get(_key(question))
 
-    def add(self, question: Question, answer: Answer) -> None:
+    def add(self, question: Question, verdict: Grade) -> None:
         """Keep a verdict, unless it was interrupted or is very long; a crash may lose the last
         ones. What is not kept is asked again."""
-        if interrupted(answer[2]) or (answer[1] is not None and len(answer[1]) > LONGEST):
+        if interrupted(verdict.reason) or len(verdict.extracted or "") > LONGEST:
             return
         key = _key(question)
-        self._known[key] = answer
-        append_lines(self._own, [(key, *answer)], sync=False)
+        self._known[key] = verdict
+        append_lines(self._own, [(key, *astuple(verdict))], sync=False)
 
 
 def _key(question: Question) -> str:

@@ -18,7 +18,7 @@ from sweeps.points import check, expand
 from tests.support.points import declared
 
 NAMED = {
-    "fgrpo_bench/stages/paths/stage.py": "the name of a folder on the disk, which stays as it is",
+    "fgrpo_bench/stages/paths.py": "the name of a folder on the disk, which stays as it is",
     "fgrpo_bench/specs/stored.py": "the name that the placement has in declarations of before",
     "sweeps/former.py": "where the programs of before were",
 }

@@ -19,13 +19,12 @@ from fgrpo_bench.engines.embedded.__main__ import main as train_main
 from fgrpo_bench.engines.embedded.tokenizer import EOS
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.tables import LIKELIHOODS, TRAJECTORIES, read_table
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import Plan
-from tests.evaluators.test_transformers import evaluation, settings, wanted
+from tests.evaluators.test_transformers import asked, wanted
 from tests.support.openrlhf import heldout_problems, make_untrained
 from tests.support.stages import freeze
 
@@ -133,28 +132,19 @@ def with_two_ends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
 
 def nats(checkpoint: Path, sampler: str, answers: list[Answer]) -> list[float]:
     """Nats a token of each answer."""
-    scorer = make_scorer(
-        checkpoint,
-        weights_sha256(checkpoint),
-        evaluation(sampler=sampler),
-        settings(),
-        device="cpu",
-        placement=None,
-    )
+    scorer = make_scorer(asked(checkpoint, sampler=sampler))
     return [nll for _, nll in sorted(pair for batch in scorer(answers) for pair in batch)]
 
 
 def test_a_draw_keeps_the_end_token_that_ended_it(with_two_ends: tuple[Path, int]) -> None:
     checkpoint, nine = with_two_ends
     problems = heldout_problems(3)
-    sampler, _ = transformers(
-        checkpoint, weights_sha256(checkpoint), evaluation(), settings(), device="cpu"
-    )
+    sampler, _ = transformers(asked(checkpoint))
     draws = [each for part in sampler(wanted(problems)) for each in part]
     assert {each.end_token for each in draws} == {EOS, nine, None}
     assert {each.end_token is None for each in draws if each.finish_reason == "length"} == {True}
     assert not any("9" in each.response for each in draws)  # it ends them, and is no part of them
-    ours, _ = embedded(checkpoint, weights_sha256(checkpoint), evaluation(), length=8, device="cpu")
+    ours, _ = embedded(asked(checkpoint), length=8)
     assert {
         (each.finish_reason, each.end_token) for part in ours(wanted(problems)) for each in part
     } == {("stop", EOS), ("length", None)}
@@ -181,10 +171,10 @@ def test_the_end_token_that_was_sampled_is_the_one_that_is_scored(
 
 
 def test_vllm_stores_the_token_that_its_answer_stopped_at() -> None:
-    asked = wanted(heldout_problems(1), draws=1)[0]
+    draw = wanted(heldout_problems(1), draws=1)[0]
     for reason, end in (("stop", 7), ("length", None)):
         answer = SimpleNamespace(text="1+2", token_ids=[3, 4, 5, 7], finish_reason=reason)
-        made = vllm.drawn_from(asked, answer)
+        made = vllm.drawn_from(draw, answer)
         assert (made.finish_reason, made.end_token, made.n_tokens) == (reason, end, 4)
 
 
@@ -192,9 +182,7 @@ def test_the_end_token_stands_behind_what_vllm_and_transformers_score(
     with_two_ends: tuple[Path, int],
 ) -> None:
     checkpoint, nine = with_two_ends
-    encode = answer_encoder(
-        AutoTokenizer.from_pretrained(checkpoint), evaluation(), settings(), EOS
-    )
+    encode = answer_encoder(AutoTokenizer.from_pretrained(checkpoint), asked(checkpoint), EOS)
     problem = heldout_problems(1)[0]
     own = {
         (ended, end): encode(Answer(problem=problem, response="1+2", ended=ended, end_token=end))[1]

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 import evaluators.transformers as back_end
 from evaluators.backends import embedded, make_sampler
 from evaluators.prompts import encoder
-from evaluators.records import Wanted
+from evaluators.records import AskedCheckpoint, Wanted
 from fgrpo_bench.kinds.evaluate import sampling_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
@@ -57,6 +57,17 @@ def settings(prompt_tokens=16, prompt=PLAIN):
     )
 
 
+def asked(checkpoint, **changes):
+    return AskedCheckpoint(
+        folder=checkpoint,
+        sha256=weights_sha256(checkpoint),
+        evaluation=evaluation(**changes),
+        settings=settings(),
+        device="cpu",
+        placement=None,
+    )
+
+
 def wanted(problems, draws=N, further=0):
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(draws)) + further
     return [
@@ -79,14 +90,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def draw(model):
-    made, facts = make_sampler(
-        model,
-        weights_sha256(model),
-        evaluation(),
-        settings(),
-        device="cpu",
-        placement=None,
-    )
+    made, facts = make_sampler(asked(model))
     assert facts["engine"] == "transformers" and facts["transformers"]
     return made
 
@@ -117,7 +121,7 @@ def test_other_seeds_give_other_draws(draw, problems, all_draws):
 
 
 def test_the_draws_are_those_of_the_engine_that_trained_the_model(model, problems, all_draws):
-    ours, _ = embedded(model, weights_sha256(model), evaluation(), length=LENGTH, device="cpu")
+    ours, _ = embedded(asked(model), length=LENGTH)
     expected = told(ours, wanted(problems[:3]))
     same = [all_draws[key] == value for key, value in expected.items() if "<pad>" not in value[0]]
     assert len(same) > 30 and all(same)
@@ -147,7 +151,7 @@ def test_every_end_token_of_the_generation_config_ends_a_response():
 
 def test_other_weights_than_the_stage_recorded_are_refused(model):
     with pytest.raises(ValueError, match=r"their stage recorded 000.*delete that stage's DONE"):
-        back_end.transformers(model, "0" * 64, evaluation(), settings(), device="cpu")
+        back_end.transformers(replace(asked(model), sha256="0" * 64))
 
 
 def test_a_prompt_that_is_too_long_is_refused_by_its_id_and_not_its_text(model):

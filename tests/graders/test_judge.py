@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.graders import judge as judge_module
-from fgrpo_bench.graders.judge import Judge, Verdict
+from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.verdicts import VerdictStore
 from fgrpo_bench.graders.worker import Worker, interrupted
+from fgrpo_bench.records import Grade
 
 
 def pids(judge: Judge) -> list[int]:
@@ -92,7 +93,7 @@ def test_a_stopped_process_is_given_up_after_the_wall_time(monkeypatch):
         os.kill(pids(judge)[0], signal.SIGSTOP)
         monkeypatch.setattr(judge_module, "WALL_FACTOR", 0.1)
         verdict = judge.verdict("1", "3")
-        assert verdict == Verdict(
+        assert verdict == Grade(
             outcome="unscored", extracted=None, reason="took more than 0.5 s of wall time"
         )
         monkeypatch.undo()

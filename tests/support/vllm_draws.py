@@ -14,7 +14,7 @@ import yaml
 
 import evaluators.vllm as back_end
 from evaluators.backends import make_sampler
-from evaluators.records import Wanted
+from evaluators.records import AskedCheckpoint, Wanted
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, PromptSpec, from_dict, to_dict
@@ -56,16 +56,16 @@ DRAWS = 200
 def main() -> None:
     checkpoint, out = Path(sys.argv[1]), Path(sys.argv[2])
     two = sys.argv[3:] == ["two"]
-    draw, facts = (make_sampler if two else back_end.vllm)(
-        checkpoint,
-        weights_sha256(checkpoint),
-        EVALUATION,
-        SETTINGS,
+    halves = replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
+    asked = AskedCheckpoint(
+        folder=checkpoint,
+        sha256=weights_sha256(checkpoint),
+        evaluation=EVALUATION,
+        settings=SETTINGS,
         device="cpu",
-        placement=replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
-        if two
-        else PLACEMENT,
+        placement=halves if two else PLACEMENT,
     )
+    draw, facts = (make_sampler if two else back_end.vllm)(asked)
     problems = heldout_problems(3)
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluators.likelihood import Answer, make_scorer
+from evaluators.records import AskedCheckpoint
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from tests.support.openrlhf import heldout_problems
 from tests.support.vllm_draws import EVALUATION, PLACEMENT, SETTINGS
@@ -24,12 +25,14 @@ def main(checkpoint: Path, out: Path) -> None:
     found = {}
     for sampler in ("embedded", "vllm"):
         score = make_scorer(
-            checkpoint,
-            weights_sha256(checkpoint),
-            replace(EVALUATION, sampler=sampler, dtype="float32"),
-            SETTINGS,
-            device="cpu",
-            placement=PLACEMENT,
+            AskedCheckpoint(
+                folder=checkpoint,
+                sha256=weights_sha256(checkpoint),
+                evaluation=replace(EVALUATION, sampler=sampler, dtype="float32"),
+                settings=SETTINGS,
+                device="cpu",
+                placement=PLACEMENT,
+            )
         )
         found[sampler] = [nll for _, nll in sorted(p for batch in score(answers) for p in batch)]
     out.write_text(json.dumps(found))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,6 +239,6 @@ def test_training_and_sampling_ask_for_the_driver_before_they_load_anything(
     with pytest.raises(ValueError, match="driver here is 570"):
         stage.train({}, nothing, nothing, device="cuda", step=None)
     with pytest.raises(ValueError, match="driver here is 570"):
-        vllm.start(tmp_path, nothing, max_model_len=1, device="cuda", placement=nothing)
+        vllm.start(SimpleNamespace(device="cuda"), max_model_len=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no 'point'"):  # it went on
         stage.train({}, StageRun(StagePaths(tmp_path)), nothing, device="cpu", step=None)

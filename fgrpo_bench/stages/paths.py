@@ -1,0 +1,238 @@
+"""File names that more than one package knows, each an attribute of one class, and finding runs by
+their files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+RESERVED = frozenset(
+    {
+        *("mlflow.db", "mlflow.lock", "mlflow-artifacts", "verdicts", "cache", "data", "evals"),
+        "simulation",
+    }
+)
+"""Names in a run root that are no sweep's; those that begin with `_` or `.` are none's either."""
+
+
+class Below:
+    """An attribute that is a path below the owner's folder, or below another of its fields."""
+
+    def __init__(self, *parts: str, of: str = "folder") -> None:
+        self._parts, self._of = parts, of
+
+    def __get__(self, owner: Any, _: type) -> Path:
+        above: Path = getattr(owner, self._of)
+        return above.joinpath(*self._parts)
+
+
+@dataclass(frozen=True)
+class StagePaths:
+    """The files of one stage (a warm-up, a training run or an evaluation)."""
+
+    folder: Path
+    spec = Below("spec.json")
+    """What the stage computes, frozen before it is dispatched."""
+    done = Below("DONE.json")
+    """The completion marker, written last."""
+    lock = Below("stage.lock")
+    """Held by the process that runs the stage."""
+    owner = Below("owner.json")
+    """Token of the process that began the stage last; an older one that wakes up stops."""
+    progress = Below("progress.json")
+    """Where the stage stands, rewritten every few seconds."""
+    damaged = Below("damaged")
+    """Folder of files that were damaged and made again, by their path in this one."""
+    logs = Below("logs")
+    """Folder of the stage's output, one file an attempt."""
+
+    def log(self, attempt: int) -> Path:
+        """Output of one attempt, counted from 1."""
+        return self.logs / f"attempt-{attempt:03d}.log"
+
+    def attempt(self, attempt: int) -> Path:
+        """Who made an attempt and how it ended (fgrpo_bench.stages.attempts)."""
+        return self.logs / f"attempt-{attempt:03d}.json"
+
+    metrics = Below("metrics.parquet")
+    """Training metrics, a row a step (tables.METRICS)."""
+    step_rows = Below("openrlhf", "metrics.jsonl")
+    """The same while an engine over GPUs trains: a JSON line a step, of which a resumed run
+    takes back those that it makes again."""
+    training_states = Below("openrlhf", "states")
+    """Folder of its training states."""
+    trajectories = Below("trajectories.parquet")
+    """Rare correct answers of a base model (tables.TRAJECTORIES)."""
+    likelihoods = Below("likelihoods.parquet")
+    """The same under a checkpoint (tables.LIKELIHOODS)."""
+    checkpoints = Below("checkpoints")
+    """Folder of the checkpoints."""
+
+    def checkpoint(self, step: int) -> Path:
+        """A Hugging Face checkpoint folder."""
+        return self.checkpoints / f"step-{step:05d}"
+
+    def state(self, slot: int) -> Path:
+        """The whole training state; two slots are written in turn, so that one is always whole."""
+        return self.folder / "state" / f"state-{slot % 2}.safetensors"
+
+    def evaluation(self, name: str, fp8: str, step: int) -> StagePaths:
+        """The evaluation of one checkpoint under one set of sampling settings."""
+        return StagePaths(self.folder / "eval" / f"{name}-{fp8}" / f"step-{step:05d}")
+
+    def benchmark(self, name: str) -> BenchmarkPaths:
+        """An evaluation's results on one benchmark."""
+        return BenchmarkPaths(self.folder / name)
+
+
+@dataclass(frozen=True)
+class BenchmarkPaths:
+    """Draws, grades and pass@k of one checkpoint on one benchmark."""
+
+    folder: Path
+    manifest = Below("draws.json")
+    """What the draws were made with: digests of weights and prompts, engine fingerprint."""
+    draws = Below("draws.parquet")
+    """All draws (tables.DRAWS), once they are complete."""
+    shards = Below("shards")
+    """Folder of the shards."""
+    passk = Below("passk.parquet")
+    """pass@k by problem (tables.PASSK), as the benchmark's grader judges."""
+
+    @property
+    def damaged(self) -> Path:
+        """Folder of files that were damaged and made again, beside those of the stage itself."""
+        return self.folder.parent / "damaged" / self.folder.name
+
+    def shard(self, number: int) -> Path:
+        """Draws of one attempt while sampling goes on, a JSON line each; append-only."""
+        return self.shards / f"draws-{number:04d}.jsonl"
+
+    def grades(self, grader_version: str) -> Path:
+        """Judgements by one version of the grader (tables.GRADES)."""
+        return self.folder / f"grades.{grader_version}.parquet"
+
+    def judging(self, grader_version: str) -> Path:
+        """Folder of judgements while grading goes on, a JSON line each; append-only."""
+        return self.folder / f"judging.{grader_version}"
+
+    def also_passk(self, grader_version: str) -> Path:
+        """The same by a grader beside the benchmark's own."""
+        return self.folder / f"passk.{grader_version}.parquet"
+
+
+@dataclass(frozen=True)
+class DataPaths:
+    """What a data stage leaves beside the files of every stage."""
+
+    folder: Path
+    lock = Below("data.lock.json")
+    """Where the data came from and what each rule left: revisions, digests, counts."""
+    problems = Below("problems.parquet")
+    """The problems (tables.PROBLEMS)."""
+    source = Below("source")
+    """Folder of the publisher's file."""
+    tokenizer = Below("tokenizer")
+    """Folder of the tokenizer that measures prompts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPaths:
+    """One sweep of one experiment in one version.
+
+    <root>/<sweep>/<experiment>/<version>/   sweep.json  plan.json  driver.lock  report/
+                                             on SLURM: submissions.jsonl  code/  slurm/
+      _warmup/s<seed>/                       a stage; one for each training seed
+      _data/<dataset>                        a link to <root>/_data/<dataset>-<fp8>/, a stage
+      <point_id>/                            a stage: spec.json  metrics.parquet  checkpoints/
+                                             state/  progress.json  logs/  stage.lock
+                                             owner.json  DONE.json  damaged/
+      <stage>/eval/<evaluation>-<fp8>/step-00400/             a stage: spec.json ... DONE.json
+      <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
+                                             grades.<grader_version>.parquet  passk.parquet
+      <base model's stage>/rare/<fp8>/                        a stage: trajectories.parquet
+      <point_id>/rare/<fp8>/step-00400/                       a stage: likelihoods.parquet
+    <root>/simulation/categorical/<version>/<point_id>/   spec.json  masses.parquet  DONE.json
+    <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
+    <root>/verdicts/                             what judges have said, over all sweeps
+    """
+
+    root: Path
+    sweep: str
+    experiment: str
+    version: str
+
+    @cached_property
+    def folder(self) -> Path:
+        """The address of everything in this sweep."""
+        return self.root / self.sweep / self.experiment / self.version
+
+    sweep_json = Below("sweep.json")
+    """The resolved declaration, as last run, with git commit and library versions."""
+    plan = Below("plan.json")
+    """The points and stages, as last run."""
+    ledger = Below("ledger.jsonl")
+    """What the drivers of earlier versions noted of attempts (fgrpo_bench.stages.attempts)."""
+    submissions = Below("submissions.jsonl")
+    """One JSON line for each thing said to SLURM; append-only."""
+    code = Below("code")
+    """Folder of the frozen code that jobs run."""
+
+    def batch(self, name: str) -> Path:
+        """Folder of a batch of SLURM jobs: what was submitted and what it printed."""
+        return self.folder / "slurm" / name
+
+    driver_lock = Below("driver.lock")
+    """Held by the one driver of this sweep."""
+    damaged = Below("damaged")
+    """Folder of files of the report that were damaged and made again."""
+    analysis = Below("analysis")
+    """Folder of the frames that every view shows (fgrpo_bench.analysis)."""
+    report = Below("report")
+    """Folder of tables and figures."""
+
+    def warmup(self, seed: int) -> StagePaths:
+        """The supervised warm-up that all points of a seed share."""
+        return StagePaths(self.folder / "_warmup" / f"s{seed}")
+
+    def point(self, point_id: str) -> StagePaths:
+        """One training run."""
+        return StagePaths(self.folder / point_id)
+
+    verdicts = Below("verdicts", of="root")
+    """Folder of the judges' verdicts (fgrpo_bench.graders.verdicts)."""
+    mlflow_db = Below("mlflow.db", of="root")
+    """SQLite file of the embedded MLflow store."""
+    mlflow_artifacts = Below("mlflow-artifacts", of="root")
+    """Artifact folder of the embedded MLflow store."""
+    mlflow_lock = Below("mlflow.lock", of="root")
+    """Held by the one process that writes to the embedded store."""
+
+
+def find_runs(
+    root: Path,
+    sweep: str | None = None,
+    *,
+    experiment: str | None = None,
+    version: str | None = None,
+) -> list[RunPaths]:
+    """Every planned run under a root, sorted by sweep, experiment and version; None is any."""
+    return [
+        RunPaths(root=root, sweep=name, experiment=parts[0], version=parts[1])
+        for plan in sorted(root.glob("*/*/*/plan.json"))
+        for name, *parts, _ in [plan.parts[-4:]]
+        if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
+    ]
+
+
+def default_root() -> Path:
+    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
+    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))
+
+
+def shared_data(root: Path, name: str, fingerprint: str) -> Path:
+    """The folder of a dataset that all sweeps under a root share; their own ones link to it."""
+    return root / "_data" / f"{name}-{fingerprint[:8]}"
