@@ -157,6 +157,11 @@ def reads_log_probs(advantage: str) -> bool:
     return "log_probs" in _keywords(advantage)
 
 
+def needs_binary(advantage: str) -> bool:
+    """Whether its formula is for rewards of 0 and 1 alone."""
+    return isinstance(doors.entry("advantages", advantage), ByCount) or advantage == "ds_grpo"
+
+
 def _keywords(advantage: str) -> dict[str, Parameter]:
     entry = doors.entry("advantages", advantage)
     function = entry.function if isinstance(entry, ByCount) else entry
@@ -179,8 +184,14 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
     for name in missing:
         if name not in parameters:
             raise ValueError(f"the advantage {advantage} needs {name}: give it in `parameters`")
-    if not reads_log_probs(advantage):
+    if _is_exact(advantage):
         right_wrong(advantage, group_size, **parameters)
+
+
+def _is_exact(advantage: str) -> bool:
+    """Whether `right_wrong` has it: those of this package that are functions of rewards."""
+    entry = doors.entry("advantages", advantage)
+    return entry.__module__ == __name__ and not reads_log_probs(advantage)
 
 
 def right_wrong(advantage: str, group_size: int, **parameters: Any) -> list[by_count.RightWrong]:
@@ -199,6 +210,16 @@ def right_wrong(advantage: str, group_size: int, **parameters: Any) -> list[by_c
     exact = np.vectorize(Fraction, otypes=[object])(groups)
     made = entry(groups if "beta" in parameters_of(advantage) else exact, **parameters)
     return [(row[0] if c else 0, row[-1] if c < group_size else 0) for c, row in enumerate(made)]
+
+
+def teaches_when_all_are_alike(
+    advantage: str, group_size: int, parameters: Mapping[str, Any]
+) -> bool:
+    """Whether a group that is all right or all wrong has a gradient, focal weight apart."""
+    if not _is_exact(advantage):
+        return reads_log_probs(advantage)
+    rows = right_wrong(advantage, group_size, **parameters)
+    return bool(rows[0][1] != 0 or rows[-1][0] != 0)
 
 
 def group_advantages(
@@ -221,8 +242,16 @@ def group_advantages(
 
 
 def is_active(rewards: Tensor) -> Tensor:
-    """Which groups have a gradient: neither all right nor all wrong; bool [groups]."""
+    """Which groups are neither all right nor all wrong, which is what dynamic sampling keeps; bool
+    [groups]."""
     return (rewards != rewards[:, :1]).any(1)
+
+
+def teaches(advantages: Tensor) -> Tensor:
+    """Which groups have a gradient: some advantage is not 0; bool [groups]. Under most advantages
+    these are the groups of `is_active`."""
+    has_gradient: Tensor = (advantages != 0).any(1)
+    return has_gradient
 
 
 def action_mask(tokens: Tensor, *, eos: int, pad: int) -> Tensor:

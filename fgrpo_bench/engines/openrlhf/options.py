@@ -6,9 +6,11 @@ They ride on OpenRLHF's arguments into every Ray actor. Pure: imports neither Ra
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fgrpo_bench import doors
 
@@ -23,6 +25,8 @@ class DriverOptions:
     """A key of fgrpo_bench.objectives.losses.OBJECTIVES; clip is OpenRLHF's own PPO loss."""
     advantage: str
     """A key of fgrpo_bench.objectives.advantages.ADVANTAGES; grpo is OpenRLHF's own."""
+    advantage_parameters: dict[str, Any]
+    """Its parameters by name."""
     metrics: Path
     """JSONL, one row a step (metrics.step_row)."""
     stop_flag: Path
@@ -57,6 +61,9 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
         parser.add_argument(
             f"--fgrpo.{name}", dest=name, choices=names, default=default, required=required
         )
+    parser.add_argument(
+        "--fgrpo.advantage_parameters", dest="advantage_parameters", type=json.loads, default={}
+    )
     parser.add_argument("--fgrpo.metrics", dest="metrics", type=_absolute, required=True)
     parser.add_argument("--fgrpo.stop_flag", dest="stop_flag", type=_absolute, required=True)
     parser.add_argument("--fgrpo.checkpoints", dest="checkpoints", type=_absolute, required=True)
