@@ -184,6 +184,8 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
     for name in missing:
         if name not in parameters:
             raise ValueError(f"the advantage {advantage} needs {name}: give it in `parameters`")
+    if "beta" in parameters:
+        _positive(advantage, parameters["beta"])
     if _is_exact(advantage):
         right_wrong(advantage, group_size, **parameters)
 

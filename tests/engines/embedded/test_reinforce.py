@@ -14,7 +14,7 @@ from fgrpo_bench.engines.embedded.reinforce import reinforce
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import PAD
 from fgrpo_bench.engines.embedded.warmup import warm_up
-from fgrpo_bench.objectives.advantages import is_active
+from fgrpo_bench.objectives.advantages import is_active, teaches
 from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
@@ -58,11 +58,11 @@ def test_groups_without_a_gradient_change_nothing_but_the_mean(warmed, tmp_path)
     """Leaving them out of the forward pass gives the loss and gradient of taking them in."""
     one = learner(warmed, tmp_path)
     batch, _ = one.rollouts(1)
-    some = torch.ones(len(batch.rewards), dtype=torch.bool)
     active = is_active(batch.rewards)
     assert 0 < int(active.sum()) < len(active)
-    gradients = []
-    for used in (active, some):
+    advantages, gradients = one.advantages(batch), []
+    assert torch.equal(teaches(advantages), active)
+    for used in (advantages, advantages + 1e-30 * (advantages == 0)):
         one.policy.zero_grad()
         one.loss(batch, used).loss.backward()
         gradients.append(torch.cat([p.grad.flatten() for p in one.policy.parameters()]))
