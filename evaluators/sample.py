@@ -31,6 +31,8 @@ SYNC_SECONDS = 1.0
 DRAW_TYPES = [str, int, int, str, int, str]
 LINE_TYPES = ([*DRAW_TYPES, int], [*DRAW_TYPES, type(None)], DRAW_TYPES)
 """Of a shard's line: with an end token, without one, of before it was stored."""
+Seeds = Mapping[str, list[int]]
+"""The own seed of every draw that is asked for, by problem_id."""
 
 
 class Shard:
@@ -56,12 +58,9 @@ class Shard:
         self._synced, self._dirty = (now, False) if due else (self._synced, True)
 
 
-def read_shards(
-    paths: BenchmarkPaths, problems: Sequence[Problem], *, n_samples: int, seed: int
-) -> tuple[pl.DataFrame, dict[Path, list[int]]]:
+def read_shards(paths: BenchmarkPaths, seeds: Seeds) -> tuple[pl.DataFrame, dict[Path, list[int]]]:
     """Draws (tables.DRAWS) of all shards, each once; and by shard the numbers of lines that are no
     draws that this evaluation asks for, a last one that a crash cut short left out."""
-    seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
     rows: list[Any] = []
     refused: dict[Path, list[int]] = {}
     for shard in sorted(paths.shards.glob("*.jsonl")):
@@ -77,15 +76,13 @@ def read_shards(
     return table.unique(["problem_id", "draw"], keep="first", maintain_order=True), refused
 
 
-def expected_seeds(
-    problems: Sequence[Problem], *, n_samples: int, seed: int
-) -> dict[str, list[int]]:
-    """The seeds of draws 0 .. n_samples - 1 of every problem, by problem_id."""
+def expected_seeds(problems: Sequence[Problem], *, n_samples: int, seed: int) -> Seeds:
+    """Those of draws 0 .. n_samples - 1 of every problem."""
     names = [problem.problem_id for problem in problems]
     return dict(zip(names, draw_seeds(seed, names, np.arange(n_samples)).tolist(), strict=True))
 
 
-def _is_wanted(line: Any, seeds: Mapping[str, list[int]]) -> bool:
+def _is_wanted(line: Any, seeds: Seeds) -> bool:
     """Whether a line is a draw that is asked for, with its own seed."""
     if not isinstance(line, list) or [type(value) for value in line] not in LINE_TYPES:
         return False
@@ -100,27 +97,22 @@ def _is_wanted(line: Any, seeds: Mapping[str, list[int]]) -> bool:
     )
 
 
-def stored_draws(
-    paths: BenchmarkPaths, problems: Sequence[Problem], *, n_samples: int, seed: int
-) -> tuple[pl.DataFrame, dict[Path, list[int]]]:
+def stored_draws(paths: BenchmarkPaths, seeds: Seeds) -> tuple[pl.DataFrame, dict[Path, list[int]]]:
     """Draws (tables.DRAWS) so far, complete or not, each once; and as `read_shards`."""
     have = read_table(paths.draws, DRAWS) if paths.draws.exists() else DRAWS.to_frame()
     if not paths.shards.exists():
         return have, {}
-    fresh, refused = read_shards(paths, problems, n_samples=n_samples, seed=seed)
+    fresh, refused = read_shards(paths, seeds)
     have = pl.concat([have, fresh])
     return have.unique(["problem_id", "draw"], keep="first", maintain_order=True), refused
 
 
-def missing(
-    have: pl.DataFrame, problems: list[Problem], *, n_samples: int, seed: int
-) -> Iterator[Wanted]:
-    """Draws 0 .. n_samples - 1 of every problem that are not there yet, problem by problem."""
+def missing(have: pl.DataFrame, problems: list[Problem], seeds: Seeds) -> Iterator[Wanted]:
+    """The draws of every problem that are not there yet, problem by problem."""
     known = {
         problem_id: set(draws)
         for problem_id, draws in have.group_by("problem_id").agg("draw").iter_rows()
     }
-    seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
     for problem in problems:
         there = known.get(problem.problem_id, set())
         for number, its in enumerate(seeds[problem.problem_id]):
@@ -142,8 +134,8 @@ def complete_draws(
     sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
     whenever draws are stored, with these; it may raise to stop there.
     """
-    asked = {"n_samples": n_samples, "seed": seed}
-    have, refused = stored_draws(paths, problems, **asked)
+    seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
+    have, refused = stored_draws(paths, seeds)
     for path, lines in refused.items():
         print(
             f"{path}: what stands in {len(lines)} of its lines, the first of them line {lines[0]}, "
@@ -151,7 +143,7 @@ def complete_draws(
             "drawn again",
             flush=True,
         )
-    wanted = list(missing(have, problems, n_samples=n_samples, seed=seed))
+    wanted = list(missing(have, problems, seeds))
     if not wanted and not paths.shards.exists():
         return have, 0
     made = 0
@@ -161,7 +153,7 @@ def complete_draws(
                 shard.append(draws)
                 made += len(draws)
                 tell(len(have) + made, len(have) + len(wanted), draws)
-        fresh, _ = read_shards(paths, problems, **asked)
+        fresh, _ = read_shards(paths, seeds)
         have = pl.concat([have, fresh]).unique(["problem_id", "draw"], keep="first")
     if made < len(wanted):
         raise RuntimeError(f"the sampler made {made} of {len(wanted)} draws and ended")

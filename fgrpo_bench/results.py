@@ -176,21 +176,12 @@ class SweepResults:
 
     @property
     def domains(self) -> dict[str, list[str]]:
-        """Names of the benchmarks by domain, in domain first; no key where there is none."""
-        found: dict[str, list[str]] = {}
-        for name in self.benchmarks:
-            declared = self.evaluation["benchmarks"][name] or {}
-            found.setdefault(declared.get("domain", "in-domain"), []).append(name)
-        return dict(sorted(found.items()))
+        """As `domains_of`; likewise below."""
+        return domains_of(self.evaluation)
 
     @property
     def averages(self) -> dict[str, tuple[str, ...]]:
-        """Benchmarks by the name of their average, in domain first; one of a domain has none."""
-        return {
-            f"average {domain}": tuple(benchmarks)
-            for domain, benchmarks in self.domains.items()
-            if len(benchmarks) > 1
-        }
+        return averages_of(self.evaluation)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -205,11 +196,7 @@ class SweepResults:
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """What stands for all benchmarks: the averages, and a benchmark alone in its domain."""
-        return tuple(
-            benchmarks[0] if len(benchmarks) == 1 else f"average {domain}"
-            for domain, benchmarks in self.domains.items()
-        )
+        return headline_of(self.evaluation)
 
     @property
     def model(self) -> str:
@@ -217,6 +204,34 @@ class SweepResults:
         train = self.declaration["declaration"]["experiment"]["train"]
         named = train.get("model") or train.get("pretrained") or {"name": "a model without a name"}
         return str(named["name"])
+
+
+def domains_of(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Names of the benchmarks by domain, in domain first; no key where there is none.
+
+    evaluation: fgrpo_bench.specs.EvalSpec as JSON, also of versions that had no domains.
+    """
+    found: dict[str, list[str]] = {}
+    for name, declared in sorted(evaluation["benchmarks"].items()):
+        found.setdefault((declared or {}).get("domain", "in-domain"), []).append(name)
+    return dict(sorted(found.items()))
+
+
+def averages_of(evaluation: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Benchmarks by the name of their average, in domain first; one of a domain has none."""
+    return {
+        f"average {domain}": tuple(benchmarks)
+        for domain, benchmarks in domains_of(evaluation).items()
+        if len(benchmarks) > 1
+    }
+
+
+def headline_of(evaluation: Mapping[str, Any]) -> tuple[str, ...]:
+    """What stands for all benchmarks: the averages, and a benchmark alone in its domain."""
+    return tuple(
+        benchmarks[0] if len(benchmarks) == 1 else f"average {domain}"
+        for domain, benchmarks in domains_of(evaluation).items()
+    )
 
 
 def metrics_so_far(stage: StagePaths) -> pl.DataFrame:

@@ -12,12 +12,11 @@ from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, train
 from fgrpo_bench.specs.fingerprint import differences, reduced
 from fgrpo_bench.specs.frozen import TrainStageSpec
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import read_json, readable_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
-from sweeps.freeze import frozen
 from sweeps.plan import Plan
 
 
@@ -66,7 +65,7 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
         source = StagePaths(paths.folder / stage.source)
         if source.checkpoint(stage.step).exists() or not source.owner.exists():
             continue
-        stored = TrainStageSpec(source, frozen(source.spec) or {}).point.train
+        stored = TrainStageSpec(source, readable_json(source.spec) or {}).point.train
         wanted = TrainStageSpec(source, stages[stage.source].spec).point.train
         saved = saved_steps(steps=stored.steps, save_every=stored.save_every)
         if stage.step not in saved and _reached(source) >= stage.step:
@@ -98,8 +97,7 @@ def _weights_sha256(base: StagePaths) -> str | None:
 def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
     if not paths.spec.exists():
         return []
-    there = frozen(paths.spec)
-    if there is None and not paths.owner.exists():
+    if readable_json(paths.spec) is None and not paths.owner.exists():
         return []  # cut short when the machine failed, before anything began: it is written again
     there = read_json(paths.spec)
     if not {"fingerprint", "identity"} <= there.keys():

@@ -14,7 +14,7 @@ from typing import Any
 
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs.fingerprint import fingerprint, reduced
-from fgrpo_bench.stages.files import is_edited, read_json
+from fgrpo_bench.stages.files import is_edited, readable_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import SPEC
 
@@ -50,11 +50,8 @@ def taken_over(stage: Stage, stored: Former | None, undefining: Collection[str])
 
 def read_former(paths: RunPaths, name: str) -> Former | None:
     """A stage of a sweep's folder; None where its spec.json is not there or cannot be believed."""
-    try:
-        spec = read_json(StagePaths(paths.folder / name).spec, SPEC)
-    except (OSError, ValueError):
-        return None
-    if fingerprint(spec.get("identity")) != spec["fingerprint"] or is_edited(spec):
+    spec = readable_json(StagePaths(paths.folder / name).spec, SPEC)
+    if spec is None or fingerprint(spec.get("identity")) != spec["fingerprint"] or is_edited(spec):
         return None
     return Former(kind=spec["kind"], fingerprint=spec["fingerprint"], identity=spec["identity"])
 

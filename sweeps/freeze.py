@@ -9,14 +9,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import doors
+from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.kinds import Stage, fetch
 from fgrpo_bench.specs import Declaration, to_dict
-from fgrpo_bench.stages.files import now, read_json, sealed, write_json, write_many
+from fgrpo_bench.stages.files import now, read_json, readable_json, sealed, write_json, write_many
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
 from sweeps.commands import REPOSITORY
 from sweeps.former import read_former
@@ -60,15 +60,20 @@ def check_writable(paths: RunPaths) -> None:
 def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     """Write sweep.json, plan.json and every spec.json that does not say the same already.
 
-    nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded.
+    nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded. When
+    which family of comparisons was declared stays in `families`.
     """
     recorded = read_json(paths.sweep_json) if paths.sweep_json.exists() else {}
+    families = recorded.get("families", [])
+    if not families or families[-1]["family"] != plan.family.name:
+        families = [*families, {"declared": now(), "family": plan.family.name}]
     if not (nothing_to_run and recorded):
         recorded = provenance() | {"created": recorded.get("created", now())}
     write_if_other(
         paths.sweep_json,
         {"declaration": to_dict(plan.declaration)}
-        | {key: value for key, value in recorded.items() if key != "declaration"},
+        | {key: value for key, value in recorded.items() if key != "declaration"}
+        | {"families": families},
     )
     _share_data(paths, plan)
     freeze_specs(paths, plan.stages)
@@ -81,7 +86,7 @@ def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
     for stage in stages:
         spec = StagePaths(paths.folder / stage.name).spec
         content = sealed(stage.spec)
-        if frozen(spec) != content:
+        if readable_json(spec) != content:
             wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(content)
     write_many(paths.folder, wanted)
 
@@ -97,14 +102,6 @@ def _share_data(paths: RunPaths, plan: Plan) -> None:
         own.parent.mkdir(parents=True, exist_ok=True)
         own.unlink(missing_ok=True)
         own.symlink_to(os.path.relpath(shared, own.parent), target_is_directory=True)
-
-
-def frozen(spec: Path) -> Any:
-    """What a spec.json says; None where there is none, or none that can be read."""
-    try:
-        return read_json(spec)
-    except (FileNotFoundError, ValueError):
-        return None
 
 
 def _a_line_a_field(value: dict[str, Any]) -> str:
@@ -125,8 +122,8 @@ def provenance() -> dict[str, Any]:
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": None if changed is None else bool(changed),
-        "versions": {"python": platform.python_version()}
-        | {name: _version(name) for name in RECORDED},
+        "versions": {"python": platform.python_version(), **dict.fromkeys(RECORDED)}
+        | installed(*RECORDED),
         **doors.record(),
     }
 
@@ -138,10 +135,3 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

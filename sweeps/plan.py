@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.specs import Declaration, SweepPoint
 from sweeps.former import Former, taken_over
-from sweeps.points import check, expand
+from sweeps.points import check, expand, family
+
+if TYPE_CHECKING:
+    from fgrpo_bench.analysis.pairs import Family
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,8 @@ class Plan:
     stages: tuple[Stage, ...]
     warnings: tuple[str, ...]
     """What may not work out, for a person; each names value, rule and remedy."""
+    family: Family
+    """The comparisons that are its question."""
 
 
 def make_plan(
@@ -47,6 +52,7 @@ def make_plan(
         points=points,
         stages=tuple(_with_plugins(declaration, each) for each in planned.stages.values()),
         warnings=tuple(dict.fromkeys(warnings)),
+        family=family(declaration, points),
     )
 
 

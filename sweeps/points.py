@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
+from typing import TYPE_CHECKING
 
 from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.objectives.advantages import check_parameters, teaches_when_all_are_alike
-from fgrpo_bench.specs import Cell, Declaration, SweepPoint
+from fgrpo_bench.specs import Cell, Declaration, SweepPoint, to_dict
+
+if TYPE_CHECKING:
+    from fgrpo_bench.analysis.pairs import Family
 
 CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
 """Fields of an algorithm that not every engine has, in words."""
@@ -58,6 +63,27 @@ def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
         all(getattr(rule, field) in (None, value) for field, value in have.items())
         for rule in declaration.sweep.exclude
     )
+
+
+def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
+    """The comparisons that are the sweep's question; ValueError where it declares some that it does
+    not make."""
+    from fgrpo_bench.analysis import pairs, rows  # a tenth of a second, for Polars
+
+    settings = [(p.algorithm.name, p.group_size, p.focal_gamma) for p in points]
+    cells = [
+        rows.Cell(
+            cell=rows.cell_name(*setting),
+            method=rows.method_of(setting[0], setting[2]),
+            algorithm=setting[0],
+            group_size=setting[1],
+            focal_gamma=setting[2],
+            step=0,
+            n_planned=settings.count(setting),
+        )
+        for setting in dict.fromkeys([(None, None, None), *settings])
+    ]
+    return pairs.asked(to_dict(declaration), cells)[1]
 
 
 def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:

@@ -56,6 +56,11 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "cost": estimate(plan, paths, to_run),
         "saving": saving(plan),
         "can_show": can_show(plan),
+        "family": plan.family.name,
+        "comparisons": [
+            {"column": column, "k": k, "new": pair.new.label, "old": pair.old.label}
+            for column, k, pair in plan.family.comparisons
+        ],
         "warnings": list(plan.warnings),
     }
 
@@ -154,9 +159,22 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             cost_words(answer["cost"]),
             *filter(None, [answer["saving"]]),
             *answer["can_show"],
+            *family_words(answer),
             *(f"warning: {text}" for text in answer["warnings"]),
         ]
     )
+
+
+def family_words(answer: Mapping[str, Any]) -> list[str]:
+    """The comparisons that are the question, a line each below their family's name and size."""
+    size = counted(len(answer["comparisons"]), "comparison")
+    return [
+        f"the question: {answer['family']}; {size}, corrected together:",
+        *(
+            f"  {each['column']}, k = {each['k']}: {each['new']} against {each['old']}"
+            for each in answer["comparisons"]
+        ),
+    ]
 
 
 def cost_words(answer: Mapping[str, Any]) -> str:

@@ -16,11 +16,11 @@ from fgrpo_bench.analysis.checkpoints import (
 from fgrpo_bench.analysis.comparisons import compare, every_pair
 from fgrpo_bench.analysis.cost import costs
 from fgrpo_bench.analysis.coverage import coverages
-from fgrpo_bench.analysis.equal_budget import FAMILY, matches
+from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import likelihoods
-from fgrpo_bench.analysis.pairs import default_family, pairs_of
+from fgrpo_bench.analysis.pairs import asked
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import (
@@ -56,27 +56,17 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     columns = results.columns
     ks = tuple(results.evaluation["ks"])
     resamples = Resamples(scores, results.averages)
-    algorithms = results.declaration["declaration"].get("algorithms", {})
-    pairs = pairs_of(tuple(cells.values()), algorithms)
-    family = default_family(pairs, ks=ks, columns=results.headline)
+    pairs, family = asked(results.declaration["declaration"], tuple(cells.values()))
     compared = every_pair(tuple(cells.values()), pairs)
-    ends = sorted({ks[0], ks[-1]})
+    matched = list(matches(tuple(cells.values()), checkpoints))
+    at_budget = budget_family([each.pair for each in matched if each.pair], ks, columns)
+    of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
     over_k = list(bands(resamples, [one for one in compared if one.pair], columns, ks))
     rows = {
         "cells": cells.values(),
         "estimates": estimates(results, cells, resamples, columns, chosen),
         "comparisons": compare(resamples, compared, columns=columns, ks=ks, family=family),
-        "equal_budget": [
-            row
-            for row in compare(
-                resamples,
-                list(matches(tuple(cells.values()), checkpoints)),
-                columns=columns,
-                ks=ks,
-                family=FAMILY,
-            )
-            if row.k in ends
-        ],
+        "equal_budget": [row for row in of_budgets if row.k in at_budget.ks],
         "bands": over_k,
         "first_loss": first_losses(over_k),
         "coverage": coverages(resamples, columns, chosen, ks),

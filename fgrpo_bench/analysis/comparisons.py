@@ -50,12 +50,9 @@ def compare(
     *,
     columns: Sequence[str],
     ks: Sequence[int],
-    family: Family | str,
+    family: Family,
 ) -> list[Comparison]:
-    """Rows by column, pair and k.
-
-    family: which rows p-values are corrected over; a name takes all of them.
-    """
+    """Rows by column, pair and k; p-values of those in the family are corrected together."""
     draws = _Draws(resamples, ks)
     rows = [
         row
@@ -67,9 +64,9 @@ def compare(
 
     def is_in(row: Comparison) -> bool:
         pair = pairs[(row.new, row.new_step), (row.old, row.old_step)]
-        return isinstance(family, str) or (pair is not None and family.has(pair, row.column, row.k))
+        return pair is not None and family.has(pair, row.column, row.k)
 
-    return corrected(rows, is_in, family if isinstance(family, str) else family.name)
+    return _corrected(rows, is_in, family)
 
 
 def _of_pair(
@@ -111,18 +108,20 @@ def _excludes_zero(made: Estimate) -> bool:
     return made.low is not None and made.high is not None and (made.low > 0 or made.high < 0)
 
 
-def corrected(
-    rows: Sequence[Comparison], is_in: Callable[[Comparison], bool], family: str
+def _corrected(
+    rows: Sequence[Comparison], is_in: Callable[[Comparison], bool], family: Family
 ) -> list[Comparison]:
-    """The rows with the p-values of a family corrected together, and what then holds."""
+    """The rows with the p-values of a family corrected together, and what then holds; comparisons
+    of it that have no p, or are not there yet, count as 1."""
     own = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}
     p = [value for value in own.values() if value is not None]
-    holms = dict(zip(own, holm(p), strict=True))
-    bhs = dict(zip(own, benjamini_hochberg(p), strict=True))
+    p += [1.0] * (len(family.comparisons) - len(p))
+    holms = dict(zip(own, holm(p), strict=False))
+    bhs = dict(zip(own, benjamini_hochberg(p), strict=False))
     return [
         replace(
             row,
-            family=family,
+            family=family.name,
             p_holm=holms[i],
             p_bh=bhs[i],
             verdict=ROBUST if row.verdict == SUGGESTIVE and holms[i] < 1 - LEVEL else row.verdict,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis.comparisons import Compared
-from fgrpo_bench.analysis.pairs import Pair
+from fgrpo_bench.analysis.pairs import Family, Pair
 from fgrpo_bench.analysis.rows import Cell, Checkpoint
 
 NEAR = 0.01
@@ -53,3 +53,9 @@ def matches(cells: Sequence[Cell], checkpoints: Sequence[Checkpoint]) -> Iterato
                         old=old,
                     ),
                 )
+
+
+def budget_family(pairs: Sequence[Pair], ks: Sequence[int], columns: Sequence[str]) -> Family:
+    """These comparisons at the smallest and the largest k, which are corrected by themselves."""
+    ends = tuple(sorted({ks[0], ks[-1]}))
+    return Family(name=FAMILY, pairs=tuple(pairs), ks=ends, columns=tuple(columns))

@@ -146,7 +146,7 @@ class Comparison:
     family: str | None
     """Name of the family that the p-values are corrected over; null outside it, like p_holm."""
     p_holm: float | None
-    """p corrected over the family (Holm)."""
+    """p corrected over the family (Holm), its comparisons that are not there yet counted as 1."""
     p_bh: float | None
     """Likewise, for the share of false discoveries (Benjamini and Hochberg)."""
     verdict: str

@@ -23,7 +23,7 @@ from fgrpo_bench.results import SweepResults, choose_run, default_root, load_res
 from fgrpo_bench.stages.files import read_json, sha256_file, write_json, write_whole
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
-VERSION = 2
+VERSION = 3
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.stage import StageRun, named_stage, run_stage
+from fgrpo_bench.stages.stage import StageRun, named_stage, run_stage, stage_parser
 
-EXAMPLES = """examples:
+EXAMPLES = """\
   python -m fgrpo_bench.data runs/_data/deepscaler-1a2b3c4d
   HF_ENDPOINT=https://mirror.example python -m fgrpo_bench.data runs/_data/deepscaler-1a2b3c4d
 
 `python -m evaluators fetch` does it for benchmarks by their names.
 
-Run it where the publisher can be reached; other stages only read what it leaves.
-exit code 0: done (or was done before); 75: stopped, run it again to resume; other: failed"""
+Run it where the publisher can be reached; other stages only read what it leaves."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the stage in a folder to its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fgrpo_bench.data",
-        description="Fetch what the spec.json in a folder names: a dataset, which is filtered and "
-        "deduplicated, or a published model.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    what = (
+        "Fetch what the spec.json in a folder names: a dataset, which is filtered and "
+        "deduplicated, or a published model."
     )
-    parser.add_argument("folder", type=Path, help="the stage's folder")
+    parser = stage_parser("fgrpo_bench.data", what, EXAMPLES)
     paths = named_stage(parser, parser.parse_args(argv))
     return run_stage(paths, work)
 

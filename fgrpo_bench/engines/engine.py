@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,17 @@ from fgrpo_bench.specs import (
     TrainSpec,
     WarmupSpec,
 )
+
+
+def installed(*packages: str) -> dict[str, str]:
+    """Versions of those packages that are here, by name."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
 
 
 def nothing(*_: Any, **__: Any) -> None:

@@ -23,6 +23,7 @@ from fgrpo_bench.specs.sweep import Cell as Cell
 from fgrpo_bench.specs.sweep import Declaration as Declaration
 from fgrpo_bench.specs.sweep import Exclusion as Exclusion
 from fgrpo_bench.specs.sweep import ExperimentSpec as ExperimentSpec
+from fgrpo_bench.specs.sweep import FamilySpec as FamilySpec
 from fgrpo_bench.specs.sweep import Grid as Grid
 from fgrpo_bench.specs.sweep import SweepPoint as SweepPoint
 from fgrpo_bench.specs.sweep import SweepSpec as SweepSpec

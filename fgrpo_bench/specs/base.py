@@ -1,8 +1,9 @@
 """What all specs are made of: strictness, number types, and JSON there and back.
 
-There are no default values in specs: each value stands once, in conf/. The text under a field says
-its unit and is quoted in error messages. Numbers have bounds far beyond what anybody trains, so
-that a slip of the hand (steps=1000000000, an exponent of 1e300) is refused where it is declared.
+Each value stands once, in conf/, and no spec has another: a field that may be left out means the
+same as null. The text under a field says its unit and is quoted in error messages. Numbers have
+bounds far beyond what anybody trains, so that a slip of the hand (steps=1000000000, an exponent of
+1e300) is refused where it is declared.
 """
 
 from __future__ import annotations

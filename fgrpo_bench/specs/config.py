@@ -224,6 +224,9 @@ def _find(loc: tuple[int | str, ...], kind: type) -> tuple[tuple[int | str, ...]
 
 
 def _resolved(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    kinds = [each for each in node.get("anyOf", ()) if each.get("type") != "null"]
+    if len(kinds) == 1:
+        node = kinds[0] | {key: value for key, value in node.items() if key != "anyOf"}
     if "$ref" not in node:
         return node
     described = {key: value for key, value in node.items() if key != "$ref"}

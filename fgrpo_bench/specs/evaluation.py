@@ -46,8 +46,8 @@ class BenchmarkSpec:
     prompt: Name | None
     """A key of EvalSpec.prompts; null is the prompt of training."""
     domain: Literal["in-domain", "out-of-domain"] = "in-domain"
-    """Whether its problems are of the kind that is trained on. The one default among specs: those
-    that were stored before there were domains are read too."""
+    """Whether its problems are of the kind that is trained on. The one default among specs
+    that is not null: those that were stored before there were domains are read too."""
 
     def __post_init__(self) -> None:
         if self.dataset is None and self.n_problems is None:

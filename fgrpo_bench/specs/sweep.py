@@ -90,6 +90,33 @@ class Grid:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
+class CellPair:
+    """Two cells that are compared, new minus old."""
+
+    new: Name
+    """A cell of the sweep, e.g. `grpo-n8-g0.5`; `base` for the base models."""
+    old: Name
+    """Another one."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class FamilySpec:
+    """The comparisons that are the question: every pair at every k on every column. p-values are
+    corrected over these and no others. What is left out or null has its default."""
+
+    pairs: Annotated[Axis[Name], Field(min_length=1)] | None = None
+    """Kinds of pairs, keys of fgrpo_bench.analysis.pairs.KINDS; null is none beside `cells`, and
+    without these the first kind that the grid has pairs of."""
+    cells: Axis[CellPair] = ()
+    """Further pairs by their cells."""
+    ks: Annotated[Axis[Positive], Field(min_length=1)] | None = None
+    """Of the evaluation's ks; null is the smallest and the largest."""
+    columns: Annotated[Axis[str], Field(min_length=1)] | None = None
+    """Benchmarks and averages (`average in-domain`, `average out-of-domain`); null is the averages
+    and each benchmark that is alone in its domain."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
 class SweepSpec:
     """A question as a grid."""
 
@@ -103,6 +130,8 @@ class SweepSpec:
     """Further cells beside the product."""
     exclude: tuple[Exclusion, ...]
     """Points to leave out."""
+    family: FamilySpec | None = None
+    """The comparisons that answer it, declared before they are seen; null has every default."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

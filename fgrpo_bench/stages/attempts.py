@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.files import FULL, now, read_json, void, write_json
+from fgrpo_bench.stages.files import FULL, now, read_json, readable_json, void, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import EVENT, NOTE, misfit
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
@@ -83,10 +83,8 @@ def end(
 
 def step(stage: StagePaths) -> int | None:
     """How far the stage says it is; None where it has not said anything."""
-    try:
-        return int(read_json(stage.progress)["step"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    told = readable_json(stage.progress, {"step": int})
+    return None if told is None else int(told["step"])
 
 
 def ending(exit_code: int, *, marked: bool) -> Ending:

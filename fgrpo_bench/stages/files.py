@@ -177,6 +177,13 @@ def read_json(path: Path, shape: Shape = dict) -> Any:
     return value
 
 
+def readable_json(path: Path, shape: Shape = dict) -> Any:
+    """The same; None where it cannot be read or is of another shape."""
+    with suppress(OSError, ValueError):
+        return read_json(path, shape)
+    return None
+
+
 @contextmanager
 def fields_of(path: Path) -> Iterator[None]:
     """Around what takes the values of a stored file apart: what is missing, or of another type, is

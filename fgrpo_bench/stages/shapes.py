@@ -121,7 +121,19 @@ PROFILE = {"declaration": {"profile": {"dispatcher": str}}}
 """Of sweep.json, what there must be to go on with a sweep."""
 SWEEP = {
     "declaration": {
-        "sweep": {"name": str, "question": str},
+        "sweep": {
+            "name": str,
+            "question": str,
+            "family?": (
+                {
+                    "pairs?": ([str], type(None)),
+                    "cells?": [{"new": str, "old": str}],
+                    "ks?": ([int], type(None)),
+                    "columns?": ([str], type(None)),
+                },
+                type(None),
+            ),
+        },
         "experiment": {
             "name": str,
             "train": {

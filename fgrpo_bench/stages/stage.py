@@ -53,7 +53,8 @@ class StageRun:
 
     def __init__(self, paths: StagePaths, *, save_seconds: float = SAVE_SECONDS) -> None:
         self.paths = paths
-        self._token: str | None = None
+        self.token: str | None = None
+        """What names this process as the stage's owner; None before it is."""
         self.save_seconds = save_seconds
         self.stopping = False
         self.quiet = False
@@ -98,22 +99,17 @@ class StageRun:
 
     def own(self) -> None:
         """Take the stage over from whoever began it before; a marker that stands is kept."""
-        self._token = uuid.uuid4().hex
+        self.token = uuid.uuid4().hex
         marked = read_marker(self.paths).get("owner") if self.paths.done.exists() else None
-        facts = {"token": self._token, "over": marked, "pid": os.getpid()}
+        facts = {"token": self.token, "over": marked, "pid": os.getpid()}
         write_json(self.paths.owner, facts | {"host": socket.gethostname(), "since": now()})
-
-    @property
-    def token(self) -> str | None:
-        """What names this process as the stage's owner; None before it is."""
-        return self._token
 
     def check_owned(self) -> None:
         """RuntimeError where a newer process has begun this stage."""
-        if self._token is None:
+        if self.token is None:
             return
         owner = read_json(self.paths.owner, OWNER)
-        if owner["token"] != self._token:
+        if owner["token"] != self.token:
             raise RuntimeError(
                 f"process {owner.get('pid')} on {owner.get('host')} began this stage at "
                 f"{owner.get('since')}, "
@@ -214,10 +210,21 @@ def _tell_of_other_weights(former: dict[str, Any], facts: dict[str, Any]) -> Non
         )
 
 
-def add_stage_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every stage command takes: a folder, a device and a number of threads."""
+EXIT_CODES = """
+
+exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""
+
+
+def stage_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """The parser of `python -m <program> <folder>`, a command that runs stages."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {program}",
+        description=description,
+        epilog=f"examples:\n{examples}{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("folder", type=Path, help="the stage's folder")
-    add_machine_arguments(parser)
+    return parser
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from fgrpo_bench.stages.attempts import Attempts, Note
-from fgrpo_bench.stages.files import read_json, void
+from fgrpo_bench.stages.files import read_json, readable_json, void
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -147,8 +147,4 @@ def _state(stage: StagePaths, tried: Sequence[Note], driver: str | None) -> Stat
 
 def read_progress(stage: StagePaths) -> dict[str, Any]:
     """What the stage last told; empty where it told nothing that can be read."""
-    try:
-        progress: dict[str, Any] = read_json(stage.progress, PROGRESS)
-    except (OSError, ValueError):
-        return {}
-    return progress
+    return readable_json(stage.progress, PROGRESS) or {}

@@ -12,7 +12,7 @@ from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
-from fgrpo_bench.stages.files import is_altered, is_edited, read_json
+from fgrpo_bench.stages.files import is_altered, is_edited, readable_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
 from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths
@@ -123,7 +123,7 @@ def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> H
     at_work = is_locked(stage.lock)
     if marker is not None and (at_work or _is_begun_again(stage, marker)):
         standing = "begun again"
-    spec = _spec(stage)
+    spec = readable_json(stage.spec, SPEC)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
     stored: list[str] = []
     of_before: list[Known] = []
@@ -170,15 +170,6 @@ def _marker(
             return marker, []
     name = record["name"]
     return None, [Damage(of=name, name=f"{name}/{MARKER_FILE}", fault=fault)]
-
-
-def _spec(stage: StagePaths) -> Mapping[str, Any] | None:
-    """What spec.json says; None where it is not there or cannot be read."""
-    try:
-        spec: Mapping[str, Any] = read_json(stage.spec, SPEC)
-    except (OSError, ValueError):
-        return None
-    return spec
 
 
 def _wrong_spec(

@@ -23,6 +23,7 @@ from tests.support.mlflow_store import free_port, stop, wait_for
 from tests.support.synthetic import SMALL, write_sweep
 
 ONE = [*SMALL, "sweep.grid.seed=[11]", "sweep.grid.group_size=[2]", "sweep.cells=[]"]
+ONE += ["sweep.family=null"]
 
 
 def get(url: str) -> bytes:

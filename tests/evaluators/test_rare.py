@@ -35,7 +35,9 @@ RARE = "{n_prompts:24,n_samples:64,share:0.1}"
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, RunPaths]:
     """A small sweep, trained, with both stages done for its first point."""
     root = tmp_path_factory.mktemp("rare")
-    plan, paths = freeze(root, f"experiment.rare={RARE}", "sweep.grid.group_size=[4]")
+    plan, paths = freeze(
+        root, f"experiment.rare={RARE}", "sweep.grid.group_size=[4]", "sweep.family=null"
+    )
     threads = torch.get_num_threads()
     for kind in ("warmup", "train", "rare", "likelihood"):
         stage = next(stage for stage in plan.stages if stage.kind == kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgrpo_bench.engines.openrlhf.metrics import append_row, rewind
+from fgrpo_bench.engines.openrlhf.metrics import rewind
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stages.files import append_line, write_json
 from fgrpo_bench.stages.paths import StagePaths
@@ -41,7 +41,7 @@ class Training:
             }
             self.rows.append(made)
             if self.engine == "openrlhf":
-                append_row(self.point.train.step_rows, made | {"groups": 8, "step_tokens": 2048})
+                append_line(self.point.train.step_rows, made | {"groups": 8, "step_tokens": 2048})
         if self.engine == "embedded":
             write_table(self.point.train.metrics, metrics_table(self.rows), METRICS)
         at = {"step": len(self.rows), "of": len(self.whole)}

@@ -39,7 +39,8 @@ def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
     ]
     assert results.benchmarks == ["countdown"]
     recorded = read_json(paths.sweep_json)
-    assert recorded.keys() == {"declaration", "git_commit", "git_dirty", "versions", "created"}
+    made_by = {"git_commit", "git_dirty", "versions", "created"}
+    assert recorded.keys() == {"declaration", "families", *made_by}
     assert recorded["versions"]["polars"]
     for stage in plan.stages:
         assert read_json(paths.folder / stage.name / "spec.json") == sealed(stage.spec)
@@ -62,6 +63,15 @@ def test_results_that_stand_keep_the_commit_that_made_them(tmp_path: Path) -> No
     freeze(paths, plan, nothing_to_run=False)
     assert read_json(paths.sweep_json)["git_commit"] != "0" * 40
     assert read_json(paths.sweep_json)["created"] == "then"
+
+
+def test_when_which_family_was_declared_stays_recorded(tmp_path: Path) -> None:
+    frozen(tmp_path)
+    frozen(tmp_path)
+    paths, other = frozen(tmp_path, "sweep.family={pairs:[base]}")
+    first, last = read_json(paths.sweep_json)["families"]
+    assert first["family"].startswith("focal weight against none; ") and first["declared"]
+    assert last["family"] == other.family.name
 
 
 def test_more_draws_are_frozen_over_the_same_identity(tmp_path: Path) -> None:

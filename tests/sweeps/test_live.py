@@ -21,7 +21,7 @@ from tests.support.watched import note
 @pytest.fixture
 def results(tmp_path: Path) -> SweepResults:
     """A sweep whose first two trained points train, and the others are done."""
-    few = ["sweep.grid.seed=[11]", "sweep.grid.group_size=[2,4]"]
+    few = ["sweep.grid.seed=[11]", "sweep.grid.group_size=[2,4]", "sweep.family=null"]
     found = write_sweep(tmp_path, overrides=[*SMALL, *few])
     for point in found.points:
         if point.point_id in TRAINING:

@@ -37,7 +37,7 @@ def test_the_set_depends_on_what_makes_it_and_on_no_cell() -> None:
         next(stage.fingerprint for stage in planned(*more).stages if stage.kind == "rare")
         for more in (
             [ON],
-            [ON, "sweep.grid.group_size=[4]"],
+            [ON, "sweep.grid.group_size=[4]", "sweep.family=null"],
             [ON, "experiment.rare.share=0.02"],
             [ON, "experiment.train.warmup.steps=400"],
             [ON, "experiment.train.temperature=0.9"],
@@ -70,7 +70,8 @@ def test_a_published_model_has_one_set_for_all_seeds_from_its_training_data() ->
 
 
 def test_on_slurm_a_score_waits_for_its_training_and_its_set() -> None:
-    chosen = ["sweep.grid.seed=[1]", "sweep.grid.group_size=[2,4]", "sweep.cells=[]"]
+    chosen = ["sweep.grid.seed=[1]", "sweep.grid.group_size=[2,4]", "sweep.family=null"]
+    chosen += ["sweep.cells=[]"]
     numbers = iter(range(1, 20))
     sendings = arrange(
         plan_record(planned(ON, *chosen))["stages"],

@@ -116,7 +116,8 @@ def test_only_the_user_information_of_an_address_is_hidden():
 
 
 def test_the_command_syncs_every_sweep_under_the_root_and_says_so(swept, capsys):
-    write_sweep(swept.paths.root, "gamma", overrides=[*TINY, "sweep.grid.focal_gamma=[1.0]"])
+    alone = ["sweep.grid.focal_gamma=[1.0]", "sweep.family=null"]
+    write_sweep(swept.paths.root, "gamma", overrides=[*TINY, *alone])
     assert main(["sync", "--root", str(swept.paths.root)]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("MLflow gamma/countdown: ")

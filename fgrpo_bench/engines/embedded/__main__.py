@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from typing import Any
@@ -10,27 +9,23 @@ from typing import Any
 from fgrpo_bench.stages.stage import (
     SAVE_SECONDS,
     StageRun,
-    add_stage_arguments,
+    add_machine_arguments,
     named_stage,
     run_stage,
+    stage_parser,
 )
 
-EXAMPLES = """examples:
-  python -m fgrpo_bench.engines.embedded runs/groupsize/countdown/v1/_warmup/s11
-  python -m fgrpo_bench.engines.embedded runs/groupsize/countdown/v1/grpo-n8-g0.5-s11 --device cuda
-
-exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""
+PROGRAM = "fgrpo_bench.engines.embedded"
+EXAMPLES = f"""\
+  python -m {PROGRAM} runs/groupsize/countdown/v1/_warmup/s11
+  python -m {PROGRAM} runs/groupsize/countdown/v1/grpo-n8-g0.5-s11 --device cuda"""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the stage in a folder to its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fgrpo_bench.engines.embedded",
-        description="Run one warm-up or training stage whose folder holds a spec.json.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_stage_arguments(parser)
+    what = "Run one warm-up or training stage whose folder holds a spec.json."
+    parser = stage_parser(PROGRAM, what, EXAMPLES)
+    add_machine_arguments(parser)
     parser.add_argument(
         "--save-seconds",
         type=float,

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.model import Policy, rotate
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.seeds import uniforms
 
@@ -112,8 +112,8 @@ class _Cache:
             joint = F.linear(layer.input_layernorm(x), qkv, bias)
             joint = joint.view(len(x), layer.heads + 2 * layer.kv_heads, 1, layer.head_size)
             q, k, v = joint.split([layer.heads, layer.kv_heads, layer.kv_heads], 1)
-            k, v = self._append(i, parents, _rotate_one(k, cos, sin), v)
-            attended = layer.attend(_rotate_one(q, cos, sin), k, v, None, False)
+            k, v = self._append(i, parents, rotate(k, cos, sin), v)
+            attended = layer.attend(rotate(q, cos, sin), k, v, None, False)
             x = x + layer.self_attn.o_proj(attended.view(len(x), -1))
             gate, up = F.linear(layer.post_attention_layernorm(x), gate_up).chunk(2, -1)
             x = x + layer.mlp.down_proj(F.silu(gate) * up)
@@ -127,8 +127,3 @@ class _Cache:
         )
         self.kept[i] = (kept[0], kept[1])
         return self.kept[i]
-
-
-def _rotate_one(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    half = x.shape[-1] // 2
-    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin

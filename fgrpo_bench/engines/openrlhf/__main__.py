@@ -15,26 +15,23 @@ from fgrpo_bench.specs import Placement, from_dict
 from fgrpo_bench.stages.stage import (
     EXIT_FAILED,
     StageRun,
-    add_stage_arguments,
+    add_machine_arguments,
     named_stage,
     run_stage,
+    stage_parser,
 )
 
-EXAMPLES = """examples:
-  python -m sweeps run rehearsal        writes the folder and starts this command with its placement
-
-exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""
+EXAMPLES = (
+    "  python -m sweeps run rehearsal        writes the folder and starts this command with its "
+    "placement"
+)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the stage in a folder to its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fgrpo_bench.engines.openrlhf",
-        description="Run one training stage by OpenRLHF whose folder holds a spec.json.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_stage_arguments(parser)
+    what = "Run one training stage by OpenRLHF whose folder holds a spec.json."
+    parser = stage_parser("fgrpo_bench.engines.openrlhf", what, EXAMPLES)
+    add_machine_arguments(parser)
     parser.add_argument("--placement", required=True, help="profile.placement as JSON")
     options = parser.parse_args(argv)
     paths = named_stage(parser, options)

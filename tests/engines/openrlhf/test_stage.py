@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.engines.openrlhf import stage
-from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, append_row, step_row
+from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, step_row
 from fgrpo_bench.results import metrics_so_far
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import append_line, read_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import PROGRESS, misfit
 from fgrpo_bench.stages.stage import StageRun
@@ -55,7 +55,7 @@ def write_rows(path: Path) -> None:
             gpus=8,
             before=before,
         )
-        append_row(path, row)
+        append_line(path, row)
         before = Totals(rollouts=row["rollouts"], tokens=row["tokens"])
 
 

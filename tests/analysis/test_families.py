@@ -1,0 +1,156 @@
+"""The comparisons that are a sweep's question: declared, checked, and corrected over alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.pairs import KINDS
+from fgrpo_bench.specs import config
+from fgrpo_bench.stats.multiplicity import holm
+from sweeps.cli import main
+from sweeps.plan import make_plan
+from tests.support.report import forget, nine_benchmarks, small_sweep
+
+FOCAL = {("grpo-n8-g0.5", "grpo-n8-g0"), ("grpo-n8-g1", "grpo-n8-g0")}
+
+
+def family(*overrides, sweep="groupsize"):
+    return make_plan(config.load(sweep, overrides)).family
+
+
+def pairs(family):
+    return {(pair.new.cell, pair.old.cell) for pair in family.pairs}
+
+
+def rows(analysis):
+    return analysis.comparisons.filter(pl.col("family").is_not_null())
+
+
+def test_a_family_is_every_declared_pair_at_every_k_on_every_column():
+    declared = family("sweep.family.pairs=[focal,largest]", "sweep.family.ks=[2,64]")
+    largest = {(new, "grpo-n32-g0") for new, _ in FOCAL}
+    assert pairs(declared) == FOCAL | largest
+    assert len(declared.comparisons) == 2 * 4
+    assert {(column, k) for column, k, _ in declared.comparisons} == {
+        ("countdown", 2),
+        ("countdown", 64),
+    }
+    words = f"{KINDS['focal']} and {KINDS['largest']}; k = 2, 64; countdown"
+    assert declared.name == words
+
+
+def test_by_default_it_is_the_first_kind_of_pairs_at_the_ends_of_k_on_the_headline():
+    declared = family("sweep.family=null")
+    assert pairs(declared) == FOCAL and declared.ks == (1, 256)
+    assert declared.columns == ("countdown",)
+    sizes = family("sweep.family=null", "sweep.cells=[]")
+    assert {pair.kind for pair in sizes.pairs} == {"group_size"}
+    every = family(
+        "sweep.family=null", "experiment=qwen2.5-7b", "evaluation@experiment.evaluation=paper"
+    )
+    assert every.columns == ("average in-domain", "average out-of-domain")
+
+
+def test_cells_name_further_pairs_and_one_that_is_a_pair_anyway_is_that_pair():
+    two = "sweep.family.cells=[{new: grpo-n8-g1, old: grpo-n4-g0},{new: grpo-n8-g0, old: base}]"
+    assert pairs(family("sweep.family.pairs=null", two)) == {
+        ("grpo-n8-g1", "grpo-n4-g0"),
+        ("grpo-n8-g0", "base"),
+    }
+    assert len(family(two).pairs) == 4
+    again = family("sweep.family.cells=[{new: grpo-n8-g0, old: grpo-n8-g1}]")
+    assert pairs(again) == FOCAL and len(again.pairs) == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("sweep.family.pairs=[controls]", "pairs names 'controls', and this sweep has pairs of"),
+        ("sweep.family.pairs=[focus]", "pairs names 'focus', and this sweep has pairs of"),
+        ("sweep.family.pairs=[]", "pairs = []: value should have at least 1 item"),
+        ("sweep.family.ks=[1,3]", "ks names 3, and this sweep is evaluated at k = 1, 2, 4"),
+        ("sweep.family.ks=[1,1]", "1 is given more than once"),
+        ("sweep.family.columns=[math500]", "columns names 'math500', and this sweep has countdown"),
+        ("sweep.family.cells=[{new: base, old: x}]", "cells names 'x', and this sweep has the"),
+        ("sweep.family.cells=[{new: base, old: base}]", "cells compares base with itself"),
+        ("+sweep.family.kind=focal", "family.kind: unknown key; remove it (valid here: cells,"),
+    ],
+)
+def test_what_the_sweep_does_not_have_is_refused_before_anything_runs(override, said):
+    with pytest.raises(ValueError, match=r"sweep\.family") as refused:
+        family(override)
+    assert said in str(refused.value)
+
+
+def test_a_plan_lists_the_family_and_no_stage_depends_on_it(tmp_path, capsys):
+    assert main(["plan", "smoke", f"run_root={tmp_path}"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[-3:] == [
+        "the question: focal weight against none; k = 1, 16; countdown; 2 comparisons, corrected "
+        "together:",
+        "  countdown, k = 1: F-GRPO N=4 gamma=1 against GRPO N=4",
+        "  countdown, k = 16: F-GRPO N=4 gamma=1 against GRPO N=4",
+    ]
+    assert main(["run", "smoke", "--dry-run", f"run_root={tmp_path}"]) == 0
+    assert capsys.readouterr().out == said
+    asked, other = (
+        make_plan(config.load("groupsize", [f"sweep.family.pairs=[{kind}]"]))
+        for kind in ("focal", "base")
+    )
+    assert asked.stages == other.stages and asked.family != other.family
+
+
+def test_every_shipped_sweep_declares_which_comparisons_it_asks_about():
+    for name in config.options("sweep"):
+        assert "family" in config.compose([f"sweep={name}"])["sweep"]
+
+
+def test_only_the_family_is_corrected_and_nothing_beside_it_is_robust(tmp_path):
+    results = small_sweep(tmp_path, "groupsize", "sweep.family.pairs=[base]")
+    analysis = analyse(results)
+    own, others = rows(analysis), analysis.comparisons.filter(pl.col("family").is_null())
+    assert len(own) == 7 * 2 and set(own["old"]) == {"base"} and set(own["k"]) == {1, 32}
+    assert own["p_holm"].to_list() == holm(own["p"].to_list())
+    assert others["p"].null_count() == 0 and others["p"].min() < 1e-3
+    assert others["p_holm"].null_count() == others["p_bh"].null_count() == len(others)
+    assert "robust" in set(own["verdict"]) and "robust" not in set(others["verdict"])
+
+
+def test_a_sweep_of_before_families_has_the_default(tmp_path):
+    results = small_sweep(tmp_path)
+    del results.declaration["declaration"]["sweep"]["family"]
+    own = rows(analyse(results))
+    assert set(own.select("new", "old").rows()) == FOCAL and len(own) == 4
+
+
+def test_comparisons_that_are_not_there_yet_count_in_the_correction(tmp_path):
+    whole = small_sweep(tmp_path)
+    lost = [p.point_id for p in whole.points if p.point_id.startswith("grpo-n8-g1-")]
+    own = rows(analyse(forget(whole, *lost)))
+    assert len(own) == 2
+    assert own["p_holm"].to_list() == holm([*own["p"], 1.0, 1.0])[:2]
+
+
+def test_with_nine_benchmarks_the_question_can_still_be_answered_after_holm(tmp_path):
+    """Over every comparison of the pair, as many as there are benchmarks and k, it could not."""
+
+    def rates(point, rng, n_problems):
+        lost = np.random.default_rng([4, point.seed]).random(n_problems) < 0.35
+        kept = np.random.default_rng(5).beta(1, 2, n_problems)
+        return np.where(
+            lost & (point.focal_gamma == 0), 0, np.minimum(kept * rng.uniform(0.9, 1.1), 1)
+        )
+
+    small = ["sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.0,1.0]"]
+    small += ["experiment.evaluation.n_samples=64", "experiment.evaluation.ks=[1,8,16,32]"]
+    analysis = analyse(nine_benchmarks(tmp_path, "gamma", *small, success_rates=rates))
+    own = rows(analysis)
+    assert set(own["column"]) == {"average in-domain", "average out-of-domain"} and len(own) == 4
+    assert own.filter(k=32)["verdict"].to_list() == ["robust"] * 2
+    every = analysis.comparisons.filter(new="grpo-n8-g1", old="grpo-n8-g0")
+    every = every.with_columns(p_holm=pl.Series(holm(every["p"].to_list())))
+    assert len(every) == 11 * 4
+    assert every.filter(column="average in-domain", k=32)["p_holm"].item() > 0.05
