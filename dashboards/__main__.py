@@ -57,8 +57,8 @@ def _export(arguments: argparse.Namespace) -> int:
     from dashboards.export import chosen_runs, export
 
     runs = chosen_runs(arguments.root, arguments.sweep, arguments.where)
-    made = export(runs, arguments.to, problems=arguments.problems)
-    print(f"{made.pages:,} pages and {made.tables:,} tables in {arguments.to}/index.html")
+    pages, tables = export(runs, arguments.to, problems=arguments.problems)
+    print(f"{pages:,} pages and {tables:,} tables in {arguments.to}/index.html")
     return 0
 
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from dashboards import rendering
 from dashboards.mlflow_ui import check_port
-from dashboards.page import VIEWS, Address, Chart, Params
+from dashboards.page import VIEWS, Address, Chart
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
 
@@ -84,7 +84,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
             results = store.open(names["sweep"], names["experiment"], names["version"])
             if names["view"] not in BUILDERS:
                 raise LookupError(f"there is no such view: it is one of {', '.join(VIEWS)}")
-            page = BUILDERS[names["view"]](results, Params(given), links)
+            page = BUILDERS[names["view"]](results, given, links)
         except LookupError as error:
             return _page(rendering.message(links, "Not found", str(error.args[0])), 404)
         except (OSError, ValueError, PolarsError) as error:

@@ -5,135 +5,59 @@ Each defines `result`; the tests run them and compare.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.rows import Comparison, to_frame
 from fgrpo_bench.stages.paths import RunPaths
 
 OPEN = """\
-from fgrpo_bench.results import default_root, find_runs, load_results
+from fgrpo_bench.analysis import load
 
-[run] = find_runs(default_root(), {sweep!r}, experiment={experiment!r}, version={version!r})
-results = load_results(run)
+analysis = load({sweep!r}, experiment={experiment!r}, version={version!r})
 """
-SUMMARY = (
-    OPEN
-    + """\
-from fgrpo_bench.report.summarise import summarise
+DIFFERENCES = """\
+from fgrpo_bench.analysis.rows import Comparison, to_frame
 
-summary = summarise(results)
+rows = analysis.against({column!r}, {k}, {old!r})
+result = to_frame(Comparison, rows).drop("seeds", "by_seed")
 """
-)
-CURVES = (
-    SUMMARY
-    + """\
-result = {{cell.label: summary.scores[{benchmark!r}, cell].estimates for cell in summary.cells}}
-"""
-)
-PLANE = (
-    SUMMARY
-    + """\
-ends = [summary.ks.index(k) for k in ({low}, {high})]
+RUNS = """\
 result = {{
-    cell.label: [summary.scores[{benchmark!r}, cell].estimates[end] for end in ends]
-    for cell in summary.cells
-    if summary.scores[{benchmark!r}, cell].seeds
-}}
-"""
-)
-DIFFERENCES = (
-    SUMMARY
-    + """\
-from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
-
-column = summary.ks.index({k})
-by_label = {{cell.label: summary.scores[{benchmark!r}, cell] for cell in summary.cells}}
-old = by_label.pop({reference!r})
-result = {{}}
-for name, new in by_label.items():
-    seeds = [seed for seed in new.seeds if seed in old.seeds]
-    values = new.of_seeds(seeds).values - old.of_seeds(seeds).values
-    result[name] = estimate(values[:, :, [column]], limits=DIFFERENCES)[0]
-"""
-)
-COMPUTE = (
-    SUMMARY
-    + """\
-column = summary.ks.index({k})
-result = {{
-    cell.label: (
-        summary.compute[cell].{cost},
-        summary.scores[{benchmark!r}, cell].estimates[column],
-    )
-    for cell in summary.cells
-    if not cell.is_base
-}}
-"""
-)
-LEARNING = (
-    OPEN
-    + """\
-result = {{
-    point.point_id: point.metrics().drop_nulls("eval_pass_at_1")
-    for point in results.points
+    point.point_id: point.metrics(){selected}
+    for point in analysis.results.points
     if point.algorithm is not None
 }}
 """
-)
-STEPS = (
-    OPEN
-    + """\
-result = {{
-    point.point_id: point.metrics().select("step", *{columns!r})
-    for point in results.points
-    if point.algorithm is not None
-}}
-"""
-)
-FORGETTING = (
-    OPEN
-    + """\
-result = {{point.point_id: point.passk({benchmark!r}) for point in results.points}}
-result = {{
-    name: dict(table.filter(k={low}).select("problem_id", "pass_at_k").iter_rows())
-    for name, table in result.items()
-}}
-"""
-)
-FATES = (
-    SUMMARY
-    + """\
-from fgrpo_bench.report.covered import fates, mean_count
+FATES = """\
+from fgrpo_bench.analysis.coverage import fates
 
-result = {{
-    cell.label: {{name: mean_count(by_seed, name) for name in ("lost", "gained", "retained")}}
-    for cell, by_seed in fates(summary, {benchmark!r}).items()
-}}
+result = fates(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
 """
-)
 TAIL = """\
 from fgrpo_bench.theory import tail_miss_probability
 
 mu, rho = 0.3, 0.1
 result = {n: tail_miss_probability(n, mu, rho * mu) for n in (2, 4, 8, 16, 32, 64)}
 """
-MEASURED = (
-    "\n"
-    + OPEN
-    + """\
+MEASURED = """\
 from fgrpo_bench.theory.measured import measure
 
-found = measure(results, benchmark={benchmark!r})
+measured = measure(analysis, benchmark={benchmark!r})
 """
-)
 TAIL_MEASURED = (
     MEASURED
     + """\
-rates, lost = found.success_rates, found.lost
+rates, lost = measured.success_rates, measured.lost
 averaged = {{n: tail_miss_probability(n, rates, rho * rates).mean() for n in result}}
 """
 )
 ADVANTAGE_MEASURED = (
     MEASURED
     + """\
-counts, _ = np.histogram(found.success_rates, bins=20, range=(0, 1))
+counts, _ = np.histogram(measured.success_rates, bins=20, range=(0, 1))
 shares = counts / counts.sum()
 """
 )
@@ -147,6 +71,52 @@ result = mean_advantage(np.linspace(0, 1, 101), focal_gamma=0.5)
 
 
 def call(template: str, run: RunPaths, **values: object) -> str:
-    """A template for a run."""
+    """A template over the analysis of a run."""
     names = {"sweep": run.sweep, "experiment": run.experiment, "version": run.version}
-    return template.format(**names, **values)
+    return OPEN.format(**names) + template.format(**values)
+
+
+def selected(
+    analysis: Analysis,
+    frame: str,
+    columns: Sequence[str],
+    *,
+    beside: str | None = None,
+    known: Sequence[str] = (),
+    **where: object,
+) -> tuple[pl.DataFrame, str]:
+    """Rows of a frame, and the call that gives them.
+
+    beside: a frame of cells and steps that is joined. known: columns that are not null. where:
+    what a column is; a tuple is one of several.
+    """
+    one = {name: value for name, value in where.items() if not isinstance(value, tuple)}
+    several = {name: value for name, value in where.items() if isinstance(value, tuple)}
+    rows = getattr(analysis, frame).filter(**one)
+    lines = [f"analysis.{frame}.filter({_written(one)})"]
+    for name, values in several.items():
+        rows = rows.filter(pl.col(name).is_in(values))
+        lines.append(f".filter(pl.col({name!r}).is_in({list(values)}))")
+    if beside is not None:
+        rows = rows.join(getattr(analysis, beside), on=["cell", "step"], maintain_order="left")
+        lines.append(f'.join(analysis.{beside}, on=["cell", "step"], maintain_order="left")')
+    if known:
+        rows = rows.drop_nulls(known)
+        lines.append(f".drop_nulls({list(known)})")
+    lines.append(f".select({', '.join(map(repr, columns))})")
+    expression = "\n    ".join(lines)
+    imports = "import polars as pl\n\n" if several else ""
+    text = f"{imports}result = (\n    {expression}\n)\n"
+    return rows.select(columns), call("{text}", analysis.results.paths, text=text)
+
+
+def _written(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+def differences(
+    analysis: Analysis, rows: Sequence[Comparison], column: str, k: int, old: str
+) -> tuple[pl.DataFrame, str]:
+    """Comparisons with one cell, and the call that gives those of all others."""
+    data = to_frame(Comparison, rows).drop("seeds", "by_seed")
+    return data, call(DIFFERENCES, analysis.results.paths, column=column, k=k, old=old)

@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from dashboards.text import shortened
+from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.report.looks import Look, looks
-from fgrpo_bench.report.summary import Cell
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
 DASHES = {"-": "solid", "--": "dash"}
@@ -116,14 +116,27 @@ def _gap(low: float | None, high: float | None) -> float:
     return 0.0 if low is None or high is None else max(high - low, 0.0)
 
 
-def layout(*, x: str, y: str, **more: Any) -> dict[str, Any]:
-    """Axes with titles; what every chart has is in app.js."""
+CATEGORIES = {"autorange": "reversed", "automargin": True, "type": "category"}
+"""An axis of names, from the top."""
+
+
+def curve(
+    x: Sequence[Any], y: Sequence[float], *, name: str, color: str, width: float = 2.5, **style: str
+) -> dict[str, Any]:
+    """A line without markers, of no cell."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": color, "width": width} | style,
+    }
+
+
+def figure(traces: Sequence[dict[str, Any]], *, x: str, y: str, **more: Any) -> dict[str, Any]:
+    """What Plotly.newPlot takes; what every chart has is in app.js. x, y: titles of the axes."""
     made: dict[str, Any] = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
     for name, value in more.items():
         made[name] = made[name] | value if name in made else value
-    return made
-
-
-def figure(traces: Sequence[dict[str, Any]], arranged: dict[str, Any]) -> dict[str, Any]:
-    """What Plotly.newPlot takes."""
-    return {"data": list(traces), "layout": arranged}
+    return {"data": list(traces), "layout": made}

@@ -1,8 +1,9 @@
 """The dashboard as a folder of files that opens without a server, to be sent to somebody.
 
 The same pages are made, with links to files instead of addresses. What a control would ask a server
-for is made beforehand: every benchmark, k, reference, order and seed, and the draws of the problems
-that training lost most, for one seed of every cell. Choices that were not made are left out.
+for is made beforehand: every choice of every control on every benchmark, one at a time, and the
+draws of the problems that training lost most, for one seed of every cell. Choices that were not
+made are left out.
 """
 
 from __future__ import annotations
@@ -15,42 +16,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboards import rendering
-from dashboards.page import Address, Chart, Page, Params, parameters
+from dashboards.page import Address, Chart, Links, Page
 from dashboards.pages import BUILDERS
-from dashboards.pages.compare_charts import COSTS
-from dashboards.pages.forgetting import ALL, ORDERS
-from dashboards.pages.sweep import shows
-from dashboards.pages.sweep_training import CURVES
+from dashboards.pages.draws_links import draws_address
+from dashboards.queries.analysis import fates_of
 from dashboards.queries.draws import OUTCOMES
-from dashboards.queries.forgetting import fates
-from dashboards.queries.store import Store, cells_of, checked, ks_of, seeds_of
+from dashboards.queries.store import Store, checked
 from fgrpo_bench.results import SweepResults, has_checkpoints, load_results
 from fgrpo_bench.stages.paths import RunPaths, find_runs
-
-
-@dataclass
-class Made:
-    """What an export wrote."""
-
-    pages: int = 0
-    tables: int = 0
 
 
 @dataclass
 class FileLinks:
     """Links between the files of an export, relative to a page's own folder."""
 
-    known: dict[Address, str]
-    """File of every page, relative to the export."""
+    known: dict[Address, str] | None
+    """File of every page, relative to the export; None before it is known which there will be."""
     folder: str
     """Folder of the page that is being made, relative to the export."""
     tables: dict[str, str] = field(default_factory=dict)
     """CSV by file, relative to the export, of the pages made so far."""
-    is_static: bool = True
+
+    @property
+    def is_static(self) -> bool:
+        """Whether pages may be missing."""
+        return self.known is not None
 
     def page(self, address: Address) -> str | None:
         """The relative link; None for a page that is not exported."""
-        file = self.known.get(address)
+        file = _file(address) if self.known is None else self.known.get(address)
         return None if file is None else self._relative(file)
 
     def data(self, address: Address, chart: Chart) -> str:
@@ -84,8 +78,8 @@ def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[Run
     return runs
 
 
-def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> Made:
-    """Write every page of some runs into a new folder.
+def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> tuple[int, int]:
+    """Write every page of some runs into a new folder; how many pages and tables.
 
     problems: of each benchmark, those whose draws are written out. FileExistsError where the folder
     holds something.
@@ -93,33 +87,35 @@ def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> Made:
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise FileExistsError(f"{to} is there already: name a new folder, or remove this one")
     loaded = [checked(load_results(run)) for run in runs]
-    wanted = {results.paths: dict(_addresses(results, problems)) for results in loaded}
+    wanted = {
+        results.paths: {address: _file(address) for address in _addresses(results, problems)}
+        for results in loaded
+    }
     known = {address: file for own in wanted.values() for address, file in own.items()}
-    made = Made()
     for name, source in rendering.ASSETS.items():
         target = to / "_static" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+    tables: set[str] = set()
     for results in loaded:
         for address, file in wanted[results.paths].items():
             links = FileLinks(known=known, folder=_folder(results.paths))
             page = _build(results, address, links)
             _write(to / file, rendering.html(page, links, runs))
             for table, text in links.tables.items():
-                if not (to / table).exists():
-                    made.tables += 1
+                if table not in tables:
                     _write(to / table, text)
-            made.pages += 1
+                    tables.add(table)
     links = FileLinks(known=known, folder=".")
     _write(to / "index.html", rendering.listing(links, runs, root=""))
-    return made
+    return len(known), len(tables)
 
 
-def _build(results: SweepResults, address: Address, links: FileLinks) -> Page:
+def _build(results: SweepResults, address: Address, links: Links) -> Page:
     given: dict[str, list[str]] = {}
     for name, value in address.parameters:
         given.setdefault(name, []).append(value)
-    return BUILDERS[address.view](results, Params(given), links)
+    return BUILDERS[address.view](results, given, links)
 
 
 def _write(path: Path, text: str) -> None:
@@ -139,54 +135,43 @@ def _file(address: Address) -> str:
     return f"{_folder(address.run)}/{address.view}{suffix}.html"
 
 
-def _addresses(results: SweepResults, problems: int) -> Iterator[tuple[Address, str]]:
+def _addresses(results: SweepResults, problems: int) -> Iterator[Address]:
+    links = FileLinks(known=None, folder=".")
     for view in BUILDERS:
-        default = Address(run=results.paths, view=view)
-        yield default, _file(default)
-    benchmarks, ks = results.benchmarks, ks_of(results)
-    defaults = {"benchmark": benchmarks[0], "k": str(ks[-1]), "show": "state", "order": "loss"}
-    defaults |= {"against": next(iter(cells_of(results))), "cost": next(iter(COSTS)), "seed": ALL}
-    defaults["curve"] = CURVES[0]
-
-    def page(view: str, **chosen: str | int) -> tuple[Address, str]:
-        address = Address(run=results.paths, view=view, parameters=parameters(defaults, **chosen))
-        return address, _file(address)
-
-    for benchmark in benchmarks:
-        for show in shows(results):
-            yield page("sweep", benchmark=benchmark, show=show)
-        for k in ks:
-            yield page("compare", benchmark=benchmark, k=k)
-            yield page("forgetting", benchmark=benchmark, k=k)
-        for against in cells_of(results):
-            yield page("compare", benchmark=benchmark, against=against)
-        for cost in COSTS:
-            yield page("compare", benchmark=benchmark, cost=cost)
-        for order in ORDERS:
-            yield page("forgetting", benchmark=benchmark, order=order)
-        for seed in seeds_of(results):
-            yield page("forgetting", benchmark=benchmark, seed=seed)
-        for curve in CURVES:
-            yield page("sweep", benchmark=benchmark, curve=curve)
-        yield page("theory", benchmark=benchmark)
-        yield page("audit", benchmark=benchmark)
-        for parts in _draws(results, benchmark, problems):
-            yield page("draws", **parts)
+        first = Address(run=results.paths, view=view)
+        yield first
+        if view == "draws":
+            continue
+        for benchmark in {first: None} | _choices(results, first, links, only="benchmark"):
+            yield from _choices(results, benchmark, links)
+    for name in results.benchmarks:
+        yield from _draws(results, name, problems)
 
 
-def _draws(results: SweepResults, benchmark: str, problems: int) -> Iterator[dict[str, str]]:
+def _choices(
+    results: SweepResults, address: Address, links: Links, *, only: str | None = None
+) -> dict[Address, None]:
+    """What the controls of a page, or one of them, lead to."""
+    page = _build(results, address, links)
+    return {
+        option.address: None
+        for control in page.controls
+        if only in (None, control.name)
+        for option in control.options
+    }
+
+
+def _draws(results: SweepResults, benchmark: str, problems: int) -> Iterator[Address]:
     """Pages of draws: the problems lost most, the base model beside each cell, one seed."""
-    found = fates(results, benchmark, ks_of(results)[-1])
-    names = [found.counts.problems[i] for i in found.order("loss")[:problems]]
+    fates = fates_of(results, benchmark, results.evaluation["ks"][-1])
     base = next((p for p in results.points if p.algorithm is None), None)
     if base is None:
         return
-    for problem in names:
+    for problem in [fates.problems[i] for i in fates.order("loss")[:problems]]:
         for point in results.points:
             if point.algorithm is None or point.seed != base.seed:
                 continue
-            parts = {"benchmark": benchmark, "problem": problem, "a": base.point_id}
-            parts |= {"b": point.point_id}
-            yield parts
+            chosen = {"problem": problem, "a": base.point_id, "b": point.point_id}
+            yield draws_address(results, benchmark, **chosen)
             for outcome in OUTCOMES:
-                yield parts | {"outcome": outcome}
+                yield draws_address(results, benchmark, **chosen, outcome=outcome)

@@ -6,7 +6,6 @@ or a folder of files shows them: that is `Links`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,8 +22,6 @@ VIEWS = {
     "audit": "Audit",
 }
 """Views of a sweep by their part of the address, in the order of the navigation."""
-NO_SUCH = 300
-"""Most characters of valid values that an error lists."""
 
 Parameters = tuple[tuple[str, str], ...]
 
@@ -55,60 +52,15 @@ class Links(Protocol):
         """The link to a file of dashboards/static or to plotly.min.js."""
 
 
-class Params:
-    """Parameters as they came, to be looked up in what exists; nothing else is done with them."""
-
-    def __init__(self, given: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._given = {name: list(values) for name, values in (given or {}).items()}
-
-    def one(self, name: str, valid: Iterable[str], default: str) -> str:
-        """The one value of a parameter; LookupError where it is not among the valid ones."""
-        values = self._given.get(name) or [default]
-        return _known(name, values[-1], valid) if values[-1] != default else default
-
-    def many(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:
-        """All values given, in the order of the valid ones; empty is no choice."""
-        known = list(valid)
-        wanted = {_known(name, value, known) for value in self._given.get(name, [])}
-        return tuple(value for value in known if value in wanted)
-
-    def number(self, name: str) -> int | None:
-        """A whole number from 0 to a billion; None where it is not given. LookupError else."""
-        value = (self._given.get(name) or [""])[-1].strip()
-        if not value:
-            return None
-        if not (value.isascii() and value.isdecimal() and len(value) < 10):
-            raise LookupError(f"{name}={value[:40]!r}: must be a whole number, e.g. {name}=100")
-        return int(value)
-
-
-def _known(name: str, value: str, valid: Iterable[str]) -> str:
-    known = list(valid)
-    if value in known:
-        return value
-    listed = ", ".join(known)
-    listed = listed if len(listed) <= NO_SUCH else f"{listed[:NO_SUCH]} ..."
-    raise LookupError(f"unknown {name} {value[:80]!r}: it is one of {listed}")
-
-
-def parameters(
-    defaults: Mapping[str, str], **chosen: str | int | Sequence[str] | None
-) -> Parameters:
-    """Sorted pairs of what was chosen and is not the default; None and empty are left out."""
-    pairs = []
-    for name, value in chosen.items():
-        values = [value] if isinstance(value, (str, int)) else list(value or ())
-        pairs += [(name, str(one)) for one in values if str(one) != defaults.get(name)]
-    return tuple(sorted(pairs))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Option:
     """One value of a control."""
 
     label: str
+    address: Address
+    """The page that shows it."""
     href: str | None
-    """The page that shows it; None where an export does not hold it."""
+    """The link to it; None where an export does not hold it."""
     chosen: bool
 
 
@@ -198,31 +150,3 @@ class Page:
     """What this view's own template asks for."""
     refresh_seconds: int | None = None
     """How often a page of something that still runs is fetched again; None is never."""
-
-
-def control(
-    name: str,
-    label: str,
-    values: Mapping[str, str],
-    *,
-    chosen: str,
-    links: Links,
-    page: Address,
-    defaults: Mapping[str, str],
-    long: bool = False,
-    forget: Sequence[str] = (),
-) -> Control:
-    """A control whose every value is the page's address with that parameter.
-
-    values: label by value. page: the address of the page that it stands on. forget: parameters that
-    mean nothing with another value, e.g. the page number.
-    """
-    others = tuple(pair for pair in page.parameters if pair[0] not in (name, *forget))
-    options = []
-    for value, text in values.items():
-        own = parameters(defaults, **{name: value})
-        address = Address(run=page.run, view=page.view, parameters=tuple(sorted(others + own)))
-        href = links.page(address)
-        if href is not None or value == chosen:
-            options.append(Option(label=text, href=href, chosen=value == chosen))
-    return Control(name=name, label=label, options=tuple(options), long=long)

@@ -7,21 +7,22 @@ processes that can be killed; it takes every draw or, past a limit, an even part
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 
-from evaluators.by_task import Row, by_task, task_table
-from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
+from evaluators.summary import level_line, levels
+from fgrpo_bench.analysis.tasks import LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import after_thoughts, last_box
 from fgrpo_bench.graders.math_leniency import DECIMALS, KINDS, leniencies
+from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
 EXAMPLES, TAIL = 3, 160
@@ -30,6 +31,8 @@ COMPARED = 2_000
 """Most draws that are judged by plain math-verify too."""
 BOXED = ("math", "math-tolerance")
 """Graders that look for a box."""
+Row = dict[str, str | int]
+"""task, problems, draws, correct and unscored draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +98,8 @@ def _audit(
         ("cut off at the longest response", table, pl.col("finish_reason") == "length"),
     ]
     if grader in BOXED:
-        table = table.with_columns(_column("boxed", table, _has_box))
+        boxed = [last_box(after_thoughts(text)) is not None for text in table["response"]]
+        table = table.with_columns(pl.Series("boxed", boxed, dtype=pl.Boolean))
         kinds.append(("without a box", table, ~pl.col("boxed")))
         table = table.with_columns(_passed_over(table, golds))
         for kind in (*KINDS, DECIMALS):
@@ -103,7 +107,8 @@ def _audit(
             kinds.append((f"correct, but for {kind}", table, rule))
         part = table.gather_every(max(-(-len(table) // compared), 1)) if compared else table.clear()
         part = part.with_columns(pl.Series("plain", list(_plain(part, golds)), dtype=pl.String))
-        kinds.append(("judged otherwise by plain math-verify", part, _differs()))
+        otherwise = pl.col("plain") != pl.col("outcome")
+        kinds.append(("judged otherwise by plain math-verify", part, otherwise))
     distinct = table.filter(pl.col("extracted").is_not_null())
     return Audit(
         benchmark=stored.benchmark.name,
@@ -116,21 +121,14 @@ def _audit(
         findings=tuple(
             Finding(
                 kind=kind,
-                count=len(found := frame.filter(rule)),
+                count=len(draws_of_kind),
                 of=len(frame),
-                examples=tuple(_example(row, stored.gated) for row in _spread(found)),
+                examples=tuple(_example(row, stored.gated) for row in _spread(draws_of_kind)),
             )
             for kind, frame, rule in kinds
+            for draws_of_kind in [frame.filter(rule)]
         ),
     )
-
-
-def _column(name: str, table: pl.DataFrame, judge: Callable[[str], bool]) -> pl.Series:
-    return pl.Series(name, [judge(text) for text in table["response"]], dtype=pl.Boolean)
-
-
-def _has_box(response: str) -> bool:
-    return last_box(after_thoughts(response)) is not None
 
 
 def _passed_over(table: pl.DataFrame, golds: dict[str, str]) -> pl.Series:
@@ -151,13 +149,9 @@ def _plain(part: pl.DataFrame, golds: dict[str, str]) -> Iterator[str]:
         yield by_math_verify(verdict.outcome, verdict.reason)
 
 
-def _differs() -> pl.Expr:
-    return pl.col("plain") != pl.col("outcome")
-
-
-def _spread(found: pl.DataFrame) -> list[dict[str, Any]]:
+def _spread(draws: pl.DataFrame) -> list[dict[str, Any]]:
     """Some rows, of different problems where there are."""
-    return found.unique("problem_id", keep="first", maintain_order=True).head(EXAMPLES).to_dicts()
+    return draws.unique("problem_id", keep="first", maintain_order=True).head(EXAMPLES).to_dicts()
 
 
 def _example(row: dict[str, Any], gated: bool) -> str:
@@ -172,6 +166,49 @@ def _example(row: dict[str, Any], gated: bool) -> str:
     return f"{place}{judged}; it ends: {end}"
 
 
+def by_task(benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataFrame) -> list[Row]:
+    """Counts by task, in the order of their names; empty for a benchmark without tasks.
+
+    golds: by problem_id, JSON with the task's name. grades: tables.GRADES.
+    """
+    if benchmark.dataset is None or benchmark.dataset.layout != LAYOUT:
+        return []
+    tasks = pl.DataFrame(
+        list(task_names(golds.items()).items()),
+        schema={"problem_id": pl.String, "task": pl.String},
+        orient="row",
+    )
+    return (
+        grades.join(tasks, on="problem_id")
+        .group_by("task")
+        .agg(
+            problems=pl.col("problem_id").n_unique(),
+            draws=pl.len(),
+            correct=(pl.col("outcome") == "correct").sum(),
+            unscored=(pl.col("outcome") == "unscored").sum(),
+        )
+        .sort("task")
+        .to_dicts()
+    )
+
+
+def task_table(name: str, rows: list[Row]) -> Table:
+    """The counts as shares of the draws."""
+    return Table(
+        title=f"{name}, task by task: share of the draws",
+        header=("task", "problems", "draws", "correct", "unscored"),
+        rows=tuple(
+            (
+                str(row["task"]),
+                str(row["problems"]),
+                f"{row['draws']:,}",
+                *(f"{int(row[kind]) / int(row['draws']):.2%}" for kind in ("correct", "unscored")),
+            )
+            for row in rows
+        ),
+    )
+
+
 def render(audits: list[Audit]) -> str:
     """Tables and examples for a terminal."""
     kinds = list(dict.fromkeys(f.kind for each in audits for f in each.findings))
@@ -183,26 +220,26 @@ def render(audits: list[Audit]) -> str:
     )
     lines = _turned(table)
     for each in audits:
+        title = f"{each.benchmark}, {each.grader_version}"
         if each.levels:
-            lines += ["", level_line(f"{each.benchmark}, {each.grader_version}", each.levels)]
+            lines += ["", level_line(title, each.levels)]
         if each.tasks:
-            title = f"{each.benchmark}, {each.grader_version}"
             lines += ["", *plain_table(task_table(title, list(each.tasks)))]
         for finding in each.findings:
             if finding.examples:
-                lines += ["", f"{each.benchmark}, {each.grader_version}: {finding.kind}"]
+                lines += ["", f"{title}: {finding.kind}"]
                 lines += [f"  - {example}" for example in finding.examples]
     return "\n".join([*lines, ""])
 
 
 def _row(each: Audit, kinds: list[str]) -> tuple[str, ...]:
-    found = {finding.kind: finding.share for finding in each.findings}
+    shares = {finding.kind: finding.share for finding in each.findings}
     share = each.distinct_answers / each.draws if each.draws else 0.0
     return (
         each.benchmark,
         each.grader_version,
         f"{each.draws:,}",
-        *(found.get(kind, NONE) for kind in kinds),
+        *(shares.get(kind, NONE) for kind in kinds),
         f"{each.distinct_answers:,} ({share:.2%})",
     )
 

@@ -110,21 +110,21 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
 
     ValueError where the stage has been that of other weights.
     """
-    found = weights_sha256(folder)
+    sha256 = weights_sha256(folder)
     if paths.done.exists():
         known = read_marker(paths).get("weights_sha256")
-        if known != found:
+        if known != sha256:
             raise ValueError(
                 f"{paths.folder} belongs to weights with sha256 {known}, but those of {named} have "
-                f"{found}: they were changed, or it is another model; give it another name=, or "
+                f"{sha256}: they were changed, or it is another model; give it another name=, or "
                 "move that folder away"
             )
-        return found
+        return sha256
     link(folder, paths)
-    mark = {"fingerprint": fingerprint({"weights_sha256": found}), "target": {}}
+    mark = {"fingerprint": fingerprint({"weights_sha256": sha256}), "target": {}}
     write_json(paths.spec, {"kind": "checkpoint", **mark, "path": named})
-    write_marker(paths, {**mark, "step": 0, "weights_sha256": found, "finished": now()})
-    return found
+    write_marker(paths, {**mark, "step": 0, "weights_sha256": sha256, "finished": now()})
+    return sha256
 
 
 def named(stage: StagePaths) -> str:

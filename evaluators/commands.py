@@ -116,8 +116,7 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
-    from evaluators.bar import Bar
-    from evaluators.evaluate import evaluate
+    from evaluators.evaluate import Bar, evaluate
     from fgrpo_bench.specs import Placement, from_dict
 
     if spec["kind"] == "import":
@@ -158,7 +157,7 @@ def _alone(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(standalone.outlook(paths))
         return EXIT_DONE
-    os.environ.setdefault("FGRPO_VERDICTS", str((asked.root / "verdicts").absolute()))
+    _share_verdicts(asked.root)
     if python is not None:
         code = standalone.run_elsewhere(python, paths, asked)
     else:
@@ -171,16 +170,21 @@ def _alone(options: argparse.Namespace) -> int:
     return code
 
 
+def _share_verdicts(root: Path) -> None:
+    """Let the judges' verdicts be those of all sweeps and evaluations under a run root."""
+    os.environ.setdefault("FGRPO_VERDICTS", str((root / "verdicts").absolute()))
+
+
 def _grade(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.regrade import regrade
     from evaluators.stored import find
     from evaluators.summary import closing_table
 
-    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
-    found = find(options.evaluation)
-    for stored in found:
+    _share_verdicts(default_root())
+    evaluations = find(options.evaluation)
+    for stored in evaluations:
         print(regrade(stored, options.grader), flush=True)
-    print(closing_table(found))
+    print(closing_table(evaluations))
     return EXIT_DONE
 
 
@@ -188,7 +192,7 @@ def _audit(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.audit import audit, render
     from evaluators.stored import find
 
-    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
+    _share_verdicts(default_root())
     audits = [
         each
         for stored in find(options.evaluation)
@@ -207,7 +211,7 @@ def _import(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.regrade import regrade
     from evaluators.summary import closing_table
 
-    os.environ.setdefault("FGRPO_VERDICTS", str((default_root() / "verdicts").absolute()))
+    _share_verdicts(default_root())
     stored = import_file(
         options.file,
         benchmark=options.benchmark,

@@ -12,13 +12,12 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from evaluators.records import Draw, Sampler, Wanted
-from fgrpo_bench.engines.processes import deaf
+from fgrpo_bench.engines.processes import spawn
 
 Make = Callable[[], tuple[Sampler, dict[str, Any]]]
 """Starts an engine in the process that calls it; must be picklable."""
@@ -33,7 +32,7 @@ def start_engines(make: Make, *, engines: int, gpus_each: int) -> tuple[Sampler,
     cannot start or fails, ValueError where there are too few GPUs.
     """
     devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
-    sampler = _Engines([_start(make, own) for own in devices])
+    sampler = _Engines([spawn(serve, make, own, daemon=False) for own in devices])
     facts = [_receive(line, process)[1] for line, process in sampler.started]
     return sampler, facts[0] | ({"engines": engines} if engines > 1 else {})
 
@@ -109,16 +108,6 @@ def _receive(line: Any, process: BaseProcess) -> tuple[str, Any]:
     if kind == "error":
         raise RuntimeError(value)
     return kind, value
-
-
-def _start(make: Make, devices: str | None) -> Started:
-    context = get_context("spawn")
-    mine, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, make, devices))
-    with deaf():
-        process.start()
-    theirs.close()
-    return mine, process
 
 
 def _end(started: Sequence[Started]) -> None:

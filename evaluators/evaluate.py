@@ -5,13 +5,13 @@ Each of the three leaves a file of its own, so that a new k or a new grader neve
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from evaluators.backends import make_sampler
-from evaluators.bar import Bar
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.mend import clear_draws, clear_tables
@@ -56,7 +56,7 @@ def evaluate(
             raise Stopped("the engine was only being started; what was drawn before is saved")
         return draw
 
-    made: dict[str, int] = {}
+    draws_made: dict[str, int] = {}
     graded: dict[str, dict[str, Any]] = {}
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
@@ -94,7 +94,7 @@ def evaluate(
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
-            draws, made[name] = complete_draws(
+            draws, draws_made[name] = complete_draws(
                 paths,
                 problems,
                 n_samples=evaluation.n_samples,
@@ -116,10 +116,48 @@ def evaluate(
     return {
         "step": spec.step,
         "weights_sha256": asked.sha256,
-        "draws_made": made,
+        "draws_made": draws_made,
         "grading": graded,
         "engine": engine,
     }
+
+
+class Bar:
+    """One bar after another, a benchmark each, on standard error; nothing where that is no
+    terminal."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._bar: Any = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether somebody can see it."""
+        return sys.stderr.isatty()
+
+    def __call__(self, name: str, done: int, of: int, numbers: dict[str, float]) -> None:
+        """Say how many draws of a benchmark are made."""
+        from tqdm import tqdm
+
+        if name != self._name:
+            self.close()
+            self._name = name
+            self._bar = tqdm(
+                total=of, initial=done, desc=name, unit="draw", dynamic_ncols=True, disable=None
+            )
+        self._bar.update(done - self._bar.n)
+        shown = {"tok/s": f"{numbers['tokens_per_second']:,.0f}"}
+        if "pass_at_1" in numbers:
+            shown["pass@1"] = f"{100 * numbers['pass_at_1']:.1f}"
+        self._bar.set_postfix(shown, refresh=False)
+        if done >= of:
+            self.close()
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = self._name = None
 
 
 class Pace:
@@ -154,12 +192,12 @@ def check_manifest(
     if not paths.manifest.exists():
         write_json(paths.manifest, wanted)
         return wanted
-    found: dict[str, Any] = read_json(paths.manifest, MANIFEST)
+    manifest: dict[str, Any] = read_json(paths.manifest, MANIFEST)
     for field, value in wanted.items():
-        if found.get(field) != value:
+        if manifest.get(field) != value:
             raise ValueError(
-                f"{paths.folder} holds draws with {field} {found.get(field)}, but this evaluation "
-                f"has {value}: draws of different origin are never mixed; move that folder away, "
-                "or bump `version`"
+                f"{paths.folder} holds draws with {field} {manifest.get(field)}, but this "
+                f"evaluation has {value}: draws of different origin are never mixed; move that "
+                "folder away, or bump `version`"
             )
-    return found
+    return manifest

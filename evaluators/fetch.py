@@ -108,7 +108,8 @@ def overview(root: Path) -> list[str]:
             continue
         count = "all" if benchmark.n_problems is None else str(benchmark.n_problems)
         graders = ", ".join((benchmark.grader, *benchmark.also))
-        rows.append((name, count, graders, _state(root, benchmark), _origin(benchmark.dataset)))
+        publisher = benchmark.dataset.repository or benchmark.dataset.path
+        rows.append((name, count, graders, _state(root, benchmark), publisher))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     return [
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
@@ -130,7 +131,3 @@ def _state(root: Path, benchmark: BenchmarkSpec) -> str:
         return "damaged"
     source = lock["source"]
     return f"{lock['result']['rows']} rows of {source.get('revision', source['sha256'])[:12]}"
-
-
-def _origin(dataset: DatasetSpec) -> str:
-    return dataset.repository or dataset.path

@@ -1,7 +1,6 @@
 """Processes that grade: each reads responses from a pipe and answers with judgements.
 
-They are spawned, never forked, so that they share nothing with an engine in the process that
-samples; they end when that process does, however it ends. A problem's gold answer decides which
+They end when the process that samples does, however it ends. A problem's gold answer decides which
 process grades it, so that no question is put to two judges.
 """
 
@@ -13,11 +12,10 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fgrpo_bench.engines.processes import deaf
+from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.records import Grade, Problem
@@ -102,14 +100,8 @@ class _Lane:
             yield came
 
     def _start(self) -> None:
-        context = get_context("spawn")
-        mine, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, self._problems), daemon=True)
-        with deaf():
-            process.start()
-        self._process = process  # only now is there something to end
-        theirs.close()
-        threading.Thread(target=self._speak, args=(mine,), daemon=True).start()
+        line, self._process = spawn(serve, self._problems, daemon=True)
+        threading.Thread(target=self._speak, args=(line,), daemon=True).start()
 
     def _speak(self, line: Connection) -> None:
         while True:

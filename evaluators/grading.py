@@ -13,7 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -49,11 +49,7 @@ class Tally:
 
     def facts(self) -> dict[str, int]:
         """For a completion marker."""
-        return {
-            "graded": self.graded,
-            "judgements": self.judgements,
-            "cache_hits": self.cache_hits,
-        }
+        return asdict(self) | {"cache_hits": self.cache_hits}
 
 
 def grade_workers() -> int:

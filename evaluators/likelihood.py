@@ -113,13 +113,13 @@ def _transformers(asked: AskedCheckpoint) -> Scorer:
                 logits = model(
                     input_ids=tokens, attention_mask=torch.tensor(mask, device=device)
                 ).logits
-            made = []
+            nats = []
             for row, (number, prompt, own) in enumerate(batch):
                 at = slice(len(prompt) - 1, len(prompt) + len(own) - 1)
                 target = tokens[row : row + 1, len(prompt) : len(prompt) + len(own)]
                 taken = _taken(logits[row : row + 1, at], target)
-                made.append((number, -float(taken.mean(dtype=np.float64))))
-            yield made
+                nats.append((number, -float(taken.mean(dtype=np.float64))))
+            yield nats
 
     return score
 
@@ -143,7 +143,7 @@ def _vllm(asked: AskedCheckpoint) -> Scorer:
         for batch in _batches([encode(answer) for answer in answers]):
             prompts = [TokensPrompt(prompt_token_ids=[*p, *own]) for _, p, own in batch]
             outputs = engine.generate(prompts, parameters, use_tqdm=False)
-            made = []
+            nats = []
             for (number, prompt, own), output in zip(batch, outputs, strict=True):
                 told = output.prompt_logprobs
                 assert told is not None
@@ -152,8 +152,8 @@ def _vllm(asked: AskedCheckpoint) -> Scorer:
                     for each, token in zip(told[len(prompt) :], own, strict=True)
                     if each is not None
                 ]
-                made.append((number, -float(np.mean(taken))))
-            yield made
+                nats.append((number, -float(np.mean(taken))))
+            yield nats
 
     return score
 

@@ -29,7 +29,9 @@ def encoder(
     limit, _ = limits(settings)
 
     def encode(problem: Problem) -> list[int]:
-        ids = encoded(tokenizer, prompt_spec(evaluation, settings, problem), problem.prompt)
+        own = evaluation.prompt_of(problem.benchmark)  # else it has the one of all
+        spec = own or from_dict(PromptSpec, settings["prompt"])
+        ids = encoded(tokenizer, spec, problem.prompt)
         if len(ids) > limit:
             raise ValueError(
                 f"the prompt of problem {problem.problem_id} has {len(ids)} tokens, more than "
@@ -39,11 +41,6 @@ def encoder(
         return ids
 
     return encode
-
-
-def prompt_spec(evaluation: EvalSpec, settings: dict[str, Any], problem: Problem) -> PromptSpec:
-    """The benchmark's own prompt, else the one of all."""
-    return evaluation.prompt_of(problem.benchmark) or from_dict(PromptSpec, settings["prompt"])
 
 
 def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:

@@ -65,8 +65,8 @@ def former_layer(stored: Stored, version: str) -> str | None:
 
 
 def _split(version: str) -> tuple[str, int]:
-    found = re.fullmatch(r"([^+]+)-(\d+)(?:\+.*)?", version)
-    return (found[1], int(found[2])) if found else (version, 0)
+    spelled = re.fullmatch(r"([^+]+)-(\d+)(?:\+.*)?", version)
+    return (spelled[1], int(spelled[2])) if spelled else (version, 0)
 
 
 def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:

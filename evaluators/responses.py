@@ -72,7 +72,7 @@ def responses(
             if row["filter"] != chosen:
                 continue
         problem_id = _problem(row, ids, texts, where)
-        made = _texts(row, where)
+        own_texts = _texts(row, where)
         if problem_id in whole:
             raise ValueError(
                 f"{where}: problem {problem_id} came with its responses before: its draws would be "
@@ -81,7 +81,7 @@ def responses(
         if "response" not in row:
             whole.add(problem_id)
         given = _given(row, where)
-        for text in made:
+        for text in own_texts:
             number = row.get("draw", numbers.get(problem_id, 0))
             if not _is_count(number) or (problem_id, number) in seen:
                 raise ValueError(
@@ -150,22 +150,22 @@ def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, str], where: s
 
 
 def _texts(row: dict[str, Any], where: str) -> list[str]:
-    made: Any = None
+    texts: Any = None
     if "resps" in row:
         if isinstance(row["resps"], list):
-            made = [
+            texts = [
                 t for each in row["resps"] for t in (each if isinstance(each, list) else [each])
             ]
     elif "responses" in row:
-        made = row["responses"]
+        texts = row["responses"]
     elif "response" in row:
-        made = [row["response"]]
-    if not isinstance(made, list) or not made or not all(isinstance(text, str) for text in made):
+        texts = [row["response"]]
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError(
             f"{where}: no responses: give `response` (a text), `responses` (a list of texts), or a "
             "line of lm-eval's sample log with `resps`"
         )
-    return made
+    return texts
 
 
 def _folded(text: str) -> str:

@@ -146,21 +146,21 @@ def complete_draws(
     wanted = list(missing(have, problems, seeds))
     if not wanted and not paths.shards.exists():
         return have, 0
-    made = 0
+    n_made = 0
     if wanted:
         with Shard(paths) as shard:
             for draws in sampler()(wanted):
                 shard.append(draws)
-                made += len(draws)
-                tell(len(have) + made, len(have) + len(wanted), draws)
+                n_made += len(draws)
+                tell(len(have) + n_made, len(have) + len(wanted), draws)
         fresh, _ = read_shards(paths, seeds)
         have = pl.concat([have, fresh]).unique(["problem_id", "draw"], keep="first")
-    if made < len(wanted):
-        raise RuntimeError(f"the sampler made {made} of {len(wanted)} draws and ended")
+    if n_made < len(wanted):
+        raise RuntimeError(f"the sampler made {n_made} of {len(wanted)} draws and ended")
     table = have.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
     if refused:
         print(f"kept as {set_aside(paths.shards, paths.damaged)}", flush=True)
     else:
         shutil.rmtree(paths.shards)
-    return table, made
+    return table, n_made

@@ -60,9 +60,11 @@ def find(named: str) -> list[Stored]:
     """
     evals = default_root() / "evals"
     for folder in (Path(named), evals / named):
-        found = [each for path in sorted(folder.rglob("draws.json")) for each in _stored(path)]
-        if found:
-            return found
+        evaluations = [
+            each for path in sorted(folder.rglob("draws.json")) for each in _stored(path)
+        ]
+        if evaluations:
+            return evaluations
     names = sorted(path.name for path in evals.glob("*/")) if evals.exists() else []
     raise FileNotFoundError(
         f"{named}: no draws there, and no evaluation of that name under {evals}: give the folder "

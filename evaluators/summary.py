@@ -1,4 +1,5 @@
-"""The closing table of evaluations: pass@k by benchmark with bounds and the share unscored."""
+"""The closing table of evaluations: pass@k by benchmark with bounds and the share unscored; and
+IFEval's four scores: strict and loose, by prompt and by instruction, over stored grades."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ from pathlib import Path
 
 import polars as pl
 
-from evaluators.levels import level_line, levels
 from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of
 from fgrpo_bench.documents.numbers import percent, with_interval
@@ -15,6 +15,7 @@ from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import guessing_floor
+from fgrpo_bench.graders.ifeval import COUNTS
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, reading, scan_table
 
@@ -62,7 +63,7 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
     for k in table["k"].unique().sort():
         part = table.filter(pl.col("k") == k)
         values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
-        made = estimate(values[None, :, None], limits=FRACTIONS)[0]
+        interval = estimate(values[None, :, None], limits=FRACTIONS)[0]
         low, high = (part[f"pass_at_k_{end}"].mean() for end in ("low", "high"))
         tight = not unscored or low is None or high is None
         yield (
@@ -71,7 +72,7 @@ def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str,
             str(problems),
             f"{n // max(problems, 1):,}",
             str(k),
-            with_interval(made.mean, made.low, made.high),
+            with_interval(interval.mean, interval.low, interval.high),
             NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
             f"{unscored:.2%}",
             percent(guessing_floor(k)) if grader == "choice" else NONE,
@@ -93,3 +94,31 @@ def _without_empty(table: Table) -> Table:
         rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
         n_words=table.n_words,
     )
+
+
+def levels(grades: pl.DataFrame) -> dict[str, float]:
+    """Shares of the draws that were judged, or of their instructions; empty for other graders.
+
+    grades: tables.GRADES.
+    """
+    counts = [
+        (draws, *map(int, each.groups()))
+        for reason, draws in grades.group_by("reason").len().drop_nulls().iter_rows()
+        if (each := COUNTS.fullmatch(reason)) is not None
+    ]
+    if not counts:
+        return {}
+    judged = sum(draws for draws, *_ in counts)
+    asked = sum(draws * of for draws, _, of, _ in counts)
+    return {
+        "prompt strict": sum(n for n, strict, of, _ in counts if strict == of) / judged,
+        "prompt loose": sum(n for n, _, of, loose in counts if loose == of) / judged,
+        "instruction strict": sum(n * strict for n, strict, _, _ in counts) / asked,
+        "instruction loose": sum(n * loose for n, _, _, loose in counts) / asked,
+    }
+
+
+def level_line(name: str, scores: dict[str, float]) -> str:
+    """e.g. `ifeval: prompt strict 77.22%, prompt loose 79.81%, ...`."""
+    shares = ", ".join(f"{kind} {share:.2%}" for kind, share in scores.items())
+    return f"{name}, over all judged draws: {shares}"

@@ -47,23 +47,21 @@ def transformers(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     _, length = limits(asked.settings)
 
     def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-        ids: dict[str, list[int]] = {}
-        for each in wanted:
-            if each.problem.problem_id not in ids:
-                ids[each.problem.problem_id] = encode(each.problem)
+        problems = {each.problem.problem_id: each.problem for each in wanted}
+        ids = {name: encode(problem) for name, problem in problems.items()}
         alike = sorted(wanted, key=lambda each: len(ids[each.problem.problem_id]))
         for start in range(0, len(alike), ROWS[device]):
             rows = alike[start : start + ROWS[device]]
             prompts = [ids[each.problem.problem_id] for each in rows]
             seeds = np.array([each.seed for each in rows])
-            for made in generate(
+            for finished in generate(
                 model,
                 prompts,
                 uniforms(seeds, length),
                 temperature=asked.evaluation.temperature,
                 ends=ends,
             ):
-                yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in made]
+                yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in finished]
 
     return draw, facts(device)
 
@@ -99,10 +97,10 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
             f"({str(error).splitlines()[0]}): set sampler=vllm where vLLM has its architecture, or "
             "name another checkpoint"
         ) from error
-    model, found = loaded
+    model, told = loaded
     kinds = {"missing_keys": "lacks", "unexpected_keys": "has besides", "mismatched_keys": "shapes"}
     for kind, word in kinds.items():
-        if names := sorted(str(each) for each in found[kind]):
+        if names := sorted(str(each) for each in told[kind]):
             raise ValueError(
                 f"the weights in {checkpoint} are not those of the {type(model).__name__} in its "
                 f"config.json; {word}: {len(names)}, e.g. {names[0]}: copy the config.json that "
@@ -131,7 +129,7 @@ def generate(
     draws = torch.from_numpy(numbers).to(device)
     alive = torch.arange(len(prompts), device=device)  # rows of the batch -> rows of prompts
     going = torch.ones(len(prompts), dtype=torch.bool, device=device)
-    made = torch.zeros((len(prompts), length), dtype=torch.int64, device=device)
+    sampled = torch.zeros((len(prompts), length), dtype=torch.int64, device=device)
     cache, inputs, at = None, ids, (mask.cumsum(1) - 1).clamp(min=0)
     for position in range(length):
         with torch.inference_mode():
@@ -144,10 +142,10 @@ def generate(
                 logits_to_keep=1,
             )
         tokens = chosen(out.logits[:, -1], draws[alive, position], temperature=temperature)
-        made[alive, position] = tokens
+        sampled[alive, position] = tokens
         ended = torch.isin(tokens, ending) | (position + 1 == length)
         if fresh := alive[ended & going].tolist():
-            cut = made[:, : position + 1]
+            cut = sampled[:, : position + 1]
             yield [(row, cut[row].tolist()) for row in fresh]
         going &= ~ended
         if not going.any():
@@ -169,8 +167,8 @@ def chosen(logits: Tensor, numbers: Tensor, *, temperature: float) -> Tensor:
 
     summed = torch.softmax(logits.double() / temperature, dim=-1).cumsum(-1)
     level = (numbers * summed[:, -1]).unsqueeze(1)
-    found = torch.searchsorted(summed, level, right=True)[:, 0]
-    return found.clamp(max=logits.shape[-1] - 1)
+    places = torch.searchsorted(summed, level, right=True)[:, 0]
+    return places.clamp(max=logits.shape[-1] - 1)
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -45,10 +45,8 @@ def vllm(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     encode = encoder(engine.get_tokenizer(), asked.evaluation, asked.settings)
 
     def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-        ids: dict[str, list[int]] = {}
-        for each in wanted:
-            if each.problem.problem_id not in ids:
-                ids[each.problem.problem_id] = encode(each.problem)
+        problems = {each.problem.problem_id: each.problem for each in wanted}
+        ids = {name: encode(problem) for name, problem in problems.items()}
         return run(
             engine,
             wanted,
@@ -140,13 +138,13 @@ def run(
                 flying[str(number)] = each
             if not flying:
                 return
-            made = [
+            finished = [
                 drawn_from(flying.pop(output.request_id.split("-")[0]), output.outputs[0])
                 for output in core.step()
                 if output.finished
             ]
-            if made:
-                yield made
+            if finished:
+                yield finished
     finally:
         if flying:
             core.abort_request(list(flying))

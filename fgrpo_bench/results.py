@@ -199,6 +199,13 @@ class SweepResults:
         return headline_of(self.evaluation)
 
     @property
+    def train(self) -> dict[str, Any]:
+        """The declared training spec (fgrpo_bench.specs.TrainSpec as JSON)."""
+        spec = self.declaration["declaration"]["experiment"]["train"]
+        assert isinstance(spec, dict)
+        return spec
+
+    @property
     def model(self) -> str:
         """Name of the trained model."""
         train = self.declaration["declaration"]["experiment"]["train"]

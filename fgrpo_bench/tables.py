@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from fgrpo_bench.stages.files import void, write_whole
+from fgrpo_bench.stages.files import write_bytes
 
 DRAWS = pl.Schema(
     {
@@ -136,7 +136,7 @@ def write_table(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> None:
         raise ValueError(f"{path} is not written: {fault}; run the same command again")
     buffer = BytesIO()  # so that a full disk shows as the OSError that it is
     frame.write_parquet(buffer)
-    write_whole(path, lambda aside: void(aside.write_bytes(buffer.getbuffer())))
+    write_bytes(path, buffer.getbuffer())
 
 
 def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:

@@ -4,3 +4,8 @@ Planning: points, plan, preview, former, conflicts, freeze. Dispatching: command
 slurm/. Following: status, logs, reporting, check/. They stand in one folder as both dispatchers
 take them all.
 """
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+"""Where stage commands run, whatever folder the driver was started in."""

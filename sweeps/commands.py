@@ -15,9 +15,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Environment
 from fgrpo_bench.specs import Declaration, Profile, TrainSpec
 from fgrpo_bench.stages.paths import RunPaths
-
-REPOSITORY = Path(__file__).resolve().parents[1]
-"""Where stage commands run, whatever folder the driver was started in."""
+from sweeps import REPOSITORY
 
 
 class StageCommand(Protocol):

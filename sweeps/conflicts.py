@@ -13,8 +13,8 @@ from fgrpo_bench.kinds import KINDS, Stage, train
 from fgrpo_bench.specs.fingerprint import differences, reduced
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.files import read_json, readable_json
-from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import MARKER
 from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps.plan import Plan
@@ -79,19 +79,15 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
 
 def _reached(stage: StagePaths) -> int:
     """The step that a run has got to; 0 where nothing tells."""
-    try:
-        told = read_marker(stage) if stage.done.exists() else read_progress(stage)
-    except ValueError:
-        return 0
+    marker = readable_json(stage.done, MARKER)
+    told = (marker or {}) if stage.done.exists() else read_progress(stage)
     return int(told.get("step", 0))
 
 
 def _weights_sha256(base: StagePaths) -> str | None:
     """Of a base model; None where it is not there, or its marker is damaged and it will be made."""
-    try:
-        return read_marker(base).get("weights_sha256")
-    except (FileNotFoundError, ValueError):
-        return None
+    marker = readable_json(base.done, MARKER)
+    return None if marker is None else marker.get("weights_sha256")
 
 
 def _clashes(paths: StagePaths, stage: Stage) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,8 @@ PROGRAMS = {
 """Modules of commands, and what they were called in code that has no fgrpo_bench/kinds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Former:
-    """A stage as it is stored."""
-
-    kind: str
-    fingerprint: str
-    identity: Mapping[str, Any]
+Former = Mapping[str, Any]
+"""A stage as its spec.json has it: kind, fingerprint, identity."""
 
 
 def taken_over(stage: Stage, stored: Former | None, undefining: Collection[str]) -> Stage:
@@ -40,20 +35,20 @@ def taken_over(stage: Stage, stored: Former | None, undefining: Collection[str])
 
     undefining: fields of the stored identity that define nothing any more (Kind.undefining).
     """
-    if stored is None or stored.kind != stage.kind or stored.fingerprint == stage.fingerprint:
+    if stored is None or stored["kind"] != stage.kind:
         return stage
-    if reduced(stored.identity, undefining) != stage.spec["identity"]:
+    if reduced(stored["identity"], undefining) != stage.spec["identity"]:
         return stage
-    kept = {"fingerprint": stored.fingerprint, "identity": stored.identity}
-    return replace(stage, fingerprint=stored.fingerprint, spec=stage.spec | kept)
+    kept = {key: stored[key] for key in ("fingerprint", "identity")}
+    return replace(stage, fingerprint=stored["fingerprint"], spec=stage.spec | kept)
 
 
 def read_former(paths: RunPaths, name: str) -> Former | None:
     """A stage of a sweep's folder; None where its spec.json is not there or cannot be believed."""
-    spec = readable_json(StagePaths(paths.folder / name).spec, SPEC)
+    spec: Former | None = readable_json(StagePaths(paths.folder / name).spec, SPEC)
     if spec is None or fingerprint(spec.get("identity")) != spec["fingerprint"] or is_edited(spec):
         return None
-    return Former(kind=spec["kind"], fingerprint=spec["fingerprint"], identity=spec["identity"])
+    return spec
 
 
 def as_frozen(command: Sequence[str], code: Path, placement: Any) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from fgrpo_bench.kinds import Stage, fetch
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.stages.files import now, read_json, readable_json, sealed, write_json, write_many
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.former import read_former
 from sweeps.plan import Plan, make_plan, plan_record
 

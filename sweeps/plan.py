@@ -18,6 +18,9 @@ from sweeps.points import check, expand, family
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.pairs import Family
 
+RECORDED = ("name", "kind", "point_id", "environment", "fingerprint", "target")
+"""Fields of a stage that plan.json has, beside its needs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -73,26 +76,16 @@ def plan_record(plan: Plan) -> dict[str, Any]:
             at[stage.kind] = stage.name
     planned = Planned(declaration=declaration, points=plan.points)
     planned.stages.update((stage.name, stage) for stage in plan.stages)
+    base = dict.fromkeys(("algorithm", "group_size", "focal_gamma"))
     cells: list[dict[str, Any]] = [
-        {
-            "point_id": f"base-s{point.seed}",
-            "algorithm": None,
-            "group_size": None,
-            "focal_gamma": None,
-            "seed": point.seed,
-            "train": planned.base(point).name,
-        }
+        {"point_id": f"base-s{point.seed}", **base, "seed": point.seed}
+        | {"train": planned.base(point).name}
         for point in planned.by_seed
     ]
     cells += [
-        {
-            "point_id": point.point_id,
-            "algorithm": point.algorithm.name,
-            "group_size": point.group_size,
-            "focal_gamma": point.focal_gamma,
-            "seed": point.seed,
-            "train": point.point_id,
-        }
+        {"point_id": point.point_id, "algorithm": point.algorithm.name}
+        | {key: getattr(point, key) for key in ("group_size", "focal_gamma", "seed")}
+        | {"train": point.point_id}
         for point in plan.points
     ]
     for cell in cells:
@@ -103,15 +96,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "version": declaration.version,
         "points": cells,
         "stages": [
-            {
-                "name": stage.name,
-                "kind": stage.kind,
-                "point_id": stage.point_id,
-                "environment": stage.environment,
-                "fingerprint": stage.fingerprint,
-                "target": stage.target,
-                "needs": list(stage.needs),
-            }
+            {key: getattr(stage, key) for key in RECORDED} | {"needs": list(stage.needs)}
             for stage in plan.stages
         ],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -53,12 +54,7 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
 
 
 def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
-    have = {
-        "algorithm": cell.algorithm,
-        "group_size": cell.group_size,
-        "focal_gamma": cell.focal_gamma,
-        "seed": seed,
-    }
+    have = asdict(cell) | {"seed": seed}
     return any(
         all(getattr(rule, field) in (None, value) for field, value in have.items())
         for rule in declaration.sweep.exclude
@@ -70,7 +66,9 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     not make."""
     from fgrpo_bench.analysis import pairs, rows  # a tenth of a second, for Polars
 
-    settings = [(p.algorithm.name, p.group_size, p.focal_gamma) for p in points]
+    settings: list[tuple[str | None, int | None, float | None]] = [
+        (p.algorithm.name, p.group_size, p.focal_gamma) for p in points
+    ]
     cells = [
         rows.Cell(
             cell=rows.cell_name(*setting),

@@ -35,11 +35,6 @@ def remade(kind: str) -> str:
     return kinds.remade(kind)
 
 
-def is_point_done(stages: Iterable[StageStatus]) -> bool:
-    """Whether everything that a point needs by itself is done."""
-    return all(stage.state == "done" for stage in stages)
-
-
 def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any]:
     """The whole answer as JSON types; `render` puts it into words.
 
@@ -68,7 +63,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
         "version": paths.version,
         "folder": str(paths.folder),
         "driver": driver_of(paths),
-        "points_done": sum(is_point_done(by_point[point_id]) for point_id in trained),
+        "points_done": sum({s.state for s in by_point[name]} == {"done"} for name in trained),
         "points_total": len(trained),
         "stages": {state: counts[state] for state in get_args(State)},
         "points": [

@@ -12,7 +12,7 @@ import pytest
 
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from tests.support.faults import check_attempts, contents, run_with_kills
 from tests.support.stages import TINY
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.results import load_results
 from fgrpo_bench.theory import tail_miss_probability
 from fgrpo_bench.theory.__main__ import main, mean_tail_miss
@@ -42,7 +43,7 @@ def test_a_sweeps_own_rates_and_losses_stand_beside_the_prediction(sweep, tmp_pa
     root = str(sweep.paths.root)
     assert main(["--from-sweep", "groupsize", "--root", root, "--to", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    measured = measure(sweep)
+    measured = measure(analyse(sweep))
     assert sorted(measured.lost) == [2, 4, 8, 16, 32]
     assert all(0 <= lost <= 1 for lost in measured.lost.values())
     assert measured.lost[32] > measured.lost[2]
@@ -55,7 +56,7 @@ def test_a_sweep_without_its_base_models_is_refused(tmp_path):
     results = small_sweep(tmp_path)
     bases = [point.point_id for point in results.points if point.algorithm is None]
     with pytest.raises(ValueError, match="no results of its base models on countdown"):
-        measure(load_results(forget(results, *bases).paths))
+        measure(analyse(load_results(forget(results, *bases).paths)))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dashboards.page import Links, Page, Params
+from dashboards.form import Given
+from dashboards.page import Links, Page
 from dashboards.pages import audit, compare, draws, forgetting, sweep, theory
 from fgrpo_bench.results import SweepResults
 
-Builder = Callable[[SweepResults, Params, Links], Page]
+Builder = Callable[[SweepResults, Given, Links], Page]
 
 BUILDERS: dict[str, Builder] = {
     "sweep": sweep.build,

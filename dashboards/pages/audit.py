@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dashboards.page import Address, Grid, Links, Page, Params, Row, Shade, control, parameters
+from dashboards.form import Form, Given, choices
+from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.draws import SHOWN
 from dashboards.pages.draws_links import draws_link
 from dashboards.queries.audit import Example, audits, disagreements, engines
@@ -16,28 +17,20 @@ LISTED = 12
 """Points of an engine that are named."""
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
-    defaults = {"benchmark": results.benchmarks[0]}
-    benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
-    address = Address(
-        run=results.paths, view="audit", parameters=parameters(defaults, benchmark=benchmark)
-    )
-    named = {name: name for name in results.benchmarks}
-    choice = control(
-        "benchmark", "Benchmark", named, chosen=benchmark, links=links, page=address,
-        defaults=defaults,
-    )  # fmt: skip
+    form = Form(results.paths, "audit", given, links)
+    benchmark = form.one("benchmark", results.benchmarks)
     grids = [
         _draws(results, links, benchmark),
         _graders(results, links, benchmark),
         _engines(results, benchmark),
     ]
     return Page(
-        address=address,
+        address=form.address(),
         title=f"{benchmark}: audit",
         lead="What a reviewer would ask before believing a difference.",
-        controls=(choice,) if len(named) > 1 else (),
+        controls=choices(form.control("benchmark", "Benchmark")),
         context={"grids": grids},
     )
 

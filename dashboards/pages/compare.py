@@ -2,138 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from dashboards.page import (
-    Address,
-    Control,
-    Grid,
-    Links,
-    Page,
-    Params,
-    Row,
-    Shade,
-    control,
-    parameters,
-)
+from dashboards.form import Form, Given, choices
+from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.compare_charts import COSTS, Drawing
-from dashboards.queries import curves
-from dashboards.queries.curves import Difference
-from dashboards.queries.store import cells_of, ks_of
-from fgrpo_bench.documents.numbers import p_value, with_interval
-from fgrpo_bench.documents.numbers import points as signed
-from fgrpo_bench.report.summary import Cell
+from dashboards.queries.analysis import analysis_of
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.rows import Comparison
+from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stats.intervals import LEVEL, Estimate
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
-    """The page; parameters: benchmark, k, against, cost, and any number of cell."""
-    cells, ks = cells_of(results), ks_of(results)
-    defaults = {
-        "benchmark": results.benchmarks[0],
-        "k": str(ks[-1]),
-        "against": next(iter(cells)),
-        "cost": "rollouts",
-    }
-    benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
-    k = int(params.one("k", map(str, ks), defaults["k"]))
-    against = params.one("against", cells, defaults["against"])
-    cost = params.one("cost", COSTS, defaults["cost"])
-    picked = params.many("cell", cells)
-    chosen = {name: cells[name] for name in picked or cells}
-    address = Address(
-        run=results.paths,
-        view="compare",
-        parameters=parameters(
-            defaults, benchmark=benchmark, k=k, against=against, cost=cost, cell=picked
-        ),
-    )
-
-    def choose(name: str, text: str, values: Mapping[str, str], now: str) -> Control:
-        return control(name, text, values, chosen=now, links=links, page=address, defaults=defaults)
-
+def build(results: SweepResults, given: Given, links: Links) -> Page:
+    """The page; parameters: benchmark (or an average), k, against, over, cost, and any number of
+    cell."""
+    analysis = analysis_of(results)
+    cells, form = analysis.by_cell, Form(results.paths, "compare", given, links)
+    column = form.one("benchmark", analysis.columns)
+    k = int(form.one("k", analysis.ks, str(analysis.ks[-1])))
+    against = form.one("against", cells)
+    cost = form.one("cost", COSTS)
+    picked = form.many("cell", cells)
+    banded = [name for name in cells if analysis.band(column, name, against)]
+    over = form.one("over", banded) if banded else None
+    shown = [name for name in picked or cells if analysis.estimate(column, name, k).seeds]
+    rows = [row for row in analysis.against(column, k, against) if row.new in (picked or cells)]
     labels = {name: cell.label for name, cell in cells.items()}
-    controls = [
-        choose("k", "k", {str(k): str(k) for k in ks}, str(k)),
-        choose("against", "Differences against", labels, against),
-        choose("cost", "Compute in", {name: name.replace("_", " ") for name in COSTS}, cost),
-    ]
-    if len(results.benchmarks) > 1:
-        named = {name: name for name in results.benchmarks}
-        controls.insert(0, choose("benchmark", "Benchmark", named, benchmark))
-    made = curves.estimates(results, benchmark, ks)
-    shown = {name: one for name, one in made.items() if name in chosen}
-    found = curves.differences(results, benchmark, k, against, tuple(chosen))
-    drawing = Drawing(results=results, benchmark=benchmark, ks=ks, cells=cells)
+    drawing = Drawing(analysis, column, picked)
     return Page(
-        address=address,
-        title=f"{benchmark}: comparing cells",
+        address=form.address(),
+        title=f"{column}: comparing cells",
         lead="Means over problems and seeds with 95% intervals, the same numbers as in the report.",
-        controls=tuple(controls),
+        controls=choices(
+            form.control("benchmark", "Benchmark", forgotten=["over"]),
+            form.control("k", "k"),
+            form.control("against", "Differences against", labels, forgotten=["over"]),
+            *([form.control("over", "Over all k", labels)] if over else []),
+            form.control("cost", "Compute in", {name: name.replace("_", " ") for name in COSTS}),
+        ),
         charts=(
-            drawing.curves(shown),
-            drawing.plane(shown, k),
-            drawing.differences(found, k, against),
-            drawing.compute(shown, k, cost),
+            drawing.curves(),
+            drawing.plane(k),
+            drawing.differences(rows, k, against),
+            drawing.compute(k, cost),
+            *([drawing.band(over, against)] if over else []),
         ),
         context={
-            "cells": [(name, cell.label, name in chosen) for name, cell in cells.items()],
-            "kept": [pair for pair in address.parameters if pair[0] != "cell"],
-            "table": _table(shown, cells, ks, k),
-            "differences": _differences(found, k, cells[against]),
-            "missing": [cells[name].label for name in chosen if name not in made],
+            "cells": [(name, label, name in (picked or cells)) for name, label in labels.items()],
+            "kept": [pair for pair in form.address().parameters if pair[0] != "cell"],
+            "table": _table(analysis, column, shown, list(dict.fromkeys((analysis.ks[0], k)))),
+            "differences": _differences(analysis, rows, k, labels[against]),
+            "missing": [labels[name] for name in picked or cells if name not in shown],
         },
     )
 
 
-def _table(
-    shown: Mapping[str, Sequence[Estimate]],
-    cells: Mapping[str, Cell],
-    ks: Sequence[int],
-    k: int,
-) -> Grid:
-    wanted = list(dict.fromkeys((ks[0], k)))
+def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[int]) -> Grid:
+    rows: list[Row] = []
+    for name in shown:
+        made = [analysis.estimate(column, name, k) for k in ks]
+        values = [with_interval(each.mean, each.low, each.high) for each in made]
+        counts = (str(made[0].n_seeds), str(made[0].n_problems))
+        rows.append((analysis.by_cell[name].label, *values, *counts))
     return Grid(
         title="pass@k in percent with 95% intervals",
-        header=("cell", *(f"pass@{one}" for one in wanted), "seeds", "problems"),
-        rows=tuple(
-            (
-                cells[name].label,
-                *(
-                    with_interval(one.mean, one.low, one.high)
-                    for one in (made[list(ks).index(k)] for k in wanted)
-                ),
-                str(made[0].n_seeds),
-                str(made[0].n_problems),
-            )
-            for name, made in shown.items()
-        ),
+        header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems"),
+        rows=tuple(rows),
     )
 
 
-def _differences(found: Sequence[Difference], k: int, reference: Cell) -> Grid:
-    rows: list[Row] = []
-    for one in found:
-        d = one.difference
-        shown = d.low is not None and d.high is not None and (d.low > 0 or d.high < 0)
-        corrected = shown and one.p_holm is not None and one.p_holm < 1 - LEVEL
-        words = "shown, also after Holm" if corrected else "shown" if shown else "not shown"
-        rows.append(
-            (
-                one.cell.label,
-                f"{signed(d.mean)} [{signed(d.low)}, {signed(d.high)}]",
-                ", ".join(signed(value) for value in d.by_seed),
-                *map(p_value, (d.p_value, one.p_holm, one.p_draws)),
-                Shade(text=words, kind="shown" if shown else "unshown"),
-            )
-        )
+def _differences(analysis: Analysis, rows: Sequence[Comparison], k: int, reference: str) -> Grid:
     return Grid(
-        title=f"pass@{k} minus that of {reference.label}, in percentage points",
+        title=f"pass@{k} minus that of {reference}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
-        rows=tuple(rows),
+        rows=tuple(
+            (
+                analysis.by_cell[row.new].label,
+                difference(row.difference, row.low, row.high),
+                ", ".join(points(value) for value in row.by_seed),
+                *map(p_value, (row.p, row.p_holm, row.p_draws)),
+                Shade(text=row.verdict, kind=row.verdict),
+            )
+            for row in rows
+        ),
         notes=(
-            "p is two-sided, over problems and seeds as the interval; p Holm is corrected over the "
-            "rows of this table; p draws takes models and problems as given.",
+            "p is two-sided, over problems and seeds as the interval; p draws takes models and "
+            f"problems as given. p Holm is corrected over the sweep's question ({analysis.family}) "
+            "and is there for its comparisons alone.",
+            "robust: holds after that correction; suggestive: the interval is without 0; open: "
+            "neither.",
         ),
     )

@@ -1,220 +1,211 @@
-"""The charts of Compare: curves, the plane, differences, and what training cost."""
+"""The charts of Compare: curves, the plane, differences, all k at once, and what training cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from dashboards import calls, charts
 from dashboards.page import Chart
-from dashboards.queries import curves
-from dashboards.queries.curves import Difference
-from fgrpo_bench.report.looks import Look
-from fgrpo_bench.report.summary import Cell
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stats.intervals import Estimate
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.bands import GRID
+from fgrpo_bench.analysis.rows import Comparison
 
 COSTS = {
-    "rollouts": ("rollouts", "rollouts of training"),
-    "tokens": ("tokens", "tokens sampled in training"),
-    "cpu_seconds": ("train_cpu_seconds", "CPU seconds of training"),
-    "gpu_seconds": ("train_gpu_seconds", "GPU seconds of training"),
+    "rollouts": "rollouts of training",
+    "tokens": "tokens sampled in training",
+    "train_cpu_seconds": "CPU seconds of training",
+    "train_gpu_seconds": "GPU seconds of training",
 }
-"""What a run costs: the field of report.summary.Compute, and words."""
+"""What a run costs: columns of the frame `cost`, in words."""
+ESTIMATES = ("cell", "step", "k", "mean", "low", "high", "n_problems")
 
 
 class Drawing:
-    """The charts of one benchmark."""
+    """The charts of one benchmark or average."""
 
-    def __init__(
-        self,
-        *,
-        results: SweepResults,
-        benchmark: str,
-        ks: tuple[int, ...],
-        cells: Mapping[str, Cell],
-    ) -> None:
-        self.results, self.benchmark, self.ks, self.cells = results, benchmark, ks, cells
-        self.looks: dict[str, Look] = charts.look_of(cells)
+    def __init__(self, analysis: Analysis, column: str, picked: tuple[str, ...]) -> None:
+        """picked: the cells that are shown; empty is all."""
+        self.analysis, self.column = analysis, column
+        self.cells, self.looks = analysis.by_cell, charts.look_of(analysis.by_cell)
+        self._picked: dict[str, Any] = {"cell": picked} if picked else {}
 
-    def _call(self, template: str, **values: object) -> str:
-        return calls.call(template, self.results.paths, benchmark=self.benchmark, **values)
-
-    def curves(self, shown: Mapping[str, Sequence[Estimate]]) -> Chart:
+    def curves(self) -> Chart:
+        """pass@k at every k."""
+        data, call = calls.selected(
+            self.analysis, "estimates", ESTIMATES, known=["mean"],
+            column=self.column, is_chosen=True, **self._picked,
+        )  # fmt: skip
         traces: list[dict[str, Any]] = []
-        for name, made in shown.items():
-            low = charts.percent([one.low for one in made])
-            high = charts.percent([one.high for one in made])
+        for (name,), own in data.group_by("cell", maintain_order=True):
+            ks, look = own["k"].to_list(), self.looks[str(name)]
+            mean, low, high = _percent(own)
             if None not in low:
-                traces.append(charts.band(self.ks, low, high, look=self.looks[name], group=name))
+                traces.append(charts.band(ks, low, high, look=look, group=str(name)))
             traces.append(
                 charts.line(
-                    self.ks,
-                    charts.percent([one.mean for one in made]),
-                    name=self.cells[name].label,
-                    look=self.looks[name],
-                    legendgroup=name,
+                    ks, mean, name=self.cells[str(name)].label, look=look, legendgroup=str(name)
                 )
             )
-        ticks = {"type": "log", "tickvals": list(self.ks), "ticktext": [str(k) for k in self.ks]}
         return Chart(
             name="curves",
-            title=f"pass@k on {self.benchmark}",
-            figure=charts.figure(traces, charts.layout(x="k", y="pass@k, %", xaxis=ticks)),
-            data=_frame(shown, self.ks),
-            call=self._call(calls.CURVES),
+            title=f"pass@k on {self.column}",
+            figure=charts.figure(traces, x="k", y="pass@k, %", xaxis=_ks(self.analysis.ks)),
+            data=data,
+            call=call,
             note="Click a name in the legend to hide its curve, twice to see it alone.",
         )
 
-    def plane(self, shown: Mapping[str, Sequence[Estimate]], k: int) -> Chart:
-        ends = [self.ks.index(self.ks[0]), self.ks.index(k)]
-        traces, rows = [], []
-        for name, made in shown.items():
-            across, up = (made[end] for end in ends)
-            if across.mean is None or up.mean is None:
-                continue
-            x, y = (charts.percent([one.mean, one.low, one.high]) for one in (across, up))
-            look = self.looks[name]
-            traces.append(
-                charts.line(
-                    x[:1],
-                    y[:1],
-                    name=self.cells[name].label,
-                    look=look,
-                    mode="markers",
-                    error_x=charts.error(x[:1], x[1:2], x[2:], color=look.color),
-                    error_y=charts.error(y[:1], y[1:2], y[2:], color=look.color),
-                )
-            )
-            rows += [_row(name, self.ks[end], made[end]) for end in ends]
+    def plane(self, k: int) -> Chart:
+        """pass@k over pass@1."""
+        first = self.analysis.ks[0]
+        data, call = calls.selected(
+            self.analysis, "estimates", ESTIMATES, known=["mean"],
+            column=self.column, is_chosen=True, k=(first, k), **self._picked,
+        )  # fmt: skip
+        traces = []
+        for (name,), own in data.group_by("cell", maintain_order=True):
+            ends = [_percent(own.filter(k=end)) for end in (first, k)]
+            if all(mean for mean, _, _ in ends):
+                (x, *across), (y, *up) = ends
+                look = self.looks[str(name)]
+                traces.append(
+                    charts.line(
+                        x, y, name=self.cells[str(name)].label, look=look, mode="markers",
+                        error_x=charts.error(x, *across, color=look.color),
+                        error_y=charts.error(y, *up, color=look.color),
+                    )
+                )  # fmt: skip
         return Chart(
             name="plane",
-            title=f"pass@{self.ks[0]} and pass@{k}",
-            figure=charts.figure(
-                traces, charts.layout(x=f"pass@{self.ks[0]}, %", y=f"pass@{k}, %")
-            ),
-            data=pl.DataFrame(rows, schema=ESTIMATES, orient="row"),
-            call=self._call(calls.PLANE, low=self.ks[0], high=k),
+            title=f"pass@{first} and pass@{k}",
+            figure=charts.figure(traces, x=f"pass@{first}, %", y=f"pass@{k}, %"),
+            data=data,
+            call=call,
             note="Up and to the right is better; training usually moves right and down.",
         )
 
-    def differences(self, found: Sequence[Difference], k: int, against: str) -> Chart:
-        names = [charts.label(one.cell.label) for one in found]
-        ids = {cell: name for name, cell in self.cells.items()}
-        means = charts.percent([one.difference.mean for one in found])
-        low = charts.percent([one.difference.low for one in found])
-        high = charts.percent([one.difference.high for one in found])
+    def differences(self, rows: Sequence[Comparison], k: int, against: str) -> Chart:
+        """rows: comparisons with one cell."""
+        data, call = calls.differences(self.analysis, rows, self.column, k, against)
+        mean, low, high = _percent(data, "difference")
         trace = {
             "type": "scatter",
             "mode": "markers",
-            "x": means,
-            "y": names,
-            "marker": {"color": [self.looks[ids[one.cell]].color for one in found], "size": 9},
-            "error_x": charts.error(means, low, high),
+            "x": mean,
+            "y": [charts.label(self.cells[row.new].label) for row in rows],
+            "marker": {"color": [self.looks[row.new].color for row in rows], "size": 9},
+            "error_x": charts.error(mean, low, high),
             "showlegend": False,
         }
-        reference = self.cells[against].label
-        rows = [
-            (
-                ids[one.cell],
-                k,
-                one.difference.mean,
-                one.difference.low,
-                one.difference.high,
-                one.difference.p_value,
-                one.p_holm,
-                one.p_draws,
-            )
-            for one in found
-        ]
         return Chart(
             name="differences",
-            title=f"pass@{k} minus that of {reference}",
+            title=f"pass@{k} minus that of {self.cells[against].label}",
             figure=charts.figure(
-                [trace],
-                charts.layout(
-                    x="percentage points",
-                    y="",
-                    xaxis={"zeroline": True, "zerolinecolor": "#888", "zerolinewidth": 2},
-                    yaxis={"autorange": "reversed", "automargin": True, "type": "category"},
-                ),
+                [trace], x="percentage points", y="", xaxis=ZERO, yaxis=charts.CATEGORIES
             ),
-            data=pl.DataFrame(rows, schema=DIFFERENCES, orient="row"),
-            call=self._call(calls.DIFFERENCES, k=k, reference=reference),
+            data=data,
+            call=call,
         )
 
-    def compute(self, shown: Mapping[str, Sequence[Estimate]], k: int, cost: str) -> Chart:
+    def band(self, new: str, old: str) -> Chart:
+        """The difference of a pair over all k at once."""
+        data, call = calls.selected(
+            self.analysis, "bands", ("k", "difference", "low", "high"),
+            column=self.column, new=new, old=old,
+        )  # fmt: skip
+        ks, look = data["k"].to_list(), self.looks[new]
+        mean, low, high = _percent(data, "difference")
+        label = f"{self.cells[new].label} against {self.cells[old].label}"
+        loss = self.analysis.first_loss_of(self.column, new, old)
+        marks = {} if loss is None else {"may lose": loss.low, "loses": loss.high}
+        crossed = {words: k for words, k in marks.items() if k is not None}
+        return Chart(
+            name="band",
+            title=f"pass@k of {label}, over all k at once",
+            figure=charts.figure(
+                [
+                    charts.band(ks, low, high, look=look, group=new),
+                    charts.line(ks, mean, name=label, look=look, mode="lines", legendgroup=new),
+                ],
+                x="k",
+                y="percentage points",
+                xaxis=_ks(self.analysis.ks),
+                yaxis=ZERO,
+                shapes=[_upright(k) for k in crossed.values()],
+                annotations=[
+                    _said(f"{words} from k = {k}", k, i)
+                    for i, (words, k) in enumerate(crossed.items())
+                ],
+            ),
+            data=data,
+            call=call,
+            note=(f"{label}: {loss.words}. " if loss else "")
+            + "In 95% of such sweeps the truth lies within the band at all these k together "
+            f"({GRID}); it is simultaneous over k, not over cells.",
+        )
+
+    def compute(self, k: int, cost: str) -> Chart:
         """A point a cell and checkpoint; checkpoints of a cell are joined."""
-        found = curves.by_checkpoint(self.results, self.benchmark, k, cost)
-        rows = [
-            (name, at.step, cost, at.cost, k, at.made.mean, at.made.low, at.made.high)
-            for name in shown
-            for at in found.get(name, ())
-        ]
-        data = pl.DataFrame(rows, schema=COMPUTE, orient="row")
+        data, call = calls.selected(
+            self.analysis, "estimates", (*ESTIMATES, cost), beside="cost", known=["mean", cost],
+            column=self.column, k=k, **self._picked,
+        )  # fmt: skip
         traces = []
         for (name,), own in data.group_by("cell", maintain_order=True):
-            y, low, high = (
-                charts.percent(own[column].to_list())
-                for column in ("pass_at_k", "ci_low", "ci_high")
-            )
-            look = self.looks[str(name)]
+            look, (mean, low, high) = self.looks[str(name)], _percent(own)
             traces.append(
                 charts.line(
-                    own["value"].to_list(),
-                    y,
-                    name=self.cells[str(name)].label,
-                    look=look,
-                    error_y=charts.error(y, low, high, color=look.color),
+                    own[cost].to_list(), mean, name=self.cells[str(name)].label, look=look,
+                    error_y=charts.error(mean, low, high, color=look.color),
                 )
-            )
-        field, words = COSTS[cost]
-        shapes, note = [], "Cells above one another cost the same."
-        base = shown["base"][self.ks.index(k)].mean if "base" in shown else None
-        if base is not None:
-            shapes.append(_level(100 * base))
-            note += " Dashed: the base models."
+            )  # fmt: skip
+        base = self.analysis.estimate(self.column, "base", k).mean if "base" in self.cells else None
+        level = {} if base is None else {"y0": 100 * base, "y1": 100 * base}
         return Chart(
             name="compute",
             title=f"pass@{k} for what training cost",
             figure=charts.figure(
                 traces,
-                charts.layout(
-                    x=words, y=f"pass@{k}, %", xaxis={"rangemode": "tozero"}, shapes=shapes
-                ),
+                x=COSTS[cost],
+                y=f"pass@{k}, %",
+                xaxis={"rangemode": "tozero"},
+                shapes=[_dashed(xref="paper", x0=0, x1=1, **level)] if level else [],
             ),
             data=data,
-            call=self._call(calls.COMPUTE, k=k, cost=field),
-            note=note,
+            call=call,
+            note="Cells above one another cost the same."
+            + ("" if base is None else " Dashed: the base models."),
         )
 
 
-def _level(y: float) -> dict[str, Any]:
-    """A dashed line across the chart."""
+ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#888", "zerolinewidth": 2}
+
+
+def _percent(rows: pl.DataFrame, middle: str = "mean") -> list[list[float | None]]:
+    """A column with its interval."""
+    return [charts.percent(rows[name].to_list()) for name in (middle, "low", "high")]
+
+
+def _ks(ks: Sequence[int]) -> dict[str, Any]:
+    return {"type": "log", "tickvals": list(ks), "ticktext": [str(k) for k in ks]}
+
+
+def _dashed(**ends: object) -> dict[str, Any]:
     style = {"color": "#666666", "dash": "dash", "width": 1.2}
-    ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y}
     return {"type": "line", "line": style} | ends
 
 
-ESTIMATES = {
-    "cell": pl.String, "k": pl.Int64, "pass_at_k": pl.Float64,
-    "ci_low": pl.Float64, "ci_high": pl.Float64, "n_seeds": pl.Int64, "n_problems": pl.Int64,
-}  # fmt: skip
-DIFFERENCES = {"cell": pl.String, "k": pl.Int64} | dict.fromkeys(
-    ("difference", "ci_low", "ci_high", "p", "p_holm", "p_draws"), pl.Float64
-)
-COMPUTE = {
-    "cell": pl.String, "step": pl.Int64, "cost": pl.String, "value": pl.Float64, "k": pl.Int64,
-    "pass_at_k": pl.Float64, "ci_low": pl.Float64, "ci_high": pl.Float64,
-}  # fmt: skip
+def _upright(k: int) -> dict[str, Any]:
+    return _dashed(yref="paper", y0=0, y1=1, x0=k, x1=k)
 
 
-def _row(name: str, k: int, one: Estimate) -> tuple[Any, ...]:
-    return name, k, one.mean, one.low, one.high, one.n_seeds, one.n_problems
-
-
-def _frame(shown: Mapping[str, Sequence[Estimate]], ks: Sequence[int]) -> pl.DataFrame:
-    rows = [_row(n, k, one) for n, made in shown.items() for k, one in zip(ks, made, strict=True)]
-    return pl.DataFrame(rows, schema=ESTIMATES, orient="row")
+def _said(words: str, k: int, line: int) -> dict[str, Any]:
+    """Words beside an upright; an annotation's x on a logarithmic axis is a logarithm."""
+    return {
+        "text": words, "x": math.log10(k), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
+        "showarrow": False, "xanchor": "left", "yanchor": "top",
+    }  # fmt: skip

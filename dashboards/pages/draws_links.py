@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dashboards.page import Address, Links, parameters
+from dashboards.page import Address, Links
 from fgrpo_bench.results import PointResult, SweepResults
 
 
@@ -23,11 +23,16 @@ def draws_link(
         (p.point_id for p in results.points if p.algorithm is None and p.seed == point.seed),
         results.points[0].point_id,
     )
-    chosen = parameters(
-        {"benchmark": results.benchmarks[0]},
-        benchmark=benchmark, problem=problem, a=base, b=point.point_id, **more,
-    )  # fmt: skip
-    return links.page(Address(run=results.paths, view="draws", parameters=chosen))
+    return links.page(
+        draws_address(results, benchmark, problem=problem, a=base, b=point.point_id, **more)
+    )
+
+
+def draws_address(results: SweepResults, benchmark: str, **chosen: str) -> Address:
+    """A page of draws, by its parameters beside the benchmark."""
+    own = {} if benchmark == results.benchmarks[0] else {"benchmark": benchmark}
+    pairs = tuple(sorted((own | chosen).items()))
+    return Address(run=results.paths, view="draws", parameters=pairs)
 
 
 def draws_clicks(

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import polars as pl
 
 from dashboards import calls, charts
 from dashboards.page import Chart, Grid, Links, Row, Shade
 from dashboards.pages.draws_links import draws_clicks, draws_link
 from dashboards.pages.sweep import level
-from dashboards.queries.forgetting import FATES, Fates, by_cell
-from dashboards.queries.store import cells_of, ks_of
+from dashboards.queries.analysis import Fates
 from dashboards.text import shortened
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.coverage import FATES, by_point
+from fgrpo_bench.analysis.read import key_of
+
+LIKELY = 0.5
+"""Probability from which a table frames a problem as lost or gained."""
+COUNTS = ["cell", "seed", "problem_id", "n_scored", "n_correct", "success_rate"]
+COLORS = {"retained": "#9ecae1", "gained": "#31a354", "lost": "#de2d26"}
 
 
 class Drawing:
@@ -22,29 +27,32 @@ class Drawing:
 
     def __init__(
         self,
-        *,
-        results: SweepResults,
+        analysis: Analysis,
         links: Links,
+        *,
         benchmark: str,
-        found: Fates,
-        rows: Sequence[int],
+        k: int,
+        fates: Fates,
+        seed: int | None,
     ) -> None:
-        """rows: of the points, by their place in found.counts.points."""
-        self.results, self.links, self.benchmark = results, links, benchmark
-        self.found, self.rows = found, list(rows)
-        self.points = [found.counts.points[i] for i in self.rows]
-        self.rates = found.counts.rates[self.rows]
+        """seed: None is all."""
+        self.analysis, self.results, self.links = analysis, analysis.results, links
+        self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
+        self.rows = [i for i, p in enumerate(fates.points) if seed in (None, p.seed)]
+        self.points = [fates.points[i] for i in self.rows]
+        self.data = fates.rows if seed is None else fates.rows.filter(seed=seed)
+
+    def _matrix(self, column: str) -> np.ndarray:
+        return self.fates.matrix(column)[self.rows]
 
     def heat(self, columns: Sequence[int]) -> Chart:
         """All problems by all points; a click opens the draws."""
-        problems = [self.found.counts.problems[i] for i in columns]
-        names = [point.point_id for point in self.points]
-        z = np.round(100 * self.rates[:, columns].T, 2)
-        values = [[None if np.isnan(v) else v for v in row] for row in z.tolist()]
+        problems = [self.fates.problems[i] for i in columns]
+        z = np.round(100 * self._matrix("success_rate")[:, columns].T, 2)
         trace = {
             "type": "heatmap",
-            "z": values,
-            "x": [charts.label(name) for name in names],
+            "z": [[None if np.isnan(v) else v for v in row] for row in z.tolist()],
+            "x": [charts.label(point.point_id) for point in self.points],
             "y": list(range(1, len(problems) + 1)),
             "colorscale": charts.SCALE,
             "zmin": 0,
@@ -52,76 +60,58 @@ class Drawing:
             "colorbar": {"title": {"text": "%"}, "thickness": 12},
             "hovertemplate": "%{z}%<br>%{x}<br>problem %{y}<extra></extra>",
         }
-        data = pl.DataFrame(
-            {
-                "problem_id": np.repeat(problems, len(names)).tolist(),
-                "point_id": names * len(problems),
-                "n_correct": self.found.counts.n_correct[self.rows][:, columns].T.ravel(),
-                "n_scored": self.found.counts.n_scored[self.rows][:, columns].T.ravel(),
-                "success_rate": pl.Series(self.rates[:, columns].T.ravel()).fill_nan(None),
-            }
-        )
         return Chart(
             name="heat",
             title="Success rate by problem and point",
             figure=charts.figure(
                 [trace],
-                charts.layout(
-                    x="",
-                    y="problem, in the order chosen",
-                    yaxis={"autorange": "reversed"},
-                    xaxis={"tickangle": -90, "automargin": True, "type": "category"},
-                ),
+                x="",
+                y="problem, in the order chosen",
+                yaxis={"autorange": "reversed"},
+                xaxis={"tickangle": -90, "automargin": True, "type": "category"},
             ),
-            data=data,
+            data=self.data.select(COUNTS),
             call=calls.call(
-                calls.FORGETTING,
+                calls.FATES,
                 self.results.paths,
                 benchmark=self.benchmark,
-                low=ks_of(self.results)[0],
+                k=self.k,
+                chosen="" if self.seed is None else f".filter(seed={self.seed})",
+                columns=COUNTS,
             ),
             note="Click a cell to read its draws; the table below has the same links.",
             clicks=draws_clicks(
-                self.results,
-                self.links,
-                benchmark=self.benchmark,
-                problems=problems,
+                self.results, self.links, benchmark=self.benchmark, problems=problems,
                 points=self.points,
             ),
             tall=True,
-        )
-
-    def _link(self, problem: str, point: PointResult) -> str | None:
-        return draws_link(
-            self.results, self.links, benchmark=self.benchmark, problem=problem, point=point
-        )
+        )  # fmt: skip
 
     def table(self, columns: Sequence[int], before: int) -> Grid:
         """Some problems with a link in every cell."""
-        where = {row: at for at, row in enumerate(self.found.trained)}
+        rates = self._matrix("success_rate")
+        likely = {fate: self._matrix(fate) >= LIKELY for fate in ("lost", "gained")}
         rows: list[Row] = []
         for number, column in enumerate(columns, before + 1):
-            problem = self.found.counts.problems[column]
+            problem, lost = self.fates.problems[column], self.fates.means["lost"][column]
             cells: list[str | Shade] = [str(number), shortened(problem, 40)]
-            cells.append(f"{100 * self.found.loss[column]:.0f}%")
-            for at, row in enumerate(self.rows):
-                rate, point = self.rates[at, column], self.points[at]
-                lost = row in where and self.found.shares["lost"][where[row], column] >= 0.5
-                gained = row in where and self.found.shares["gained"][where[row], column] >= 0.5
+            cells.append("-" if lost is None else f"{100 * lost:.0f}%")
+            for at, point in enumerate(self.points):
+                rate = float(rates[at, column])
+                fate = next((name for name, own in likely.items() if own[at, column]), "")
                 cells.append(
                     Shade(
-                        text=""
-                        if np.isnan(rate)
-                        else f"{100 * rate:.0f}"
-                        if rate >= 0.01 or rate == 0
-                        else f"{100 * rate:.1f}",
-                        level=None if np.isnan(rate) else level(float(rate) ** 0.5),
-                        href=self._link(problem, point),
+                        text=_rate(rate),
+                        level=None if np.isnan(rate) else level(rate**0.5),
+                        href=draws_link(
+                            self.results, self.links, benchmark=self.benchmark, problem=problem,
+                            point=point,
+                        ),
                         title=f"{problem}, {point.point_id}: {100 * rate:.2f}%"
-                        + (", lost" if lost else ", gained" if gained else ""),
-                        kind="lost" if lost else "gained" if gained else "",
+                        + (f", {fate}" if fate else ""),
+                        kind=fate,
                     )
-                )
+                )  # fmt: skip
             rows.append(tuple(cells))
         return Grid(
             title="Success rates in percent; a frame marks what was lost (red) or gained (green)",
@@ -135,55 +125,49 @@ class Drawing:
             ),
         )
 
-    def fates(self, k: int) -> Chart:
+    def covered(self) -> Chart:
         """Expected numbers of problems lost, gained and retained."""
-        cells, made = cells_of(self.results), by_cell(self.found)
-        colors = {"retained": "#9ecae1", "gained": "#31a354", "lost": "#de2d26"}
-        names = [charts.label(cells[name].label) for name in made]
+        data, call = calls.selected(
+            self.analysis, "coverage", ("cell", *FATES), column=self.benchmark, k=self.k
+        )
+        cells = self.analysis.by_cell
+        names = [charts.label(cells[name].label) for name in data["cell"]]
         traces = [
             {
                 "type": "bar",
                 "orientation": "h",
                 "name": fate,
                 "y": names,
-                "x": [round(one[fate], 2) for one in made.values()],
+                "x": [round(value, 2) for value in data[fate].to_list()],
                 "marker": {"color": color},
             }
-            for fate, color in colors.items()
+            for fate, color in COLORS.items()
         ]
-        data = pl.DataFrame(
-            [(name, k, *(one[fate] for fate in FATES)) for name, one in made.items()],
-            schema={"cell": pl.String, "k": pl.Int64} | dict.fromkeys(FATES, pl.Float64),
-            orient="row",
-        )
         return Chart(
             name="fates",
-            title=f"Problems retained, gained and lost at k = {k}",
+            title=f"Problems retained, gained and lost at k = {self.k}",
             figure=charts.figure(
-                traces,
-                charts.layout(
-                    x="problems",
-                    y="",
-                    barmode="stack",
-                    yaxis={"autorange": "reversed", "automargin": True, "type": "category"},
-                ),
+                traces, x="problems", y="", barmode="stack", yaxis=charts.CATEGORIES
             ),
             data=data,
-            call=calls.call(calls.FATES, self.results.paths, benchmark=self.benchmark),
-            note="Against the base model of the same seed, mean over seeds."
-            + ("" if k == ks_of(self.results)[-1] else " The library call is at the largest k."),
+            call=call,
+            note="Against the base model of the same seed, mean over seeds.",
         )
 
     def counts(self) -> Grid:
         """The same as a table, with the points chosen."""
-        rows: list[Row] = []
-        where = {row: at for at, row in enumerate(self.found.trained)}
-        for at, row in enumerate(self.rows):
-            if row in where:
-                sums = {name: self.found.shares[name][where[row]].sum() for name in FATES}
-                rows.append((self.points[at].point_id, *(f"{sums[name]:.1f}" for name in FATES)))
+        names = {(key_of(p)[0], p.seed): p.point_id for p in self.points}
         return Grid(
             title="Expected numbers of problems, by point",
             header=("point", *FATES),
-            rows=tuple(rows),
+            rows=tuple(
+                (names[cell, seed], *(f"{value:.1f}" for value in values))
+                for cell, seed, *values in by_point(self.data).iter_rows()
+            ),
         )
+
+
+def _rate(rate: float) -> str:
+    if np.isnan(rate):
+        return ""
+    return f"{100 * rate:.0f}" if rate >= 0.01 or rate == 0 else f"{100 * rate:.1f}"

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
-from dashboards.page import (
-    Address,
-    Grid,
-    Links,
-    Page,
-    Params,
-    Row,
-    Shade,
-    control,
-    parameters,
-)
+from dashboards.form import Form, Given, choices
+from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.sweep_training import CURVES, learning, numbers, steps
-from dashboards.queries.curves import estimates
-from dashboards.queries.progress import Cost, Progress, by_cell, progress
-from dashboards.queries.store import cells_of, ks_of
-from fgrpo_bench.report.summary import Cell
+from dashboards.queries.analysis import analysis_of
+from dashboards.queries.progress import Progress, by_cell, progress
+from fgrpo_bench.analysis import cells_of
+from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.states import StageStatus
 from fgrpo_bench.stages.watch import NUMBERS
@@ -31,31 +22,25 @@ Value = tuple[float | None, str]
 """Between 0 and 1 for the colour, and the words."""
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, show, curve."""
     run, measures = results.paths, shows(results)
-    defaults = {"benchmark": results.benchmarks[0], "show": "state", "curve": CURVES[0]}
-    benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
-    show = params.one("show", measures, defaults["show"])
-    curve = params.one("curve", CURVES, defaults["curve"])
-    chosen = parameters(defaults, benchmark=benchmark, show=show, curve=curve)
-    address = Address(run=run, view="sweep", parameters=chosen)
+    form = Form(run, "sweep", given, links)
+    column = form.one("benchmark", results.columns)
+    show = form.one("show", measures)
+    curve = form.one("curve", CURVES)
     found = progress(results)
-    choose = partial(control, links=links, page=address, defaults=defaults)
-    controls = [choose("show", "Colour by", measures, chosen=show)]
-    if len(results.benchmarks) > 1:
-        names = {name: name for name in results.benchmarks}
-        controls.append(choose("benchmark", "Benchmark", names, chosen=benchmark))
     curves = steps(results, curve)
-    if curves or curve != defaults["curve"]:
+    controls = [form.control("show", "Colour by", measures), form.control("benchmark", "Benchmark")]
+    if curves or curve != CURVES[0]:
         titles = {name: NUMBERS[name].title for name in CURVES}
-        controls.append(choose("curve", "Curve by step", titles, chosen=curve))
-    values = _values(results, found, benchmark, show)
+        controls.append(form.control("curve", "Curve by step", titles))
+    values = _values(results, found, column, show)
     return Page(
-        address=address,
+        address=form.address(),
         title=f"{run.sweep} on {run.experiment} {run.version}",
         lead=str(results.declaration["declaration"]["sweep"]["question"]),
-        controls=tuple(controls),
+        controls=choices(*controls),
         charts=(*curves, *learning(results)),
         context={
             "progress": found,
@@ -71,18 +56,17 @@ def build(results: SweepResults, params: Params, links: Links) -> Page:
 
 def shows(results: SweepResults) -> dict[str, str]:
     """What the grid can be coloured by, in words."""
-    ks = ks_of(results)
+    ks = results.evaluation["ks"]
     passes = {f"pass{k}": f"pass@{k}" for k in dict.fromkeys((ks[0], ks[-1]))}
     return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
-def _values(results: SweepResults, found: Progress, benchmark: str, show: str) -> dict[str, Value]:
+def _values(results: SweepResults, found: Progress, column: str, show: str) -> dict[str, Value]:
     """What a cell of the grid shows, by cell."""
     points = by_cell(results)
     if show.startswith("pass"):
-        k = int(show.removeprefix("pass"))
-        made = {name: one[0].mean for name, one in estimates(results, benchmark, (k,)).items()}
-        return {name: _share(made.get(name)) for name in points}
+        analysis, k = analysis_of(results), int(show.removeprefix("pass"))
+        return {name: _share(analysis.estimate(column, name, k).mean) for name in points}
     if show == "cost":
         costs = {
             name: sum(found.costs[p.point_id].cpu for p in own) for name, own in points.items()
@@ -105,7 +89,7 @@ def _values(results: SweepResults, found: Progress, benchmark: str, show: str) -
 
 
 def _share(value: float | None) -> Value:
-    return (None, NONE) if value is None else (value, f"{100 * value:.1f}%")
+    return (None, NONE) if value is None else (value, f"{percent(value)}%")
 
 
 def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> Value:
@@ -210,18 +194,9 @@ def _points(results: SweepResults, found: Progress) -> Grid:
 
 def _cost_words(found: Progress) -> list[tuple[str, str, str]]:
     """Name, so far, projected."""
-    kinds: dict[str, tuple[str, Callable[[Cost], float]]] = {
-        "cpu": ("CPU time", lambda cost: cost.cpu),
-        "gpu": ("GPU time", lambda cost: cost.gpu),
-        "wall": ("wall time of all stages, as if one after another", lambda cost: cost.wall),
-    }
-    rows = []
-    for name, read in kinds.values():
-        if found.projected is None:
-            rows.append((name, seconds(read(found.spent)), "not known yet"))
-        else:
-            rows.append((name, seconds(read(found.spent)), seconds(read(found.projected))))
-    return rows
+    kinds = ("CPU time", "GPU time", "wall time of all stages, as if one after another")
+    whole = ["not known yet"] * 3 if found.projected is None else map(seconds, found.projected)
+    return list(zip(kinds, map(seconds, found.spent), whole, strict=True))
 
 
 def seconds(value: float) -> str:

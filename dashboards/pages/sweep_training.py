@@ -9,9 +9,9 @@ import polars as pl
 
 from dashboards import calls, charts
 from dashboards.page import Chart, Grid, Row
-from dashboards.queries import curves
+from dashboards.queries import training
 from dashboards.queries.progress import Progress
-from dashboards.queries.store import cells_of
+from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.report.looks import Look
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, shown
@@ -45,23 +45,23 @@ def numbers(results: SweepResults, found: Progress) -> Grid | None:
 
 def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
     """The curve of one of NUMBERS by training step; none where no run has trained a step."""
-    data = curves.steps(results, name)
+    data = training.steps(results, name)
     if data.is_empty():
         return ()
     number, width = NUMBERS[name], max(data["steps"].to_list())
     columns = ("tokens", "seconds") if name == TOKENS_PER_SECOND else (name,)
-    layout = charts.layout(
-        x="training step",
-        y=number.unit,
-        yaxis={"tickformat": ".1%"} if "%" in number.form else {},
-    )
     return (
         Chart(
             name="steps",
             title=f"Training so far: {number.title}",
-            figure=charts.figure(_lines(results, data, name, charts.short, mode="lines"), layout),
+            figure=charts.figure(
+                _lines(results, data, name, charts.short, mode="lines"),
+                x="training step",
+                y=number.unit,
+                yaxis={"tickformat": ".1%"} if "%" in number.form else {},
+            ),
             data=data,
-            call=calls.call(calls.STEPS, results.paths, columns=columns),
+            call=calls.call(calls.RUNS, results.paths, selected=f".select{('step', *columns)}"),
             note="Mean over the seeds that have come to a step"
             + ("." if width == 1 else f", and over {width} steps at a time."),
         ),
@@ -70,13 +70,7 @@ def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
 
 def learning(results: SweepResults) -> tuple[Chart, ...]:
     """The success rate on held-out problems while training goes on."""
-    data = (
-        curves.training(results)
-        .drop_nulls("eval_pass_at_1")
-        .group_by("cell", "step")
-        .agg(pl.col("eval_pass_at_1", "eval_pass_at_n").mean(), seeds=pl.len())
-        .sort("cell", "step")
-    )
+    data = training.learning(results)
     if data.is_empty():
         return ()
     return (
@@ -85,10 +79,11 @@ def learning(results: SweepResults) -> tuple[Chart, ...]:
             title="Held-out success rate while training",
             figure=charts.figure(
                 _lines(results, data, "eval_pass_at_1", charts.percent),
-                charts.layout(x="training step", y="pass@1 while training, %"),
+                x="training step",
+                y="pass@1 while training, %",
             ),
             data=data,
-            call=calls.call(calls.LEARNING, results.paths),
+            call=calls.call(calls.RUNS, results.paths, selected='.drop_nulls("eval_pass_at_1")'),
             note="Mean over seeds of the small evaluations during training.",
         ),
     )

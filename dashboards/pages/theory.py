@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dashboards import calls, charts
-from dashboards.page import Address, Chart, Links, Page, Params, Slider, control, parameters
-from dashboards.queries.store import ks_of
+from dashboards.form import Form, Given, choices
+from dashboards.page import Chart, Links, Page, Slider
 from dashboards.queries.tail import (
     BINS,
     GAMMAS,
@@ -28,38 +29,25 @@ START_RATE, START_SHARE, START_GAMMA = 0.3, 0.1, 0.5
 BLUE, ORANGE, GREY = "#2171b5", "#e6891e", "#666666"
 
 
-def build(results: SweepResults, params: Params, links: Links) -> Page:
+def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
-    k = ks_of(results)[-1]
-    defaults = {"benchmark": results.benchmarks[0]}
-    benchmark = params.one("benchmark", results.benchmarks, defaults["benchmark"])
-    address = Address(
-        run=results.paths, view="theory", parameters=parameters(defaults, benchmark=benchmark)
-    )
-    found = measured(results, benchmark, k)
-    controls = []
-    if len(results.benchmarks) > 1:
-        named = {name: name for name in results.benchmarks}
-        controls.append(
-            control(
-                "benchmark", "Measured on", named, chosen=benchmark, links=links, page=address,
-                defaults=defaults,
-            )
-        )  # fmt: skip
+    form = Form(results.paths, "theory", given, links)
+    benchmark = form.one("benchmark", results.benchmarks)
+    tail = measured(results, benchmark)
     return Page(
-        address=address,
+        address=form.address(),
         title="Which group size misses rare answers most",
         lead=(
             "An active group (some right, some wrong) that holds no rare right answer pushes "
             "probability away from it. Small groups are seldom active, large ones cover the tail."
         ),
-        controls=tuple(controls),
-        charts=(_tail(found, k, results, benchmark), _advantage(found, results, benchmark)),
-        context={"measured": found, "benchmark": benchmark},
+        controls=choices(form.control("benchmark", "Measured on")),
+        charts=(_tail(tail, results, benchmark), _advantage(tail, results, benchmark)),
+        context={"measured": tail is not None, "benchmark": benchmark},
     )
 
 
-def _tail(found: MeasuredTail, k: int, results: SweepResults, benchmark: str) -> Chart:
+def _tail(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> Chart:
     made, sizes = explorer(), list(GROUP_SIZES)
     frames: dict[str, Any] = {}
     for i, rate in enumerate(SUCCESS_RATES):
@@ -70,32 +58,25 @@ def _tail(found: MeasuredTail, k: int, results: SweepResults, benchmark: str) ->
                 f"With a success rate of {rate:g} and a tail of {share:.0%} of the right answers, "
                 f"N = {peak} misses the tail most often."
             )
-            if len(found.curves):
+            if found is not None:
                 y.append(found.curves[j].tolist())
                 say += f" Averaged over this sweep's own success rates: N = {found.peaks[j]}."
             frames[f"{i},{j}"] = {"y": [[round(v, 5) for v in one] for one in y], "say": say}
     start = SUCCESS_RATES.index(START_RATE), TAIL_SHARES.index(START_SHARE)
     first = frames[f"{start[0]},{start[1]}"]
     names = ["at this success rate", "averaged over the sweep's success rates"]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": sizes,
-            "y": y,
-            "name": name,
-            "line": {"color": color, "width": 2.5},
-        }
+    traces = [
+        charts.curve(sizes, y, name=name, color=color)
         for y, name, color in zip(first["y"], names, (BLUE, ORANGE), strict=False)
     ]
-    if found.lost:
+    if found is not None and found.of.lost:
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "x": list(found.lost),
-                "y": [round(value, 5) for value in found.lost.values()],
-                "name": f"measured: share of problems lost at k = {k}",
+                "x": list(found.of.lost),
+                "y": [round(value, 5) for value in found.of.lost.values()],
+                "name": f"measured: share of problems lost at k = {results.evaluation['ks'][-1]}",
                 "marker": {"color": GREY, "size": 9, "symbol": "diamond"},
             }
         )
@@ -105,40 +86,29 @@ def _tail(found: MeasuredTail, k: int, results: SweepResults, benchmark: str) ->
         title="Probability that an active group misses the tail",
         figure=charts.figure(
             traces,
-            charts.layout(
-                x="group size N",
-                y="probability; share",
-                xaxis={"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]},
-                yaxis={"rangemode": "tozero"},
-            ),
+            x="group size N",
+            y="probability; share",
+            xaxis={"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]},
+            yaxis={"rangemode": "tozero"},
         ),
         data=_tail_data(found),
         call=_call(calls.TAIL, calls.TAIL_MEASURED, found, results, benchmark),
         note="Points: problems within the base model's reach that training at gamma = 0 lost. They "
         "are another quantity than the curves; compare where each is highest.",
         sliders=(
-            Slider(
-                name="success-rate",
-                label="success rate",
-                values=tuple(f"{rate:g}" for rate in SUCCESS_RATES),
-                start=start[0],
-            ),
-            Slider(
-                name="tail-share",
-                label="tail, as a share of the right answers",
-                values=tuple(f"{share:.0%}" for share in TAIL_SHARES),
-                start=start[1],
+            _slider("success-rate", "success rate", SUCCESS_RATES, start[0]),
+            _slider(
+                "tail-share", "tail, as a share of the right answers", TAIL_SHARES, start[1], ".0%"
             ),
         ),
         frames=frames,
     )
 
 
-def _tail_data(found: MeasuredTail) -> pl.DataFrame:
+def _tail_data(found: MeasuredTail | None) -> pl.DataFrame:
     """Every curve; without a success rate the average over the sweep's own, and below them by N the
     share of problems that were lost."""
     made, sizes = explorer(), GROUP_SIZES
-    own = len(found.curves)
     frames = [
         pl.DataFrame(
             {
@@ -147,32 +117,30 @@ def _tail_data(found: MeasuredTail) -> pl.DataFrame:
                 "group_size": np.tile(sizes, len(SUCCESS_RATES) * len(TAIL_SHARES)),
                 "tail_miss_probability": made.curves.ravel(),
             }
-        ),
-        pl.DataFrame(
-            {
-                "tail_share": np.repeat(TAIL_SHARES[:own], len(sizes)),
-                "group_size": np.tile(sizes, own),
-                "tail_miss_probability": found.curves.ravel(),
-            }
-        ),
-        pl.DataFrame(
-            {"group_size": list(found.lost), "share_lost": list(found.lost.values())},
-            schema={"group_size": pl.Int64, "share_lost": pl.Float64},
-        ),
+        )
     ]
+    if found is not None:
+        averaged = {
+            "tail_share": np.repeat(TAIL_SHARES, len(sizes)),
+            "group_size": np.tile(sizes, len(TAIL_SHARES)),
+            "tail_miss_probability": found.curves.ravel(),
+        }
+        lost = list(found.of.lost.items())
+        schema = {"group_size": pl.Int64, "share_lost": pl.Float64}
+        frames += [pl.DataFrame(averaged), pl.DataFrame(lost, schema=schema, orient="row")]
     return pl.concat(frames, how="diagonal")
 
 
 def _call(
-    plain: str, measured: str, found: MeasuredTail, results: SweepResults, benchmark: str
+    plain: str, own: str, found: MeasuredTail | None, results: SweepResults, benchmark: str
 ) -> str:
     """The theory, and what the sweep measured where it did."""
-    if not len(found.curves):
+    if found is None:
         return plain
-    return plain + calls.call(measured, results.paths, benchmark=benchmark)
+    return f"{plain}\n{calls.call(own, results.paths, benchmark=benchmark)}"
 
 
-def _advantage(found: MeasuredTail, results: SweepResults, benchmark: str) -> Chart:
+def _advantage(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> Chart:
     curves = advantages()
     frames = {
         str(i): {
@@ -184,25 +152,16 @@ def _advantage(found: MeasuredTail, results: SweepResults, benchmark: str) -> Ch
     }
     start = GAMMAS.index(START_GAMMA)
     centres = [(i + 0.5) / BINS for i in range(BINS)]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": list(RATES),
-            "y": frames[str(start)]["y"][0],
-            "name": "mean absolute advantage",
-            "line": {"color": ORANGE, "width": 2.5},
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": list(RATES),
-            "y": [round(v, 5) for v in curves[0].tolist()],
-            "name": "the same without focal weight",
-            "line": {"color": BLUE, "width": 1.5, "dash": "dash"},
-        },
+    plain = [round(v, 5) for v in curves[0].tolist()]
+    traces = [
+        charts.curve(
+            RATES, frames[str(start)]["y"][0], name="mean absolute advantage", color=ORANGE
+        ),
+        charts.curve(
+            RATES, plain, name="the same without focal weight", color=BLUE, width=1.5, dash="dash"
+        ),
     ]
-    if len(found.success_rates):
+    if found is not None:
         traces.append(
             {
                 "type": "bar",
@@ -220,26 +179,23 @@ def _advantage(found: MeasuredTail, results: SweepResults, benchmark: str) -> Ch
             "mean_advantage": curves.ravel(),
         }
     )
-    if len(found.success_rates):
+    if found is not None:
         bars = pl.DataFrame({"success_rate": centres, "share_of_problems": found.histogram})
         data = pl.concat([data, bars], how="diagonal")
     return Chart(
         name="advantage",
         title="How hard a group pushes, by the success rate of its problem",
         figure=charts.figure(
-            traces,
-            charts.layout(x="success rate", y="mean |advantage|; share", xaxis={"range": [0, 1]}),
+            traces, x="success rate", y="mean |advantage|; share", xaxis={"range": [0, 1]}
         ),
         data=data,
         call=_call(calls.ADVANTAGE, calls.ADVANTAGE_MEASURED, found, results, benchmark),
         note="Bars: success rates of this sweep's base models by problem, without 0 and 1.",
-        sliders=(
-            Slider(
-                name="gamma",
-                label="focal gamma",
-                values=tuple(f"{gamma:g}" for gamma in GAMMAS),
-                start=start,
-            ),
-        ),
+        sliders=(_slider("gamma", "focal gamma", GAMMAS, start),),
         frames=frames,
     )
+
+
+def _slider(name: str, label: str, values: Sequence[float], start: int, form: str = "g") -> Slider:
+    words = tuple(format(value, form) for value in values)
+    return Slider(name=name, label=label, values=words, start=start)

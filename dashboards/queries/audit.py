@@ -3,7 +3,6 @@ by engines that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from dashboards.queries.draws import grades_version, layers
-from dashboards.queries.memo import remembered
+from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
@@ -32,7 +31,6 @@ class PointAudit:
     unscored: int
     truncated: int
     """Draws cut off at the longest response."""
-    correct: int
     examples: dict[str, tuple[Example, ...]] = field(repr=False)
     """By kind: unscored, truncated."""
 
@@ -52,11 +50,13 @@ class Disagreement:
     examples: tuple[Example, ...]
 
 
-def _files(results: SweepResults, benchmark: str) -> Iterable[Path]:
+def _files(results: SweepResults, benchmark: str) -> State:
+    files: list[Path] = []
     for point in results.points:
         paths = point.evaluate.benchmark(benchmark)
-        yield from (point.evaluate.done, paths.draws, paths.manifest)
-        yield from (paths.grades(version) for version in layers(point, benchmark))
+        files += (point.evaluate.done, paths.draws, paths.manifest)
+        files += (paths.grades(version) for version in layers(point, benchmark))
+    return stamp(files)
 
 
 @remembered(_files)
@@ -75,10 +75,7 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
             of_draws, of_grades, shown_cut, shown_unjudged = pl.collect_all(
                 [
                     draws.select(draws=pl.len(), truncated=cut.sum()),
-                    grades.select(
-                        unscored=unjudged.sum(),
-                        correct=(pl.col("outcome") == "correct").sum(),
-                    ),
+                    grades.select(unscored=unjudged.sum()),
                     _examples(draws.filter(cut)),
                     _examples(grades.filter(unjudged)),
                 ]
@@ -133,12 +130,10 @@ def engines(results: SweepResults, benchmark: str) -> list[tuple[dict[str, Any],
         facts = point.engine(benchmark)
         if facts is None:
             continue
-        for known, points in found:
-            if known == facts:
-                points.append(point.point_id)
-                break
-        else:
-            found.append((facts, [point.point_id]))
+        own = next((points for known, points in found if known == facts), None)
+        if own is None:
+            found.append((facts, own := []))
+        own.append(point.point_id)
     return found
 
 

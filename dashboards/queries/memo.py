@@ -14,14 +14,15 @@ KEPT = 128
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Stamp = tuple[tuple[str, int, int], ...]
+State = tuple[tuple[str | int, ...], ...]
+"""What a result was made of: names, each with what changes when it does."""
 
-_kept: OrderedDict[Hashable, object] = OrderedDict()
+_kept: OrderedDict[Hashable, tuple[State, object]] = OrderedDict()
 _lock = RLock()
 
 
-def stamp(paths: Iterable[Path]) -> Stamp:
-    """What changes when a file does: (path, modification time, size), zeros where there is none."""
+def stamp(paths: Iterable[Path]) -> State:
+    """The state of files: (path, modification time, size), zeros where there is none."""
     return tuple(_of(path) for path in paths)
 
 
@@ -33,11 +34,11 @@ def _of(path: Path) -> tuple[str, int, int]:
     return str(path), facts.st_mtime_ns, facts.st_size
 
 
-def remembered(files: Callable[..., Iterable[Path]]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function whose result is kept while the files that it reads are unchanged.
+def remembered(state: Callable[..., State]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function whose last result for its arguments is kept while what it is made of is unchanged.
 
-    files: these files, from the function's own arguments. The result depends on nothing else but
-    the arguments that are plain values (str, int, float, bool, tuples of them).
+    state: of that, from the function's own arguments. The result depends on nothing else but the
+    arguments that are plain values (str, int, float, bool, tuples of them).
     """
 
     def wrap(function: Callable[P, T]) -> Callable[P, T]:
@@ -45,14 +46,18 @@ def remembered(files: Callable[..., Iterable[Path]]) -> Callable[[Callable[P, T]
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             plain = [*args, *sorted(kwargs.items())]
             own = tuple(value for value in plain if isinstance(value, (str, int, float, tuple)))
-            key = (function.__module__, function.__qualname__, own, stamp(files(*args, **kwargs)))
+            now = state(*args, **kwargs)
+            names = tuple(name for name, *_ in now)
+            key = (function.__module__, function.__qualname__, own, names)
             with _lock:
-                if key in _kept:
+                before, result = _kept.get(key, (None, None))
+                if before == now:
                     _kept.move_to_end(key)
-                    return _kept[key]  # type: ignore[return-value]
+                    return result  # type: ignore[return-value]
             made = function(*args, **kwargs)
             with _lock:
-                _kept[key] = made
+                _kept[key] = now, made
+                _kept.move_to_end(key)
                 while len(_kept) > KEPT:
                     _kept.popitem(last=False)
             return made

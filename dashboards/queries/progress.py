@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from dashboards.queries.store import cell_id
+from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.kinds import remade
-from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, metrics_so_far
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.files import read_json
@@ -22,8 +22,7 @@ LAST_LINES = 12
 """Lines of a failed stage's log that are shown."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cost:
+class Cost(NamedTuple):
     """Processor and GPU time of some stages, in seconds."""
 
     cpu: float
@@ -109,9 +108,7 @@ def projected(stages: Mapping[str, StageStatus], own: Mapping[str, Cost]) -> Cos
         elif not known:
             return None
         else:
-            total = _sum(known)
-            n = len(known)
-            costs.append(Cost(cpu=total.cpu / n, gpu=total.gpu / n, wall=total.wall / n))
+            costs.append(Cost(*(total / len(known) for total in _sum(known))))
     return _sum(costs)
 
 
@@ -119,7 +116,7 @@ def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
     """Points of every cell."""
     found: dict[str, list[PointResult]] = {}
     for point in results.points:
-        found.setdefault(cell_id(Cell.of(point)), []).append(point)
+        found.setdefault(key_of(point)[0], []).append(point)
     return found
 
 
@@ -138,22 +135,10 @@ def _cost(stage: StagePaths) -> Cost:
         marker = read_marker(stage) if stage.done.exists() else {}
     except ValueError:
         marker = {}  # the stage is shown as damaged
-    return Cost(
-        cpu=float(marker.get("cpu_seconds", 0.0)),
-        gpu=_gpu_seconds(stage),
-        wall=float(marker.get("wall_seconds", 0.0)),
-    )
-
-
-def _gpu_seconds(stage: StagePaths) -> float:
     steps = metrics_so_far(stage)
-    return float((steps["seconds"] * steps["gpus"]).sum())
+    gpu = float((steps["seconds"] * steps["gpus"]).sum())
+    return Cost(marker.get("cpu_seconds", 0.0), gpu, marker.get("wall_seconds", 0.0))
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:
-    every = list(costs)
-    return Cost(
-        cpu=sum(one.cpu for one in every),
-        gpu=sum(one.gpu for one in every),
-        wall=sum(one.wall for one in every),
-    )
+    return Cost(*map(sum, zip(Cost(0.0, 0.0, 0.0), *costs, strict=True)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import PointResult, SweepResults, has_checkpoints, load_results
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 
@@ -41,19 +40,6 @@ def checked(results: SweepResults) -> SweepResults:
     return results
 
 
-def cell_id(cell: Cell) -> str:
-    """Name of a cell in addresses, e.g. `grpo-n8-g0.5`; `base` for the base models."""
-    if cell.is_base:
-        return "base"
-    gamma = str(cell.focal_gamma).removesuffix(".0")
-    return f"{cell.algorithm}-n{cell.group_size}-g{gamma}"
-
-
-def cells_of(results: SweepResults) -> dict[str, Cell]:
-    """Every cell by its name, base models first."""
-    return {cell_id(cell): cell for cell in map(Cell.of, results.points)}
-
-
 def points_of(results: SweepResults) -> dict[str, PointResult]:
     """Every point by its name, base models first."""
     return {point.point_id: point for point in results.points}
@@ -62,8 +48,3 @@ def points_of(results: SweepResults) -> dict[str, PointResult]:
 def seeds_of(results: SweepResults) -> list[int]:
     """Training seeds, rising."""
     return sorted({point.seed for point in results.points})
-
-
-def ks_of(results: SweepResults) -> tuple[int, ...]:
-    """The declared k of pass@k, rising."""
-    return tuple(results.declaration["declaration"]["experiment"]["evaluation"]["ks"])

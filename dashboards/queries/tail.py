@@ -6,23 +6,21 @@ them up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from dashboards.queries.counts import Floats, counts
-from dashboards.queries.forgetting import fates
+from dashboards.queries.analysis import Floats, analysis_of, inputs
 from dashboards.queries.memo import remembered
-from fgrpo_bench.report.summary import Cell
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.theory import (
     mean_advantage,
     most_dangerous_group_size,
     tail_miss_probability,
 )
+from fgrpo_bench.theory.measured import Measured, measure
 
 SUCCESS_RATES = (0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 10)), 0.95, 0.98, 0.99)
 TAIL_SHARES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
@@ -49,17 +47,13 @@ class Explorer:
 class MeasuredTail:
     """What a sweep says, of one benchmark."""
 
-    success_rates: Floats = field(repr=False)
-    """Of the base models by problem over all seeds, those strictly between 0 and 1."""
+    of: Measured
     histogram: Floats = field(repr=False)
-    """Share of these in each of BINS equal parts of [0, 1]."""
+    """Share of its success rates in each of BINS equal parts of [0, 1]."""
     curves: Floats = field(repr=False)
-    """[tail shares, group sizes], the prediction averaged over success_rates; no rows without."""
+    """[tail shares, group sizes], the prediction averaged over these rates."""
     peaks: tuple[int, ...]
-    """By tail share: the N, of all whole numbers, where that average is highest; likewise."""
-    lost: dict[int, float]
-    """By group size at gamma = 0 of the first algorithm: share of the problems within the base
-    model's reach that were lost, mean over seeds."""
+    """By tail share: the N, of all whole numbers, where that average is highest."""
 
 
 @lru_cache(maxsize=1)
@@ -83,52 +77,32 @@ def advantages() -> Floats:
     return np.asarray([mean_advantage(np.asarray(RATES), gamma) for gamma in GAMMAS])
 
 
-def _files(results: SweepResults, benchmark: str, k: int) -> Iterable[Path]:
-    for point in results.points:
-        yield point.evaluate.done
-        yield point.evaluate.benchmark(benchmark).passk
-
-
-@remembered(_files)
-def measured(results: SweepResults, benchmark: str, k: int) -> MeasuredTail:
-    """Success rates of the base models, and losses at k by group size."""
-    found = counts(results, benchmark)
-    bases = [i for i, point in enumerate(found.points) if point.algorithm is None]
-    drawn, correct = found.n_scored[bases].sum(axis=0), found.n_correct[bases].sum(axis=0)
-    rates = correct[drawn > 0] / drawn[drawn > 0]
-    rates = rates[(rates > 0) & (rates < 1)]
-    rho = np.asarray(TAIL_SHARES)[:, None, None]
-    n = np.asarray(GROUP_SIZES)[None, :, None]
-    curves = np.zeros((0, len(GROUP_SIZES)))
-    if len(rates):
-        curves = np.asarray(tail_miss_probability(n, rates, rates * rho).mean(axis=2))
-    peaks = [_peak(rates, *pair) for pair in zip(TAIL_SHARES, curves, strict=False)]
-    counted = np.histogram(rates, bins=BINS, range=(0, 1))[0]
+@remembered(inputs)
+def measured(results: SweepResults, benchmark: str) -> MeasuredTail | None:
+    """The theory over the base models' own success rates; None where there are none yet between 0
+    and 1."""
+    try:
+        made = measure(analysis_of(results), benchmark=benchmark)
+    except ValueError:
+        return None
+    rates = made.success_rates
+    curves = np.stack([_averaged(GROUP_SIZES, rates, share) for share in TAIL_SHARES])
     return MeasuredTail(
-        success_rates=rates,
-        histogram=counted / max(len(rates), 1),
+        of=made,
+        histogram=np.histogram(rates, bins=BINS, range=(0, 1))[0] / len(rates),
         curves=curves,
-        peaks=tuple(peaks),
-        lost=_lost(results, benchmark, k),
+        peaks=tuple(_peak(rates, *pair) for pair in zip(TAIL_SHARES, curves, strict=True)),
     )
+
+
+def _averaged(group_sizes: Sequence[int], rates: Floats, share: float) -> Floats:
+    """The prediction averaged over success rates, [group sizes]."""
+    n = np.asarray(group_sizes)[:, None]
+    return np.asarray(tail_miss_probability(n, rates, rates * share).mean(axis=1))
 
 
 def _peak(rates: Floats, share: float, curve: Floats) -> int:
     """The highest whole N around the highest of GROUP_SIZES."""
     at = int(np.argmax(curve))
     low, high = GROUP_SIZES[max(at - 1, 0)], GROUP_SIZES[min(at + 1, len(GROUP_SIZES) - 1)]
-    sizes = np.arange(low, high + 1)
-    made = tail_miss_probability(sizes[:, None], rates, rates * share).mean(axis=1)
-    return int(sizes[np.argmax(made)])
-
-
-def _lost(results: SweepResults, benchmark: str, k: int) -> dict[int, float]:
-    found = fates(results, benchmark, k)
-    plain = [(at, Cell.of(found.counts.points[row])) for at, row in enumerate(found.trained)]
-    plain = [(at, cell) for at, cell in plain if cell.focal_gamma == 0]
-    shares: dict[int, list[float]] = {}
-    for at, cell in plain:
-        if cell.algorithm == plain[0][1].algorithm and cell.group_size is not None:
-            lost, kept = (found.shares[name][at].sum() for name in ("lost", "retained"))
-            shares.setdefault(cell.group_size, []).append(float(lost / (lost + kept)))
-    return {size: float(np.mean(values)) for size, values in sorted(shares.items())}
+    return low + int(np.argmax(_averaged(range(low, high + 1), rates, share)))

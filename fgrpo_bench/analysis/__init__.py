@@ -10,6 +10,13 @@ dashboard and theory select and render; none of them computes a statistic.
 """
 
 from fgrpo_bench.analysis.analyse import analyse as analyse
+from fgrpo_bench.analysis.analyse import cells_of as cells_of
+from fgrpo_bench.analysis.comparisons import OPEN as OPEN
+from fgrpo_bench.analysis.comparisons import ROBUST as ROBUST
+from fgrpo_bench.analysis.comparisons import SUGGESTIVE as SUGGESTIVE
 from fgrpo_bench.analysis.frames import Analysis as Analysis
 from fgrpo_bench.analysis.store import analysed as analysed
 from fgrpo_bench.analysis.store import load as load
+from fgrpo_bench.stats.bands import GRID as GRID
+from fgrpo_bench.stats.intervals import LEVEL as LEVEL
+from fgrpo_bench.stats.intervals import REPLICATES as REPLICATES

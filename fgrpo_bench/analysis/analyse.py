@@ -51,7 +51,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
             scores[benchmark] = {
                 at: own.half(for_selection=False) for at, own in scores[benchmark].items()
             }
-    cells = {cell.cell: cell for cell in _cells(results)}
+    cells = cells_of(results)
     chosen = tuple((cell.cell, cell.step) for cell in cells.values())
     columns = results.columns
     ks = tuple(results.evaluation["ks"])
@@ -90,13 +90,15 @@ def _steps(
     return {row.cell: row.step for row in checkpoints if row.is_chosen}
 
 
-def _cells(results: SweepResults) -> Iterator[Cell]:
+def cells_of(results: SweepResults) -> dict[str, Cell]:
+    """Every planned cell by its name, base models first."""
     by_cell: dict[str, list[PointResult]] = {}
     for point in results.points:
         by_cell.setdefault(key_of(point)[0], []).append(point)
+    cells = {}
     for name, points in by_cell.items():
         algorithm, group_size, focal_gamma = points[0].cell
-        yield Cell(
+        cells[name] = Cell(
             cell=name,
             method=method_of(algorithm, focal_gamma),
             algorithm=algorithm,
@@ -105,6 +107,7 @@ def _cells(results: SweepResults) -> Iterator[Cell]:
             step=points[0].step,
             n_planned=len(points),
         )
+    return cells
 
 
 def _completeness(

@@ -11,6 +11,7 @@ from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.read import Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Band, FirstLoss
+from fgrpo_bench.stats.bands import GRID as GRID
 from fgrpo_bench.stats.bands import band, first_loss, grid, in_words
 from fgrpo_bench.stats.intervals import DIFFERENCES, Resampled, average, resample
 from fgrpo_bench.stats.passk import pass_at_k

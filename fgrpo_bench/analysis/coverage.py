@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
 from fgrpo_bench.analysis.read import At
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Coverage
 from fgrpo_bench.stats.coverage import Coverage as ByProblem
-from fgrpo_bench.stats.coverage import coverage
+from fgrpo_bench.stats.coverage import coverage, reach
+from fgrpo_bench.stats.coverage import least_rate as least_rate
 
 SURE = 0.95
 """Probability from which a problem counts as surely lost or gained."""
+FATES = ("retained", "lost", "gained", "neither")
+"""What became of a problem."""
 
 
 def coverages(
@@ -52,8 +56,7 @@ def coverages(
 
 def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Coverage:
     sums: Mapping[str, list[float]] = {
-        name: [float(getattr(one, name).sum()) for one in by_seed]
-        for name in ("retained", "lost", "gained", "neither")
+        name: [float(getattr(one, name).sum()) for one in by_seed] for name in FATES
     }
     sure = {
         name: float(np.mean([(getattr(one, name) >= SURE).sum() for one in by_seed]))
@@ -72,3 +75,60 @@ def _row(column: str, cell: str, k: int, by_seed: Sequence[ByProblem]) -> Covera
         n_seeds=len(by_seed),
         n_problems=len(by_seed[0].lost),
     )
+
+
+def surely_out(*, n_samples: int, k: int) -> float:
+    """Probability that a problem without a correct draw among so many is out of reach at k."""
+    return float(1 - reach(n_samples=n_samples, n_correct=0, k=k))
+
+
+def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
+    """What became of every problem at every point, a row each: points in the order of the frame,
+    the problems of each by name.
+
+    problems: Analysis.problems. Columns: cell, seed, problem_id, n_scored and n_correct; and
+    success_rate, null without judged draws. Against the base model of the same seed, at k, and null
+    where that has no results and for base models: the probability of each of FATES, and `drop`, how
+    far the success rate fell (one that is not known counts as 0).
+    """
+    own = problems.filter(benchmark=benchmark).drop("benchmark")
+    points = own.select("cell", "seed").unique(maintain_order=True)
+    rate = pl.when(pl.col("n_scored") > 0).then(pl.col("n_correct") / pl.col("n_scored"))
+    rows = (
+        points.join(own.select("problem_id").unique().sort("problem_id"), how="cross")
+        .join(own, on=["cell", "seed", "problem_id"], how="left", maintain_order="left")
+        .with_columns(pl.col("n_scored", "n_correct").fill_null(0))
+        .with_columns(success_rate=rate)
+    )
+    base = rows.filter(cell="base").drop("cell")
+    pairs = rows.with_row_index().filter(pl.col("cell") != "base")
+    pairs = pairs.join(base, on=["seed", "problem_id"], suffix="_base")
+    made = coverage(
+        n_old=pairs["n_scored_base"],
+        old=pairs["n_correct_base"],
+        n_new=pairs["n_scored"],
+        new=pairs["n_correct"],
+        k=k,
+    )
+    before, after = (pl.col(f"success_rate{end}").fill_null(0.0) for end in ("_base", ""))
+    told = pairs.select(
+        "index", drop=before - after, **{name: pl.Series(getattr(made, name)) for name in FATES}
+    )
+    return rows.with_row_index().join(told, on="index", how="left").sort("index").drop("index")
+
+
+def by_point(rows: pl.DataFrame) -> pl.DataFrame:
+    """cell, seed, and of `fates` the expected numbers of problems of trained points."""
+    return (
+        rows.drop_nulls("lost")
+        .group_by("cell", "seed", maintain_order=True)
+        .agg(pl.col(FATES).sum())
+    )
+
+
+def by_problem(rows: pl.DataFrame) -> pl.DataFrame:
+    """problem_id, and of `fates` means over trained points: lost, gained and drop; `base` is the
+    mean success rate of the base models, one that is not known counting as 0. By name."""
+    trained = [pl.col(name).mean() for name in ("lost", "gained", "drop")]
+    base = pl.col("success_rate").fill_null(0.0).filter(pl.col("cell") == "base").mean()
+    return rows.group_by("problem_id").agg(*trained, base=base).sort("problem_id")

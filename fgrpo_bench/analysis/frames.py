@@ -13,9 +13,11 @@ from fgrpo_bench.analysis.rows import (
     Band,
     Cell,
     Comparison,
+    Cost,
     Coverage,
     Estimate,
     FirstLoss,
+    Likelihood,
     from_frame,
 )
 from fgrpo_bench.results import SweepResults
@@ -94,6 +96,10 @@ class Analysis:
         """pass@k of a cell at the checkpoint that stands for it; KeyError for no such row."""
         return self._estimates[column, cell if isinstance(cell, str) else cell.cell, k]
 
+    def of_column(self, column: str) -> list[Estimate]:
+        """The same of every cell, at every k."""
+        return [row for row in self._estimates.values() if row.column == column]
+
     def over_k(self, column: str, cell: Cell | str) -> tuple[Estimate, ...]:
         """The same at every k."""
         return tuple(self.estimate(column, cell, k) for k in self.ks)
@@ -102,6 +108,13 @@ class Analysis:
     def compared(self) -> tuple[Comparison, ...]:
         """Every comparison, averages first."""
         return tuple(from_frame(Comparison, self.comparisons))
+
+    @cached_property
+    def asked(self) -> tuple[Comparison, ...]:
+        """Those that some question asks for, at the smallest and the largest k, and the family."""
+        at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
+        own = pl.col("family").is_not_null()
+        return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | own)))
 
     @cached_property
     def _pairs(self) -> dict[tuple[str, int, str, str], Comparison]:
@@ -113,6 +126,12 @@ class Analysis:
         row = self._pairs.get((column, k, new, old))
         turned = self._pairs.get((column, k, old, new))
         return row or (turned and reversed_(turned))
+
+    def against(self, column: str, k: int, old: str) -> list[Comparison]:
+        """How all other cells differ from one, in their order; those without a seed in common with
+        it are left out."""
+        rows = [self.comparison(column, k, new, old) for new in self.by_cell]
+        return [row for row in rows if row is not None]
 
     @cached_property
     def _bands(self) -> dict[tuple[str, str, str], tuple[Band, ...]]:
@@ -145,6 +164,16 @@ class Analysis:
         """Problems retained, lost and gained; None where the base models or the cell have none."""
         return self._coverage.get((column, cell if isinstance(cell, str) else cell.cell, k))
 
+    @cached_property
+    def costs(self) -> dict[str, Cost]:
+        """By cell, up to the checkpoint that stands for it."""
+        return {row.cell: row for row in from_frame(Cost, self.cost.filter("is_chosen"))}
+
+    @cached_property
+    def likelihoods(self) -> dict[str, Likelihood]:
+        """By cell; those that have a score."""
+        return {row.cell: row for row in from_frame(Likelihood, self.likelihood)}
+
     @property
     def missing(self) -> list[tuple[str, str]]:
         """point_id of every planned point without results on some benchmark, and what it lacks."""
@@ -157,6 +186,17 @@ class Analysis:
     def n_seeds(self) -> int:
         """Most training seeds behind a result."""
         return max((row.n_seeds for row in self._estimates.values()), default=0)
+
+    @cached_property
+    def engines(self) -> dict[str, tuple[str, ...]]:
+        """point_id of the points by the engine that made their draws, its fingerprint in words."""
+        rows = self.completeness.drop_nulls("engine").unique(
+            ["engine", "point_id"], maintain_order=True
+        )
+        points: dict[str, tuple[str, ...]] = {}
+        for engine, point in rows.select("engine", "point_id").iter_rows():
+            points[engine] = (*points.get(engine, ()), point)
+        return points
 
     def graders(self, benchmarks: Sequence[str]) -> tuple[str, ...]:
         """Versions of the graders behind the results on these benchmarks."""

@@ -85,7 +85,7 @@ class Resamples:
     def _difference(self, benchmark: str, new: At, old: At, seeds: tuple[int, ...]) -> Resampled:
         after, before = self.paired(benchmark, new, old)
         values: NDArray[np.float64] = after.values - before.values
-        if np.isnan(values).any():  # columns of other problems: other resamples
+        if np.isnan(values).any() or values.shape[1] < 2:  # columns of other problems, or of one
             return resample(values, limits=DIFFERENCES, stream=self.streams[benchmark])
         own = [self._of_seeds(benchmark, at, seeds) for at in (new, old)]
         return difference(own[0], own[1], values)

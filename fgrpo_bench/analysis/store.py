@@ -86,6 +86,12 @@ def digest_of(results: SweepResults) -> str:
     return whole.hexdigest()
 
 
+def inputs_of(results: SweepResults) -> list[Path]:
+    """The files that it is over, those that are not there yet too."""
+    stages = [path for stage, tables in _stages(results) for path in (stage.done, *tables)]
+    return [results.paths.plan, results.paths.sweep_json, *stages]
+
+
 def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
     """Every stage behind an analysis, and what is read of it beside its marker."""
     for point in results.points:

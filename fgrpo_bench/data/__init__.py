@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import DatasetSpec
@@ -16,22 +15,17 @@ from fgrpo_bench.stages.shapes import LOCK
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 
-def _prepared(paths: DataPaths) -> dict[str, Any]:
-    """The result that data.lock.json records."""
-    result: dict[str, Any] = read_json(paths.lock, LOCK | {"result": LOCK["result?"]})["result"]
-    return result
-
-
 def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None) -> list[Problem]:
     """The first problems of a dataset whose stage, in this folder, is done; None gives all.
 
     ValueError where there are fewer than asked for, or the table is not the one that was prepared.
     """
     paths = DataPaths(folder)
-    prepared, found = _prepared(paths)["sha256"], sha256_file(paths.problems)
-    if found != prepared:
+    prepared = read_json(paths.lock, LOCK | {"result": LOCK["result?"]})["result"]["sha256"]
+    sha256 = sha256_file(paths.problems)
+    if sha256 != prepared:
         raise ValueError(
-            f"{paths.problems} has sha256 {found}, but {paths.lock} records {prepared}: it was "
+            f"{paths.problems} has sha256 {sha256}, but {paths.lock} records {prepared}: it was "
             f"changed or damaged since it was prepared; delete {StagePaths(folder).done} and "
             "prepare it again (`python -m evaluators fetch <benchmark>`, or the sweep's data stage)"
         )

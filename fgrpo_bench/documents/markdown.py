@@ -19,7 +19,12 @@ _MARKUP = re.compile(
 
 def markdown(title: str, blocks: Sequence[Block]) -> str:
     """The whole document; figures are SVG files beside it."""
-    return "\n\n".join([f"# {escape_markdown(title)}", *map(_markdown, blocks)]) + "\n"
+    return f"# {escape_markdown(title)}\n\n{markdown_blocks(blocks)}\n"
+
+
+def markdown_blocks(blocks: Sequence[Block]) -> str:
+    """The blocks alone, for a text that has a title of its own."""
+    return "\n\n".join(map(_markdown, blocks))
 
 
 def _markdown(block: Block) -> str:

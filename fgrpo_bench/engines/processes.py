@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection
+from typing import Any
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 """Any of these lets a run save after its running step and end with 75."""
@@ -29,6 +31,20 @@ def deaf() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def spawn(serve: Callable[..., None], *arguments: Any, daemon: bool) -> tuple[Connection, Any]:
+    """A process of its own, deaf, that runs serve(its end of a pipe, *arguments); and our end.
+
+    It is spawned, never forked, so that it shares nothing with an engine in this process.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs, *arguments), daemon=daemon)
+    with deaf():
+        process.start()
+    theirs.close()
+    return ours, process
 
 
 def stay_deaf() -> None:

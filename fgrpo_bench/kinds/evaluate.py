@@ -11,18 +11,10 @@ from typing import Any
 from fgrpo_bench import doors, engines
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.fetch import dataset_identity
-from fgrpo_bench.kinds.kind import (
-    Environment,
-    Kind,
-    Planned,
-    Stage,
-    make_stage,
-    options,
-)
+from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, make_stage
 from fgrpo_bench.specs import (
     BenchmarkSpec,
     EvalSpec,
-    Profile,
     PromptSpec,
     SweepPoint,
     TaskSpec,
@@ -221,9 +213,7 @@ def read_spec(stage: StagePaths) -> Spec:
     return Spec(stage, read_json(stage.spec, EVALUATION))
 
 
-def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
-    """e.g. -m evaluators run <folder> --device cpu --threads 1."""
-    return ["-m", "evaluators", "run", str(folder), *options(profile, environment)]
+command = by_module("evaluators", "run")
 
 
 def cost(stage: Stage) -> float:

@@ -33,11 +33,6 @@ def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     return {"data_version": DATA_VERSION} | dataset_fields(dataset) | brought
 
 
-def model_identity(model: PretrainedSpec) -> dict[str, Any]:
-    """What defines a published base model."""
-    return {"recipe_version": VERSION} | pretrained_fields(model)
-
-
 def stages(planned: Planned) -> Iterator[Stage]:
     """Datasets of training and evaluation, then published models."""
     yield from _datasets(planned).values()
@@ -74,7 +69,8 @@ def dataset_stage(dataset: DatasetSpec) -> Stage:
 def model_stage(name: str, model: PretrainedSpec, *, chat_template: bool) -> Stage:
     """What fetches a published model. chat_template: whether it must have one."""
     content: dict[str, Any] = {"model": to_dict(model), "chat_template": chat_template}
-    return make_stage(NAME, name, model_identity(model), point_id=name, **content)
+    defined = {"recipe_version": VERSION} | pretrained_fields(model)
+    return make_stage(NAME, name, defined, point_id=name, **content)
 
 
 def is_shared(stage: Stage) -> bool:

@@ -182,6 +182,16 @@ def options(profile: Profile, environment: Environment) -> list[str]:
     return said
 
 
+def by_module(*words: str) -> Callable[[Path, Profile, Environment], list[str]]:
+    """The command of a kind that a module runs, e.g. -m evaluators run <folder> --device cpu
+    --threads 1. words: the module's name, and what stands before the folder."""
+
+    def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
+        return ["-m", *words, str(folder), *options(profile, environment)]
+
+    return command
+
+
 def dataset_name(dataset: DatasetSpec) -> str:
     """Name of the stage that fetches a dataset."""
     return f"_data/{dataset.name}"

@@ -13,9 +13,9 @@ from fgrpo_bench.kinds.kind import (
     Kind,
     Planned,
     Stage,
+    by_module,
     inputs,
     make_stage,
-    options,
 )
 from fgrpo_bench.specs import Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining
@@ -78,7 +78,7 @@ def stage(planned: Planned, point: SweepPoint) -> Stage:
 def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
     """e.g. -m fgrpo_bench.engines.embedded <folder> --device cpu --threads 1."""
     program = engines.of_environment(environment).program
-    return ["-m", *program, str(folder), *options(profile, environment)]
+    return by_module(*program)(folder, profile, environment)
 
 
 def cost(stage: Stage) -> float:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import doors
-from fgrpo_bench.kinds.kind import (
-    Environment,
-    Kind,
-    Planned,
-    Stage,
-    base_name,
-    inputs,
-    make_stage,
-    options,
-)
-from fgrpo_bench.specs import Profile, SweepPoint, to_dict
+from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
+from fgrpo_bench.specs import SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining, model_fields
 
 NAME = "warmup"
@@ -64,11 +54,6 @@ def stage(point: SweepPoint) -> Stage:
     )
 
 
-def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
-    """e.g. -m fgrpo_bench.engines.embedded <folder> --device cpu --threads 1."""
-    return ["-m", PROGRAM, str(folder), *options(profile, environment)]
-
-
 def cost(stage: Stage) -> float:
     """By its demonstrations."""
     warmup = stage.spec.get("warmup") or stage.spec["identity"]["warmup"]
@@ -79,7 +64,7 @@ KIND = Kind(
     name=NAME,
     noun="warm-up",
     stages=stages,
-    command=command,
+    command=by_module(PROGRAM),
     cost=cost,
     undefining=("model.name",),
     comes_first=True,

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fgrpo_bench.analysis import analysed
+from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report.build import FILES, render, write_report
-from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import (
     choose_run,
     default_root,
@@ -86,12 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not has_checkpoints(paths):
             sys.stdout.write(own_view(paths).report(paths, options.format))
             return 0
-        results = select(load_results(paths), options.select)
+        results, compare_paper = load_results(paths), options.compare_paper
         if len(options.format) == 1:
-            (kind,) = options.format
-            sys.stdout.write(render(results, kind, compare_paper=options.compare_paper))
+            analysis = analysed(results, options.select)
+            sys.stdout.write(render(analysis, *options.format, compare_paper=compare_paper))
             return 0
-        report = write_report(results, formats=options.format, compare_paper=options.compare_paper)
+        report = write_report(
+            results, options.select, formats=options.format, compare_paper=compare_paper
+        )
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -1,95 +1,102 @@
-"""What a report says, in order and without any markup: headings, words, tables and figures."""
+"""What a report holds, in order: the narrative, then tables and figures. Below every table stands
+which checkpoints it is about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from fgrpo_bench.documents.blocks import Block, Figure, Heading, Notes, Outline, Paragraph
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.documents.blocks import Block, Figure, Heading
+from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
-from fgrpo_bench.report import covered, tables, verdict
-from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.footnotes import RULE
+from fgrpo_bench.documents.terminal import terminal
+from fgrpo_bench.report.against_paper import against_paper
+from fgrpo_bench.report.further import equal_budget_tables, selection_table, task_tables
 from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.selected import rule_in_words
-from fgrpo_bench.report.summary import Summary
-
-EFFECTS = "Differences in percentage points [95% interval], and how many seeds have that sign"
+from fgrpo_bench.report.narrative import heading, narrative
+from fgrpo_bench.report.notes import notes
+from fgrpo_bench.report.tables import (
+    all_ks,
+    comparison_table,
+    compute_table,
+    coverage_table,
+    first_loss_table,
+    interval_table,
+)
 
 
 def content(
-    summary: Summary,
-    comparisons: Sequence[Comparison],
-    figures: Sequence[Figure],
-    further: Sequence[Table] = (),
+    analysis: Analysis, figures: Sequence[Figure] = (), *, compare_paper: bool = False
 ) -> list[Block]:
-    """The whole report below its title, which is `verdict.heading`. Below every table stands which
-    checkpoints it is about.
+    """The whole report below its title, which is `narrative.heading`.
 
-    further: tables that stand behind those of the benchmarks.
+    compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
-    missing = verdict.incomplete(summary)
-    sections = tuple((title, tuple(lines)) for title, lines in verdict.answer(summary, comparisons))
-    blocks: list[Block] = [
-        *([Paragraph(text=missing, strong=True)] if missing else []),
-        Paragraph(text=verdict.budget(summary)),
-        Heading(text="Question"),
-        Paragraph(text=question(summary)),
-        Heading(text="Answer"),
-        Paragraph(text=f"{EFFECTS}."),
-        *([Outline(sections=sections)] if sections else []),
-        Paragraph(text=f"{verdict.counted(comparisons)} {verdict.seeds_caveat(summary)}"),
-        *main_tables(summary, comparisons),
-        *(block for column in summary.columns for block in _details(summary, comparisons, column)),
-        *further,
+    return [
+        *narrative(analysis),
+        *main_tables(analysis),
+        *(table for column in analysis.columns for table in _details(analysis, column)),
+        *_further(analysis, compare_paper=compare_paper),
         *([Heading(text="Figures")] if figures else []),
         *figures,
-        tables.compute_table(summary),
+        compute_table(analysis),
         Heading(text="Notes"),
-        Notes(lines=tuple(verdict.notes(summary, comparisons))),
+        notes(analysis),
     ]
-    return [_ruled(block, summary) if isinstance(block, Table) else block for block in blocks]
 
 
-def _ruled(table: Table, summary: Summary) -> Table:
-    """The table with the rule that chose the checkpoints among its notes."""
-    if any(note.startswith(RULE) for note in table.notes):
-        return table
-    rule = f"{RULE}{rule_in_words(summary.results)}."
-    return replace(table, notes=(*table.notes, rule))
+def _details(analysis: Analysis, column: str) -> Iterator[Table]:
+    yield interval_table(analysis, column)
+    yield all_ks(analysis, column)
+    yield comparison_table(analysis, column)
+    yield from filter(None, (first_loss_table(analysis, column), coverage_table(analysis, column)))
 
 
-def _details(summary: Summary, comparisons: Sequence[Comparison], column: str) -> Iterator[Block]:
-    yield tables.interval_table(summary, column)
-    yield tables.all_ks(summary, column)
-    yield tables.comparison_table(summary, comparisons, column)
-    if covered.has_fates(summary, column):
-        yield covered.coverage_table(summary, column)
+def _further(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
+    return [*_beside(analysis, compare_paper=compare_paper), *task_tables(analysis)]
 
 
-def latex_tables(
-    summary: Summary, comparisons: Sequence[Comparison], further: Sequence[Table] = ()
-) -> list[Table]:
-    """The tables for a paper: the main ones, intervals and every k, what was retained, lost and
-    gained where benchmarks stand for all, and further ones. No seconds, so that the same results
-    give the same file."""
-    found = [
-        *main_tables(summary, comparisons),
+def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
+    return [
+        *selection_table(analysis),
+        *equal_budget_tables(analysis),
+        *(against_paper(analysis) if compare_paper else ()),
+    ]
+
+
+def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
+    """The words, the main tables, and the tables that this sweep alone has, for a screen."""
+    several = len(analysis.results.benchmarks) > 1
+    blocks = [
+        *narrative(analysis),
+        *(main_tables(analysis) if several else []),
+        *(interval_table(analysis, column) for column in analysis.headline),
+        *_beside(analysis, compare_paper=compare_paper),
+    ]
+    return terminal(heading(analysis), blocks)
+
+
+def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
+    r"""The tables for a paper, to be read with \input: the main ones, intervals and every k, what
+    is lost over all k, what was retained, lost and gained where benchmarks stand for all, and
+    further ones. No seconds, so that the same results give the same file."""
+    budget = escape_latex(heading(analysis))
+    tables = [
+        *main_tables(analysis),
         *(
             table
-            for column in summary.columns
-            for table in (tables.interval_table(summary, column), tables.all_ks(summary, column))
+            for column in analysis.columns
+            for table in (interval_table(analysis, column), all_ks(analysis, column))
         ),
         *(
-            covered.coverage_table(summary, column)
-            for column in summary.headline
-            if covered.has_fates(summary, column)
+            table
+            for column in analysis.headline
+            for table in (first_loss_table(analysis, column), coverage_table(analysis, column))
+            if table is not None
         ),
-        *further,
+        *_further(analysis, compare_paper=compare_paper),
     ]
-    return [_ruled(table, summary) for table in found]
-
-
-def question(summary: Summary) -> str:
-    """The declared question in words."""
-    return str(summary.results.declaration["declaration"]["sweep"]["question"])
+    parts = [f"{PREAMBLE} Made from stored results; do not edit."]
+    for table in tables:
+        parts.append(latex_table(table, caption=f"{escape_latex(table.title)}. {budget}."))
+    return "\n".join(parts)

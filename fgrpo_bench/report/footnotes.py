@@ -4,106 +4,110 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.documents.table import Value
 from fgrpo_bench.graders.choice import guessing_floor
-from fgrpo_bench.report.selected import rule_in_words
-from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.verdict import engines
 
 RULE = "Checkpoints: "
 """How the note begins that names the rule."""
 BOLD = (Value(text="bold", best=True), "best of the trained models in its column")
 """What bold means, for a legend."""
-SHOWN = 8
+NAMED = 8
 """Most cells that a footnote names."""
 
 
-def footnotes(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
-    """Facts below a table of these cells and benchmarks."""
-    scores = [summary.scores[benchmark, cell] for benchmark in benchmarks for cell in cells]
-    sizes = sorted({each.n_samples for each in scores if each.n_samples is not None})
-    known = [v for benchmark in benchmarks for v in summary.graders_of.get(benchmark, ())]
-    graders = ", ".join(dict.fromkeys(known)) or "none yet"
+def rule_note(analysis: Analysis) -> str:
+    """Which checkpoints a table is about."""
+    return f"{RULE}{rule_in_words(analysis.rule)}."
+
+
+def footnotes(analysis: Analysis, cells: Sequence[Cell], *columns: str) -> tuple[str, ...]:
+    """Facts below a table of these cells and columns."""
+    parts = map(analysis.benchmarks_of, columns)
+    benchmarks = list(dict.fromkeys(name for names in parts for name in names))
+    rows = [analysis.estimate(b, cell, analysis.ks[0]) for b in benchmarks for cell in cells]
+    sizes = sorted({row.n_samples for row in rows if row.n_samples is not None})
+    graders = dict.fromkeys(version for b in benchmarks for version in analysis.graders([b]))
     draws = " or ".join(map(str, sizes)) or "no"
-    rule = rule_in_words(summary.results)
-    facts = f"{RULE}{rule}. {draws} draws a problem. Grader: {graders}."
+    return (
+        f"{rule_note(analysis)} {draws} draws a problem. "
+        f"Grader: {', '.join(graders) or 'none yet'}.",
+        *_guessed(analysis, benchmarks),
+        *_unfinished(analysis, cells, benchmarks),
+        *_unscored(analysis, cells, benchmarks),
+        *engines(analysis),
+    )
+
+
+def family_note(analysis: Analysis) -> str:
+    """What p-values are corrected over."""
+    return (
+        f"p Holm and p BH are corrected over the comparisons of the question ({analysis.family}), "
+        "those that are not there yet counted with p = 1. Other comparisons have neither and are "
+        "never robust."
+    )
+
+
+def engines(analysis: Analysis) -> list[str]:
+    """A line where draws were made by engines that differ; none where all are alike."""
+    if len(analysis.engines) < 2:
+        return []
+    each = "; ".join(
+        f"{words} ({listed(points, NAMED)})" for words, points in sorted(analysis.engines.items())
+    )
     return [
-        facts,
-        *_guessed(summary, benchmarks),
-        *_unfinished(summary, cells, benchmarks),
-        *_unscored(summary, cells, benchmarks),
-        *engines(summary),
+        "The draws were made by engines that differ, which may change one in its last bits, so a "
+        f"difference between their points is not of the training alone: {each}."
     ]
 
 
-def _guessed(summary: Summary, benchmarks: Sequence[str]) -> list[str]:
+def listed(names: Sequence[object], most: int, separator: str = ", ") -> str:
+    """The first names, and how many more there are."""
+    shown = separator.join(map(str, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _guessed(analysis: Analysis, benchmarks: Sequence[str]) -> list[str]:
     """What guessing alone gives on benchmarks whose problems have choices."""
-    graders = {name: of["grader"] for name, of in summary.results.evaluation["benchmarks"].items()}
-    floors = ", ".join(f"pass@{k} {percent(guessing_floor(k))}" for k in summary.ks)
+    graders = {name: of["grader"] for name, of in analysis.results.evaluation["benchmarks"].items()}
+    floors = ", ".join(f"pass@{k} {percent(guessing_floor(k))}" for k in analysis.ks)
     return [f"{b} by guessing alone: {floors}." for b in benchmarks if graders[b] == "choice"]
 
 
-def is_incomplete(summary: Summary, cell: Cell, column: str, end: int) -> bool:
-    """Whether a value is of fewer seeds, draws or problems than were planned."""
-    benchmarks = summary.averages.get(column, (column,))
-    return any(lacks(summary, cell, benchmark, end) for benchmark in benchmarks)
-
-
-def lacks(summary: Summary, cell: Cell, benchmark: str, end: int) -> list[str]:
-    """What a value has too few of, e.g. `2 of 3 seeds`; empty where it has all or is none."""
-    scores, planned = summary.scores[benchmark, cell], summary.planned[cell]
-    wanted = int(summary.results.evaluation["n_samples"])
-    problems, n = scores.estimates[end].n_problems, scores.values.shape[1]
-    found = [
-        (len(scores.seeds), planned, "seeds"),
-        (scores.n_samples or wanted, wanted, "draws"),
-        (problems, n, "problems"),
-    ]
-    if not scores.seeds:
-        return []
-    return [f"{have} of {want} {what}" for have, want, what in found if have < want]
-
-
-def _unfinished(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
+def _unfinished(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
     """Which values have a dagger or are dashes, and why; empty where none is."""
-    ks, found = summary.ks, dict[str, list[str]]()
+    by_fault = dict[str, list[str]]()
     for benchmark in benchmarks:
         for cell in cells:
             lacking: dict[str, list[int]] = {}
-            for end, k in enumerate(ks):
-                for what in lacks(summary, cell, benchmark, end):
-                    lacking.setdefault(what, []).append(k)
+            for row in analysis.over_k(benchmark, cell):
+                for what in row.lacks:
+                    lacking.setdefault(what, []).append(row.k)
             where = f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
-            for what, of in lacking.items():
-                at = "" if len(of) == len(ks) else f" at k = {', '.join(map(str, of))}"
-                found.setdefault(what, []).append(f"{where}{at}")
-    return [f"Incomplete, {what}: {_some(who)}." for what, who in found.items()]
+            for what, ks in lacking.items():
+                at = "" if len(ks) == len(analysis.ks) else f" at k = {listed(ks, len(ks))}"
+                by_fault.setdefault(what, []).append(f"{where}{at}")
+    return [f"Incomplete, {what}: {listed(who, NAMED)}." for what, who in by_fault.items()]
 
 
-def _unscored(summary: Summary, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
+def _unscored(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
     """What draws that could not be judged leave open of the values at the ends."""
-    open_ones = []
+    bounds = []
     for benchmark in benchmarks:
         for cell in cells:
-            scores = summary.scores[benchmark, cell]
-            for end in sorted({0, len(summary.ks) - 1}):
-                bounds = scores.bounds[end]
-                low, high = map(percent, bounds) if bounds else ("", "")
+            for row in (analysis.estimate(benchmark, cell, k) for k in analysis.ends):
+                low, high = percent(row.all_wrong), percent(row.all_right)
                 if low != high:
                     where = f" on {benchmark}" if len(benchmarks) > 1 else ""
-                    open_ones.append(
-                        f"{cell.label}{where}, pass@{summary.ks[end]}: {low} to {high}"
-                        f" ({scores.unscored:.2%})"
+                    bounds.append(
+                        f"{cell.label}{where}, pass@{row.k}: {low} to {high} ({row.unscored:.2%})"
                     )
-    if not open_ones:
+    if not bounds:
         return []
     return [
         "Draws that could not be judged are left out; were all of them wrong or all right, the "
-        f"values would be (share of such draws): {_some(open_ones, '; ')}."
+        f"values would be (share of such draws): {listed(bounds, NAMED, '; ')}."
     ]
-
-
-def _some(names: Sequence[str], separator: str = ", ") -> str:
-    shown = separator.join(names[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

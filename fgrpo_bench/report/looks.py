@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
-from fgrpo_bench.report.summary import Cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +34,8 @@ def looks(cells: Sequence[Cell]) -> dict[Cell, Look]:
             color = shade(PLAIN, rank, len(sizes))
         made[cell] = Look(color=color, marker=MARKERS[rank % len(MARKERS)], linestyle="-")
     return made
+
+
+def algorithms(cells: Iterable[Cell]) -> list[str]:
+    """Names in their order, without the base models."""
+    return list(dict.fromkeys(cell.algorithm for cell in cells if cell.algorithm is not None))

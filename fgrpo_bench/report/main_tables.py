@@ -6,19 +6,21 @@ stands beside it for each question that the sweep asks: group size, focal expone
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fgrpo_bench.analysis import LEVEL, ROBUST, Analysis
+from fgrpo_bench.analysis.pairs import base_method
+from fgrpo_bench.analysis.published import published_delta_nll
+from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate
 from fgrpo_bench.documents.numbers import percent_value
-from fgrpo_bench.documents.table import NONE, Rows, Table, Value, explained, grid, with_best
-from fgrpo_bench.report import rare
-from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.footnotes import BOLD, footnotes, is_incomplete
-from fgrpo_bench.report.pairs import base_method
-from fgrpo_bench.report.summary import Cell, Summary
+from fgrpo_bench.documents.table import NONE, Table, Value, explained, grid, with_best
+from fgrpo_bench.report.footnotes import BOLD, footnotes
 from fgrpo_bench.report.tables import NAMES, names
-from fgrpo_bench.stats.intervals import LEVEL
-from fgrpo_bench.stats.multiplicity import holm
+
+OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
+PAPERS_MODEL = "Qwen2.5-7B"
+"""The one model of the paper's table 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,28 +30,31 @@ class _Question:
     columns: tuple[str, ...]
 
 
-def main_tables(summary: Summary, comparisons: Sequence[Comparison]) -> list[Table]:
-    """The main table, then one for each question that it does not ask itself."""
-    asked = list(_questions(summary))
-    titles = [one.title for one in asked if one.cells == _cells(summary)]
+def main_tables(analysis: Analysis) -> list[Table]:
+    """The main table, then one for each question that it does not ask itself. Where likelihoods of
+    rare correct answers were computed, the main table has their rise, ours and the paper's."""
+    asked, cells = list(_questions(analysis)), _cells(analysis)
+    titles = [question.title for question in asked if question.cells == cells]
     title = titles[0] if titles else "Methods"
-    whole = _Question(title=title, cells=_cells(summary), columns=summary.columns)
-    others = [one for one in asked if one.columns != summary.columns]
-    first, *more = [_table(summary, comparisons, one) for one in (whole, *others)]
-    return [rare.beside(first, summary), *more]
+    whole = _Question(title=title, cells=cells, columns=analysis.columns)
+    others = [question for question in asked if question.columns != analysis.columns]
+    return [
+        _table(analysis, whole, with_nll=bool(analysis.likelihoods)),
+        *(_table(analysis, question, with_nll=False) for question in others),
+    ]
 
 
-def _cells(summary: Summary) -> tuple[Cell, ...]:
+def _cells(analysis: Analysis) -> tuple[Cell, ...]:
     """All cells, those of an algorithm together: with focal weight behind without."""
-    order = list(dict.fromkeys(cell.algorithm for cell in summary.cells))
-    return tuple(sorted(summary.cells, key=lambda cell: order.index(cell.algorithm)))
+    order = list(dict.fromkeys(cell.algorithm for cell in analysis.by_cell.values()))
+    return tuple(sorted(analysis.by_cell.values(), key=lambda cell: order.index(cell.algorithm)))
 
 
-def _questions(summary: Summary) -> Iterator[_Question]:
-    trained = [cell for cell in summary.cells if not cell.is_base]
+def _questions(analysis: Analysis) -> Iterator[_Question]:
+    trained = [cell for cell in analysis.by_cell.values() if not cell.is_base]
 
     def question(title: str, cells: Sequence[Cell], columns: tuple[str, ...]) -> _Question:
-        chosen = tuple(cell for cell in _cells(summary) if cell.is_base or cell in cells)
+        chosen = tuple(cell for cell in _cells(analysis) if cell.is_base or cell in cells)
         return _Question(title=title, cells=chosen, columns=columns)
 
     several = {
@@ -59,104 +64,109 @@ def _questions(summary: Summary) -> Iterator[_Question]:
     }
     if several:
         of_sizes = [cell for cell in trained if cell.algorithm in several]
-        yield question("Group size", of_sizes, summary.headline)
+        yield question("Group size", of_sizes, analysis.headline)
     gammas: dict[tuple[str | None, int | None], set[float | None]] = {}
     for cell in trained:
         gammas.setdefault((cell.algorithm, cell.group_size), set()).add(cell.focal_gamma)
     of_gammas = [c for c in trained if len(gammas[c.algorithm, c.group_size]) > 2]
     if of_gammas:
-        yield question("Sensitivity to gamma", of_gammas, summary.headline)
+        yield question("Sensitivity to gamma", of_gammas, analysis.headline)
     controlled = {
         cell: old
         for cell in trained
-        if not cell.focal_gamma and (old := _base_method(summary, cell)) is not None
+        if not cell.focal_gamma and (old := _base_method(analysis, cell)) is not None
     }
     if controlled:
         bases = set(controlled.values())
         beside = [
             cell
             for cell in trained
-            if cell in controlled or cell in bases or _base_method(summary, cell) in bases
+            if cell in controlled or cell in bases or _base_method(analysis, cell) in bases
         ]
-        yield question("Controls", beside, summary.headline)
+        yield question("Controls", beside, analysis.headline)
 
 
-def _table(summary: Summary, comparisons: Sequence[Comparison], asked: _Question) -> Table:
-    ends = sorted({0, len(summary.ks) - 1})
-    family = _family(summary, comparisons, asked)
-    significant = _significant(family)
+def _table(analysis: Analysis, asked: _Question, *, with_nll: bool) -> Table:
+    against = {
+        (column, cell.cell, k): row
+        for cell in asked.cells
+        if (old := _base_method(analysis, cell)) is not None
+        for column in asked.columns
+        for k in analysis.ends
+        if (row := analysis.comparison(column, k, cell.cell, old.cell)) is not None
+    }
 
-    def value(cell: Cell, column: str, end: int) -> Value:
-        mean = summary.estimates(column, cell)[end].mean
+    def value(row: Estimate) -> Value:
+        compared = against.get((row.column, row.cell, row.k))
         return percent_value(
-            mean,
-            significant=(cell, column, summary.ks[end]) in significant,
-            incomplete=mean is not None and is_incomplete(summary, cell, column, end),
+            row.mean,
+            significant=compared is not None and compared.verdict == ROBUST,
+            incomplete=row.is_incomplete,
         )
 
-    rows: Rows = {
-        names(cell): {
-            column: tuple(value(cell, column, end) for end in ends)
-            for column in asked.columns
-            if any(summary.estimates(column, cell)[end].mean is not None for end in ends)
-        }
-        for cell in asked.cells
-    }
+    rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
+    for cell in asked.cells:
+        own = rows[names(cell)] = {}
+        for column in asked.columns:
+            ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
+            if any(row.mean is not None for row in ends):
+                own[column] = tuple(map(value, ends))
     bases = {names(cell) for cell in asked.cells if cell.is_base}
-    made = with_best(rows, columns=asked.columns, among=lambda key: None if key in bases else 0)
-    benchmarks = [
-        name for column in asked.columns for name in summary.averages.get(column, (column,))
-    ]
-    averages = ", averages" if asked.columns != summary.columns else ""
-    ks = " / ".join(f"pass@{summary.ks[end]}" for end in ends)
-    legend = [BOLD]
-    if family:
-        legend.append((Value(text="underlined", significant=True), _meaning(summary, len(family))))
-    contents = [row.get(column, NONE) for row in made.values() for column in asked.columns]
-    legend += explained(contents)
+    marked = with_best(rows, columns=asked.columns, among=lambda key: None if key in bases else 0)
+    contents = [row.get(column, NONE) for row in marked.values() for column in asked.columns]
+    notes = footnotes(analysis, asked.cells, *asked.columns)
+    if with_nll:
+        for cell in asked.cells:
+            marked[names(cell)] |= _delta_nll(analysis, cell)
+        notes = (*notes, _nll_note(analysis))
+    averages = ", averages" if asked.columns != analysis.columns else ""
+    ks = " / ".join(f"pass@{k}" for k in analysis.ends)
     return grid(
         title=f"{asked.title}{averages}: {ks} in percent",
         names=NAMES,
-        columns=asked.columns,
-        rows=made,
-        notes=tuple(footnotes(summary, asked.cells, list(dict.fromkeys(benchmarks)))),
-        legend=tuple(legend),
-        breaks=summary.headline,
+        columns=[*asked.columns, *([OURS, THEIRS] if with_nll else [])],
+        rows=marked,
+        notes=notes,
+        legend=(BOLD, *_underlined(analysis, against.values()), *explained(contents)),
+        breaks=analysis.headline,
     )
 
 
-def _meaning(summary: Summary, m: int) -> str:
-    over = "problems and training seeds" if summary.n_seeds > 1 else "problems, one training seed"
+def _underlined(analysis: Analysis, against: Iterable[Comparison]) -> Iterator[tuple[Value, str]]:
+    """What underlined means, where some value of a table may be so."""
+    if any(row.family is not None for row in against):
+        over = "problems and training seeds" if analysis.n_seeds > 1 else "problems"
+        yield (
+            Value(text="underlined", significant=True),
+            "differs from its base method (the same without focal weight; for a control the "
+            f"algorithm without it), robust: p < {1 - LEVEL:.2g} after Holm's correction over the "
+            f"comparisons of the question ({analysis.family}), over {over}",
+        )
+
+
+def _base_method(analysis: Analysis, cell: Cell) -> Cell | None:
+    declared = analysis.results.declaration["declaration"].get("algorithms", {})
+    return base_method(cell, list(analysis.by_cell.values()), declared)
+
+
+def _delta_nll(analysis: Analysis, cell: Cell) -> dict[str, tuple[Value, ...]]:
+    """Rise of the negative log-likelihood of rare correct answers, ours and the paper's."""
+    if cell.is_base:
+        return {OURS: (Value(text="0"),)}
+    own = analysis.likelihoods.get(cell.cell)
+    theirs = published_delta_nll(cell)
+    spread = own and f"{own.mean:.2f} [{min(own.by_seed):.2f}, {max(own.by_seed):.2f}]"
+    return {name: (Value(text=text),) for name, text in ((OURS, spread), (THEIRS, theirs)) if text}
+
+
+def _nll_note(analysis: Analysis) -> str:
+    rows = analysis.likelihoods.values()
+    sizes = sorted({n for row in rows for n in row.n_rare})
+    size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    seeds = max(len(row.seeds) for row in rows)
     return (
-        "differs from its base method (the same without focal weight; for a control the algorithm "
-        f"without it), p < {1 - LEVEL:.2g} after Holm's correction over the {m} comparisons of "
-        f"this table (over {over})"
+        f"{OURS}: mean rise of the negative log-likelihood, nats a token, of {size} rare correct "
+        "answers of the base model to training prompts, a fixed set: those of its correct draws "
+        f"that were least likely. Mean over {seeds} seeds and [lowest, highest]. The paper's "
+        f"is its figure of the same algorithm, N and gamma, on {PAPERS_MODEL} and mathematics."
     )
-
-
-_Where = tuple[Cell, str, int]
-
-
-def _family(
-    summary: Summary, comparisons: Sequence[Comparison], asked: _Question
-) -> dict[_Where, float]:
-    """p of each cell of the table against its base method."""
-    bases = {cell: _base_method(summary, cell) for cell in asked.cells}
-    return {
-        (one.pair.new, one.benchmark, one.k): one.difference.p_value
-        for one in comparisons
-        if one.benchmark in asked.columns
-        and one.pair.new in bases
-        and one.pair.old == bases[one.pair.new]
-        and one.difference.p_value is not None
-    }
-
-
-def _significant(family: dict[_Where, float]) -> set[_Where]:
-    corrected = holm(list(family.values()))
-    return {where for where, p in zip(family, corrected, strict=True) if p < 1 - LEVEL}
-
-
-def _base_method(summary: Summary, cell: Cell) -> Cell | None:
-    declared = summary.results.declaration["declaration"].get("algorithms", {})
-    return base_method(cell, summary.cells, declared)

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.style import WIDTH
-from fgrpo_bench.report.looks import Look, looks
-from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.stats.intervals import Estimate
+from fgrpo_bench.report.looks import Look, algorithms, looks
 
 
-def plane(summary: Summary, column: str) -> Figure:
+def plane(analysis: Analysis, column: str) -> Figure:
     """A point a cell with both 95% intervals, a panel an algorithm; cells that differ in N alone
     are joined in its order."""
-    algorithms = list(dict.fromkeys(c.algorithm for c in summary.cells if c.algorithm is not None))
-    figure = Figure(figsize=(WIDTH, 4.6 if len(algorithms) == 1 else 3.9), layout="constrained")
-    panels = figure.subplots(1, len(algorithms), sharex=True, sharey=True, squeeze=False)[0]
-    look = looks(summary.cells)
-    for axes, algorithm in zip(panels, algorithms, strict=True):
-        cells = [cell for cell in summary.cells if cell.is_base or cell.algorithm == algorithm]
-        ends = {cell: summary.estimates(column, cell) for cell in cells}
+    every, ks = list(analysis.by_cell.values()), analysis.ks
+    names, look = algorithms(every), looks(every)
+    figure = Figure(figsize=(WIDTH, 4.6 if len(names) == 1 else 3.9), layout="constrained")
+    panels = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, algorithm in zip(panels, names, strict=True):
+        cells = [cell for cell in every if cell.is_base or cell.algorithm == algorithm]
+        ends = {cell: analysis.over_k(column, cell) for cell in cells}
         known = [c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None]
         line = sorted(
             (cell for cell in known if cell.focal_gamma == 0), key=lambda c: c.group_size or 0
@@ -42,19 +42,19 @@ def plane(summary: Summary, column: str) -> Figure:
                 elinewidth=1.0,
                 capsize=2,
                 **_marker(style),
-                label=_label(cell, several=len(algorithms) > 1),
+                label=_label(cell, several=len(names) > 1),
             )
-        axes.set_xlabel(f"pass@{summary.ks[0]} (%)")
-        if len(algorithms) > 1:
+        axes.set_xlabel(f"pass@{ks[0]} (%)")
+        if len(names) > 1:
             axes.set_title(algorithm.upper())
-    panels[0].set_ylabel(f"pass@{summary.ks[-1]} on {column} (%)")
+    panels[0].set_ylabel(f"pass@{ks[-1]} on {column} (%)")
     handles = {
         name: handle
         for axes in panels
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     drawn, words = [*handles.values()], [*handles]
-    if len(algorithms) == 1:
+    if len(names) == 1:
         figure.legend(drawn, words, loc="outside right center", handletextpad=0.2)
     else:
         figure.legend(drawn, words, loc="outside lower center", handletextpad=0.2, ncols=5)

@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.report.rare import stages
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.likelihood import stages
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stages.files import read_json, sealed, sha256_file
 from fgrpo_bench.stages.markers import read_marker
@@ -118,21 +119,21 @@ def drawing_program() -> str:
 
 
 def record(
-    results: SweepResults, files: Mapping[str, bytes], *, compare_paper: bool
+    analysis: Analysis, files: Mapping[str, bytes], *, compare_paper: bool
 ) -> dict[str, Any]:
     """The provenance (SHAPE) of these files of a report, by name.
 
     Draws and weights have the digests of their stages' markers; those of markers of before, which
     have none, are left out.
     """
-    paths = results.paths
-    behind = [each for each in inputs(results).values() if each.is_listed]
+    paths = analysis.results.paths
+    behind = [each for each in inputs(analysis.results).values() if each.is_listed]
     return sealed(
         {
             "sweep": paths.sweep,
             "experiment": paths.experiment,
             "version": paths.version,
-            "select": results.rule,
+            "select": analysis.rule,
             "compare_paper": compare_paper,
             "drawn_with": drawing_program(),
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},

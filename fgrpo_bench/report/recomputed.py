@@ -10,10 +10,10 @@ from statistics import fmean
 
 import polars as pl
 
+from fgrpo_bench.analysis.likelihood import stages
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.records import Grade
-from fgrpo_bench.report.rare import stages
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict

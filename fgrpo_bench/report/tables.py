@@ -1,11 +1,12 @@
-"""The report's tables as rows of finished text, and the CSV; nothing here knows a markup."""
+"""The tables that every sweep has, beside the main ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-import polars as pl
-
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
+from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.numbers import (
     number,
     p_value,
@@ -23,126 +24,165 @@ from fgrpo_bench.documents.table import (
     grid,
     with_best,
 )
-from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.footnotes import BOLD, footnotes, is_incomplete
-from fgrpo_bench.report.summary import Cell, Summary
-from fgrpo_bench.report.verdict import word
-
-CSV = pl.Schema(
-    {
-        "sweep": pl.String,
-        "experiment": pl.String,
-        "model": pl.String,
-        "method": pl.String,  # Base, GRPO, F-GRPO, ...
-        "algorithm": pl.String,  # empty for Base, likewise group_size and focal_gamma
-        "group_size": pl.Int64,
-        "focal_gamma": pl.Float64,
-        "step": pl.Int64,
-        "benchmark": pl.String,  # or the name of an average of several
-        "k": pl.Int64,
-        "pass_at_k": pl.Float64,  # fraction; empty where nothing is done
-        "ci_low": pl.Float64,  # of the 95% interval; empty likewise, and with one problem
-        "ci_high": pl.Float64,
-        "n_seeds": pl.Int64,
-        "n_problems": pl.Int64,  # with a value for every seed
-        "n_samples": pl.Int64,  # draws a problem; of an average the fewest
-    }
-)
-
+from fgrpo_bench.report.footnotes import BOLD, family_note, footnotes, rule_note
+from fgrpo_bench.report.narrative import band_legend
 
 NAMES = ("method", "N", "gamma")
+FATES = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained")
+"""Columns of the table of problems within reach."""
 
 
-def interval_table(summary: Summary, column: str) -> Table:
+def names(cell: Cell) -> tuple[str, str, str]:
+    """Method, N and gamma, as every table names a cell."""
+    if cell.group_size is None or cell.focal_gamma is None:
+        return cell.method, NONE, NONE
+    return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
+
+
+def interval_table(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
-    ends = sorted({0, len(summary.ks) - 1})
-
-    def value(cell: Cell, end: int) -> Content:
-        made = summary.estimates(column, cell)[end]
-        lacking = made.mean is not None and is_incomplete(summary, cell, column, end)
-        return (Value(text=with_interval(made.mean, made.low, made.high), incomplete=lacking),)
-
-    made = {cell: [value(cell, end) for end in ends] for cell in summary.cells}
+    cells = list(analysis.by_cell.values())
+    rows: list[tuple[Content, ...]] = []
+    for cell in cells:
+        ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
+        values = [
+            Value(text=with_interval(row.mean, row.low, row.high), incomplete=row.is_incomplete)
+            for row in ends
+        ]
+        rows.append((*names(cell), *((value,) for value in values), str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
-        header=(*NAMES, *(f"pass@{summary.ks[end]}" for end in ends), "seeds"),
-        rows=tuple(
-            (*names(cell), *values, str(summary.estimates(column, cell)[0].n_seeds))
-            for cell, values in made.items()
-        ),
-        notes=_notes(summary, column),
-        legend=explained(content for values in made.values() for content in values),
+        header=(*NAMES, *(f"pass@{k}" for k in analysis.ends), "seeds"),
+        rows=tuple(rows),
+        notes=footnotes(analysis, cells, column),
+        legend=explained(content for row in rows for content in row[len(NAMES) : -1]),
     )
 
 
-def all_ks(summary: Summary, column: str) -> Table:
+def all_ks(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at every k, without intervals."""
+    cells = list(analysis.by_cell.values())
     rows: Rows = {
         names(cell): {
-            f"k={k}": (
-                percent_value(
-                    made.mean,
-                    incomplete=made.mean is not None and is_incomplete(summary, cell, column, i),
-                ),
-            )
-            for i, (k, made) in enumerate(
-                zip(summary.ks, summary.estimates(column, cell), strict=True)
-            )
+            f"k={row.k}": (percent_value(row.mean, incomplete=row.is_incomplete),)
+            for row in analysis.over_k(column, cell)
         }
-        for cell in summary.cells
+        for cell in cells
     }
-    bases = {names(cell) for cell in summary.cells if cell.is_base}
-    columns = [f"k={k}" for k in summary.ks]
-    made = with_best(rows, columns=columns, among=lambda key: None if key in bases else 0)
-    contents = [content for values in made.values() for content in values.values()]
+    bases = {names(cell) for cell in cells if cell.is_base}
+    columns = [f"k={k}" for k in analysis.ks]
+    marked = with_best(rows, columns=columns, among=lambda key: None if key in bases else 0)
+    contents = [content for values in marked.values() for content in values.values()]
     return grid(
         title=f"{column}: pass@k in percent at every k",
         names=NAMES,
         columns=columns,
-        rows=made,
-        notes=_notes(summary, column),
+        rows=marked,
+        notes=footnotes(analysis, cells, column),
         legend=(BOLD, *explained(contents)),
     )
 
 
-def _notes(summary: Summary, column: str) -> tuple[str, ...]:
-    benchmarks = summary.averages.get(column, (column,))
-    return tuple(footnotes(summary, summary.cells, benchmarks))
-
-
-def comparison_table(summary: Summary, comparisons: Sequence[Comparison], benchmark: str) -> Table:
-    """Every difference on a benchmark or average with its interval, the single seeds and the
-    verdict."""
-    rows = []
-    for one in comparisons:
-        if one.benchmark == benchmark:
-            d = one.difference
-            rows.append(
-                (
-                    one.pair.group,
-                    one.pair.name,
-                    str(one.k),
-                    points(d.mean),
-                    NONE if d.low is None else f"[{points(d.low)}, {points(d.high)}]",
-                    ", ".join(points(value) for value in d.by_seed),
-                    f"{one.agreeing} of {d.n_seeds}",
-                    *map(p_value, (d.p_value, one.p_holm, one.p_bh, one.p_draws)),
-                    word(one),
-                )
-            )
+def comparison_table(analysis: Analysis, column: str) -> Table:
+    """Every difference that is asked for on a benchmark or average, with its interval, the single
+    seeds and the verdict."""
     return Table(
-        title=f"{benchmark}: differences in percentage points",
+        title=f"{column}: differences in percentage points",
         header=(
             *("comparison", "", "k", "difference", "95% interval"),
             *("by seed", "seeds of that sign", "p", "p Holm", "p BH", "p draws", "verdict"),
         ),
-        rows=tuple(rows),
+        rows=tuple(
+            (
+                str(row.group),
+                str(row.name),
+                str(row.k),
+                points(row.difference),
+                NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]",
+                ", ".join(map(points, row.by_seed)),
+                f"{row.agreeing} of {len(row.seeds)}",
+                *map(p_value, (row.p, row.p_holm, row.p_bh, row.p_draws)),
+                row.verdict,
+            )
+            for row in analysis.asked
+            if row.column == column
+        ),
         n_words=2,
-        notes=_notes(summary, benchmark),
+        notes=(
+            family_note(analysis),
+            *footnotes(analysis, list(analysis.by_cell.values()), column),
+        ),
     )
 
 
-def compute_table(summary: Summary) -> Table:
+def first_loss_table(analysis: Analysis, column: str) -> Table | None:
+    """From which k on each pair's difference is a loss; None where no pair has a band."""
+    asked = {(row.new, row.old): row for row in analysis.asked if row.column == column}
+    losses = {pair: analysis.first_loss_of(column, *pair) for pair in asked}
+    rows = tuple(
+        (
+            str(asked[pair].group),
+            str(asked[pair].name),
+            loss.words,
+            *(NONE if k is None else str(k) for k in (loss.low, loss.high)),
+        )
+        for pair, loss in losses.items()
+        if loss is not None
+    )
+    if not rows:
+        return None
+    return Table(
+        title=f"{column}: over all k at once",
+        header=("comparison", "", "by the band", "first loss from", "to"),
+        rows=rows,
+        n_words=3,
+        notes=(band_legend(), "A dash: there is no such k.", rule_note(analysis)),
+    )
+
+
+def coverage_table(analysis: Analysis, column: str) -> Table | None:
+    """Expected numbers of problems, mean over seeds, and those that are all but certain; None where
+    no trained cell can be set against the base models."""
+    k, cells = analysis.ks[-1], list(analysis.by_cell.values())
+    rows = tuple(
+        (
+            *names(cell),
+            *(f"{getattr(own, name):.1f}" for name in FATES),
+            str(own.n_seeds),
+        )
+        for cell in cells
+        if (own := analysis.covered(column, cell, k)) is not None
+    )
+    if not rows:
+        return None
+    return Table(
+        title=f"{column}: problems within reach at k = {k}, against the base model",
+        header=(*NAMES, *(name.replace("_", " ") for name in FATES), "seeds"),
+        rows=rows,
+        notes=(
+            f"A problem is within reach at k = {k} where one of {k} draws is more likely correct "
+            f"than none (a success rate of {least_rate(k):.2g} and more). Numbers are expected "
+            "counts under the posterior of each problem's success rate (Jeffreys' prior), mean "
+            f"over seeds; surely: with a probability of at least {SURE:.0%}.",
+            *_out_of_reach(analysis, column),
+            *footnotes(analysis, cells, column),
+        ),
+    )
+
+
+def _out_of_reach(analysis: Analysis, column: str) -> Iterator[str]:
+    """A sentence where the draws are too few for a problem ever to be surely lost or gained."""
+    rows = [row for name in analysis.benchmarks_of(column) for row in analysis.of_column(name)]
+    n = max(row.n_samples for row in rows if row.n_samples is not None)
+    surely = surely_out(n_samples=n, k=analysis.ks[-1])
+    if surely < SURE:
+        yield (
+            f"From {n} draws none can be surely lost or gained: even a problem without a correct "
+            f"draw is out of reach with a probability of {surely:.2f} only."
+        )
+
+
+def compute_table(analysis: Analysis) -> Table:
     """What a run of each cell cost."""
     return Table(
         title="Compute, mean over the runs of a cell",
@@ -153,52 +193,18 @@ def compute_table(summary: Summary) -> Table:
         rows=tuple(
             (
                 *names(cell),
-                str(summary.compute[cell].n_runs),
-                number(summary.compute[cell].rollouts),
-                number(summary.compute[cell].tokens),
-                number(summary.compute[cell].optimizer_steps),
-                number(summary.compute[cell].train_cpu_seconds, digits=1),
-                number(summary.compute[cell].train_gpu_seconds, digits=1),
-                number(summary.compute[cell].evaluate_cpu_seconds, digits=1),
+                str(own.n_runs),
+                *map(number, (own.rollouts, own.tokens, own.optimizer_steps)),
+                *(
+                    number(seconds, digits=1)
+                    for seconds in (
+                        *(own.train_cpu_seconds, own.train_gpu_seconds),
+                        own.evaluate_cpu_seconds,
+                    )
+                ),
             )
-            for cell in summary.cells
+            for cell in analysis.by_cell.values()
+            if (own := analysis.costs.get(cell.cell)) is not None
         ),
+        notes=(rule_note(analysis),),
     )
-
-
-def csv(summary: Summary) -> str:
-    """One row a cell and k of every benchmark and average (the schema CSV)."""
-    return csv_text(csv_rows(summary))
-
-
-def csv_rows(summary: Summary) -> pl.DataFrame:
-    """The same as a frame, unrounded."""
-    return pl.DataFrame(list(_csv_rows(summary)), schema=CSV, orient="row")
-
-
-def csv_text(rows: pl.DataFrame) -> str:
-    """Fractions to 12 digits after the point: those behind depend on how many threads added up."""
-    return rows.with_columns(pl.col(pl.Float64).round(12)).write_csv()
-
-
-def _csv_rows(summary: Summary) -> Iterator[tuple[object, ...]]:
-    results = summary.results
-    for column in summary.columns:
-        benchmarks = summary.averages.get(column, (column,))
-        for cell in summary.cells:
-            drawn = [summary.scores[benchmark, cell].n_samples for benchmark in benchmarks]
-            n_samples = min((n for n in drawn if n is not None), default=None)
-            for k, made in zip(summary.ks, summary.estimates(column, cell), strict=True):
-                yield (
-                    *(results.paths.sweep, results.paths.experiment, results.model, cell.method),
-                    *(cell.algorithm, cell.group_size, cell.focal_gamma, cell.step, column, k),
-                    *(made.mean, made.low, made.high),
-                    *(made.n_seeds, made.n_problems, n_samples),
-                )
-
-
-def names(cell: Cell) -> tuple[str, str, str]:
-    """Method, N and gamma, as every table names a cell."""
-    if cell.group_size is None or cell.focal_gamma is None:
-        return cell.method, NONE, NONE
-    return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"

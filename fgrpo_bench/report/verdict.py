@@ -12,8 +12,8 @@ from fgrpo_bench.documents.numbers import difference as signed
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.comparisons import Comparison
 from fgrpo_bench.report.summary import Summary
-from fgrpo_bench.stats.intervals import LEVEL, REPLICATES
 
+EFFECTS = "Differences in percentage points [95% interval], and how many seeds have that sign"
 LISTED = 8
 """Longest list that is written out."""
 LISTED_AGAINST_BASE = 4
@@ -114,14 +114,6 @@ def difference(one: Comparison) -> str:
     return f"{signed(d.mean, d.low, d.high)}, {one.agreeing} of {len(one.seeds)} seeds"
 
 
-def word(one: Comparison) -> str:
-    """`shown` only where the 95% interval excludes 0; never more than the data can say."""
-    if not one.shown:
-        return "not shown"
-    word = "shown" if len(one.seeds) > 1 else "shown for one seed"
-    return f"{word}, also after Holm" if one.shown_corrected else word
-
-
 def counted(comparisons: Sequence[Comparison]) -> str:
     """How many comparisons were made, and what that does to the word `shown`."""
     m = len(comparisons)
@@ -152,62 +144,6 @@ def seeds_caveat(summary: Summary) -> str:
         f"{degrees} of freedom. Where they are wide, more seeds would "
         f"narrow them, and the differences of the single seeds stand beside them.{far}"
     )
-
-
-def notes(summary: Summary, comparisons: Sequence[Comparison]) -> list[str]:
-    """How the numbers were made, one fact a line."""
-    declared = summary.results.declaration
-    evaluation = declared["declaration"]["experiment"]["evaluation"]
-    seeds = sorted({seed for scores in summary.scores.values() for seed in scores.seeds})
-    sizes = sorted({s.n_samples for s in summary.scores.values() if s.n_samples is not None})
-    unscored = max((scores.unscored for scores in summary.scores.values()), default=0.0)
-    state = " with uncommitted changes" if declared.get("git_dirty") else ""
-    versions = declared.get("versions", {}).items()
-    lines = [
-        "pass@k is the mean over problems of 1 - C(n - c, k) / C(n, k), with n draws of which c "
-        f"are correct (Chen et al. 2021); n = {_listing(list(map(str, sizes))) or 'unknown'}, "
-        f"temperature {evaluation['temperature']:g}, top-p {evaluation['top_p']:g}.",
-        f"Training seeds with results: {_listing(list(map(str, seeds))) or 'none'}. All cells of a "
-        "seed start from the same base model, so differences are paired over seeds and problems; "
-        '"by seed" lists them in rising order of the seeds that both cells have.',
-        f"Intervals are of {LEVEL:.0%}. Their width is that of Student's t with the variance of "
-        "the mean over crossed seeds and problems (mean squares) and Satterthwaite's degrees of "
-        "freedom; their shape, how far they reach to either side, is that of a bootstrap that "
-        f"resamples problems and seeds independently (Owen 2007; {REPLICATES:,} replicates, a "
-        "fixed seed).",
-        "An interval without width says that nothing varied in the data, not that the value is "
-        "certain. Not shown does not mean absent.",
-    ]
-    if comparisons:
-        lines.append(
-            "p is two-sided and goes with the interval, over problems and seeds. p Holm bounds the "
-            f"chance of any false claim among the {len(comparisons)} comparisons, p BH the "
-            "expected share of false ones. p draws takes these models and problems as given and "
-            "asks about the draws alone (unbiased variance of pass@k; needs 2k draws)."
-        )
-    return [
-        *lines,
-        f"Grader: {', '.join(summary.graders) or 'none yet'}. Largest share of draws that it could "
-        f"not judge in a cell: {unscored:.2%} (left out of n and c).",
-        *engines(summary),
-        f"Model: {summary.results.model}. Code: git commit {declared.get('git_commit')}{state}; "
-        f"{', '.join(f'{name} {number}' for name, number in versions)}.",
-        "CPU-seconds are those of a stage's last attempt; one that was stopped and continued "
-        "cost more.",
-    ]
-
-
-def engines(summary: Summary) -> list[str]:
-    """A line where draws were made by engines that differ; none where all are alike."""
-    if len(summary.engines) < 2:
-        return []
-    each = "; ".join(
-        f"{words} ({_listing(points)})" for words, points in sorted(summary.engines.items())
-    )
-    return [
-        "The draws were made by engines that differ, which may change one in its last bits, so a "
-        f"difference between their points is not of the training alone: {each}."
-    ]
 
 
 def _listing(names: Sequence[str]) -> str:

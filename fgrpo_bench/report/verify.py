@@ -15,6 +15,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.analysis import Analysis, analyse
+from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.provenance import (
     NAME,
@@ -26,7 +28,6 @@ from fgrpo_bench.report.provenance import (
     read,
 )
 from fgrpo_bench.report.recomputed import wrong_likelihoods, wrong_scores, wrong_verdicts
-from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import is_altered, sha256_file
@@ -69,7 +70,8 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
         )
     known = read(beside)
     paths, at_home = _run(path, known, root)
-    results = select(load_results(paths), known.get("select", LAST))
+    analysis = analyse(load_results(paths), known.get("select", LAST))
+    results = analysis.results
     unseen: list[str] = []
     found = [*_foreign(known, paths, path, at_home=at_home)]
     found += _files(path, known, unseen, at_home=at_home)
@@ -81,9 +83,9 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
             found += wrong_verdicts(point, benchmark, version)
     found += wrong_likelihoods(results)
     if path.name in KINDS:
-        again = render(results, KINDS[path.name], compare_paper=known["compare_paper"])
+        again = render(analysis, KINDS[path.name], compare_paper=known["compare_paper"])
         found += _lines(path, again)
-    found += _drawings(path, known, results, unseen)
+    found += _drawings(path, known, analysis, unseen)
     if not regrade:
         unseen.append("whether the stored responses are judged rightly (--regrade judges again)")
     unseen.append("whether these weights give these draws, and the training these weights")
@@ -193,7 +195,7 @@ def _lists(stage: StagePaths) -> bool:
 
 
 def _drawings(
-    path: Path, known: Mapping[str, Any], results: SweepResults, unseen: list[str]
+    path: Path, known: Mapping[str, Any], analysis: Analysis, unseen: list[str]
 ) -> Iterator[str]:
     """Figures against themselves drawn again, where they belong to the file."""
     figures = [name for name in known["files"] if Path(name).suffix in FIGURES]
@@ -209,7 +211,7 @@ def _drawings(
         return
     if path.suffix in FIGURES:
         figures = [name for name in figures if Path(name).stem == path.stem]
-    again = draw(results, path.stem if path.suffix in FIGURES else None)
+    again = draw(analysis, path.stem if path.suffix in FIGURES else None)
     for name in sorted({*figures, *again}):
         file = path.with_name(name)
         if name not in again:

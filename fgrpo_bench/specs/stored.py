@@ -55,10 +55,8 @@ def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile |
             f"{path}: profile.dispatcher is {profile.get('dispatcher')!r}, which this version does "
             f"not have ({', '.join(kinds)}): go on with the version that wrote it"
         )
-    (named,) = (name for name in PLACEMENTS if name in kind.__dataclass_fields__)
-    read: LocalProfile | SlurmProfile = from_stored(
-        kind, profile | {named: stored_placement(declaration)}, path
-    )
+    placed = profile | {"placement": stored_placement(declaration)}
+    read: LocalProfile | SlurmProfile = from_stored(kind, placed, path)
     return read
 
 

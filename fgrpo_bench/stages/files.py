@@ -124,9 +124,14 @@ def sync_file_system(folder: Path) -> None:
         os.close(handle)
 
 
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
+    """Write bytes whole or not at all."""
+    write_whole(path, lambda aside: void(aside.write_bytes(content)))
+
+
 def write_text(path: Path, text: str) -> None:
     """Write text whole or not at all."""
-    write_whole(path, lambda aside: void(aside.write_text(text, encoding="utf-8")))
+    write_bytes(path, text.encode())
 
 
 def void(_: object) -> None:

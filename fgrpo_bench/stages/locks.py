@@ -30,16 +30,14 @@ def locked(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
-        try:
-            _take(file)
-        except BlockingIOError:
+        if not _taken(file, tries=4):
             holder = lock_holder(path)
             if not wait:
                 raise BlockingIOError(
                     f"{what} is already being run by process {holder.get('pid')} on "
                     f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
                     "with `cancel`"
-                ) from None
+                )
             print(f"waiting for process {holder.get('pid')}, which has {what} in hand", flush=True)
             while not _taken(file):
                 waiting()
@@ -65,22 +63,16 @@ def _name_holder(handle: int) -> None:
             raise
 
 
-def _take(file: TextIO) -> None:
-    """Lock at once or raise BlockingIOError; outlast `is_locked`, which holds it an instant."""
-    for pause in (0.01, 0.05, 0.2):
+def _taken(file: TextIO, *, tries: int = 1) -> bool:
+    """Whether it could be locked; some tries outlast `is_locked`, which holds it an instant."""
+    for pause in (0.01, 0.05, 0.2, 0.0)[-tries:]:
         try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(pause)
-    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _taken(file: TextIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        else:
+            return True
+    return False
 
 
 def lock_holder(path: Path) -> dict[str, Any]:

@@ -149,13 +149,17 @@ def _one(rate: float) -> np.ndarray:
 
 
 def _measured(options: argparse.Namespace) -> Measured:
-    from fgrpo_bench.results import choose_run, load_results
+    from fgrpo_bench.analysis import load
     from fgrpo_bench.theory.measured import measure
 
-    run = choose_run(
-        options.root, options.from_sweep, experiment=options.experiment, version=options.version
+    return measure(
+        load(
+            options.from_sweep,
+            experiment=options.experiment,
+            version=options.version,
+            root=options.root,
+        )
     )
-    return measure(load_results(run))
 
 
 def _draw(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.report.covered import fates
-from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.analysis import Analysis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,39 +26,46 @@ class Measured:
     the trained model lost, mean over seeds; of the first algorithm."""
 
 
-def measure(results: SweepResults, *, benchmark: str | None = None) -> Measured:
-    """Read a sweep; ValueError where its base models have no results yet.
+def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
+    """Look at a sweep; ValueError where its base models have no results yet.
 
     benchmark: None is the first.
     """
-    summary = summarise(results)
-    benchmark = benchmark or results.benchmarks[0]
-    bases = [cell for cell in summary.cells if cell.is_base]
-    scores = summary.scores[benchmark, bases[0]] if bases else None
-    if scores is None or not scores.seeds:
+    paths = analysis.results.paths
+    benchmark = benchmark or analysis.results.benchmarks[0]
+    counts = (
+        analysis.problems.filter(cell="base", benchmark=benchmark)
+        .group_by("problem_id")
+        .agg(pl.col("n_scored", "n_correct").sum())
+        .filter(pl.col("n_scored") > 0)
+        .sort("problem_id")
+    )
+    if not len(counts):
         raise ValueError(
-            f"sweep {results.paths.sweep} has no results of its base models on {benchmark}: let it "
+            f"sweep {paths.sweep} has no results of its base models on {benchmark}: let it "
             "run on, or give --success-rate"
         )
-    drawn = scores.n_scored.sum(axis=0)
-    rates = scores.n_correct.sum(axis=0)[drawn > 0] / drawn[drawn > 0]
+    rates = (counts["n_correct"] / counts["n_scored"]).to_numpy()
     rates = rates[(rates > 0) & (rates < 1)]
     if not len(rates):
         raise ValueError(
             f"the base models solve every problem of {benchmark} always or never: no tail to miss"
         )
-    trained = {c: f for c, f in fates(summary, benchmark).items() if c.focal_gamma == 0}
-    first = next(iter(trained), None)
-    lost = {
-        cell.group_size: float(
-            np.mean([f.lost.sum() / (f.lost.sum() + f.retained.sum()) for f in by_seed])
-        )
-        for cell, by_seed in trained.items()
-        if cell.group_size is not None and first is not None and cell.algorithm == first.algorithm
-    }
     return Measured(
-        name=f"{results.paths.sweep}-{results.paths.experiment}",
-        title=f"{benchmark} in {results.paths.sweep} on {results.paths.experiment}",
+        name=f"{paths.sweep}-{paths.experiment}",
+        title=f"{benchmark} in {paths.sweep} on {paths.experiment}",
         success_rates=rates,
-        lost=dict(sorted(lost.items())),
+        lost=_lost(analysis, benchmark),
     )
+
+
+def _lost(analysis: Analysis, benchmark: str) -> dict[int, float]:
+    plain = [cell for cell in analysis.by_cell.values() if cell.focal_gamma == 0]
+    covered = {cell: analysis.covered(benchmark, cell, analysis.ks[-1]) for cell in plain}
+    first = next((cell for cell in plain if covered[cell] is not None), None)
+    return {
+        cell.group_size: row.lost_share
+        for cell, row in sorted(covered.items(), key=lambda each: each[0].group_size or 0)
+        if first is not None and cell.algorithm == first.algorithm
+        if cell.group_size is not None and row is not None and row.lost_share is not None
+    }

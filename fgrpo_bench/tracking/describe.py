@@ -13,7 +13,6 @@ from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.report import verdict
 from fgrpo_bench.report.comparisons import Comparison
-from fgrpo_bench.report.content import EFFECTS
 from fgrpo_bench.report.summary import Summary
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with
@@ -85,7 +84,7 @@ def words(summary: Summary, comparisons: Sequence[Comparison]) -> str:
     parts = [f"**Question.** {escape_markdown(str(question))}"]
     parts += [escape_markdown(verdict.heading(summary)), escape_markdown(verdict.budget(summary))]
     parts += [f"**{escape_markdown(missing)}**"] if missing else []
-    parts += [f"**Answer.** {EFFECTS}."]
+    parts += [f"**Answer.** {verdict.EFFECTS}."]
     lines = []
     for title, effects in verdict.answer(summary, comparisons):
         lines += [f"- {escape_markdown(title)}"]

@@ -1,5 +1,5 @@
 """What is damaged in a sweep, what rests on it, and what would be made again: pure functions of the
-markers and the provenance, which have a digest of every file, and of the files as they are now.
+markers and the provenance, which have a digest of every file.
 
 `sweeps.check.examine` reads them, `sweeps.check.repair` makes again what is damaged.
 """
@@ -22,7 +22,6 @@ from sweeps.check.hold import (
     Damage,
     Held,
     Known,
-    Seen,
 )
 
 
@@ -67,26 +66,6 @@ def in_provenance(inputs: Mapping[str, str], held: Iterable[Held]) -> Iterator[K
         of = _stage_of(name, is_silent)
         if of is not None and is_silent[of]:
             yield Known(of=of, name=name, sha256=digest)
-
-
-def differing(known: Iterable[Known], seen: Mapping[str, Seen | None]) -> Iterator[Damage]:
-    """Files that are not as they were recorded.
-
-    seen: by name; None where there is no such file.
-    """
-    for each in known:
-        now = seen[each.name]
-        if now is None:
-            fault = "is missing"
-        elif now.fault is not None:
-            fault = f"cannot be read: {now.fault}"
-        elif each.bytes is not None and now.bytes != each.bytes:
-            fault = f"has {now.bytes} bytes instead of {each.bytes}"
-        elif now.sha256 != each.sha256:
-            fault = "has other content than was recorded"
-        else:
-            continue
-        yield Damage(of=each.of, name=each.name, fault=fault)
 
 
 def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Iterator[Damage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
@@ -17,7 +17,7 @@ from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN, SWEEP
 from sweeps.check import compare
-from sweeps.check.hold import DECLARATION, REPORT, Damage, Held, Known, Seen, hold
+from sweeps.check.hold import DECLARATION, REPORT, Damage, Held, Known, hold
 
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
 Tell = Callable[[int], None]
@@ -51,10 +51,10 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     recorded = [*compare.in_provenance(inputs, held), *files]
     recorded += [known for stage in held for known in (*stage.of_before, *compare.promised(stage))]
     known = {each.name: each for each in recorded}
-    seen = _see(paths, known.values(), bar)
+    sizes = {name: _size(paths, name) for name in known}
     damage = [*_declaration(paths), *compare.mislabelled(plan["points"], held)]
     damage += [*(fault for stage in held for fault in stage.faults), *faults]
-    damage += [*compare.differing(known.values(), seen), *compare.of_other_weights(held)]
+    damage += [*_differing(paths, known, sizes, bar), *compare.of_other_weights(held)]
     damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
     return Examined(
         paths=paths,
@@ -63,8 +63,8 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
         unrecorded=tuple(
             name for stage in held if stage.is_silent for name in stage.stored if name not in known
         ),
-        n_files=len(seen),
-        n_bytes=sum(each.bytes for each in seen.values() if each is not None),
+        n_files=len(known),
+        n_bytes=sum(size for size in sizes.values() if size is not None),
     )
 
 
@@ -106,21 +106,25 @@ def _report(
     return files, known["inputs"], [fault] if altered else []
 
 
-def _see(paths: RunPaths, known: Iterable[Known], bar: Bar) -> dict[str, Seen | None]:
-    """Every file as it is; those of another size are not read."""
-    wanted = {each.name: each.bytes for each in known}
-    sizes = {name: _size(paths, name) for name in wanted}
-    there = {name: size for name, size in sizes.items() if size is not None}
-    tell = bar(sum(size for name, size in there.items() if wanted[name] in (None, size)))
-    seen: dict[str, Seen | None] = dict.fromkeys(wanted)
-    for name, size in there.items():
+def _differing(
+    paths: RunPaths, known: Mapping[str, Known], sizes: Mapping[str, int | None], bar: Bar
+) -> Iterator[Damage]:
+    """Files that are not as they were recorded; those of another size are not read."""
+    alike = {name for name, each in known.items() if each.bytes in (None, sizes[name])}
+    tell = bar(sum(sizes[name] or 0 for name in alike))
+    for name, each in known.items():
         try:
-            same = wanted[name] in (None, size)
-            digest = sha256_file(paths.folder / name, tell) if same else None
-            seen[name] = Seen(bytes=size, sha256=digest)
+            if sizes[name] is None:
+                fault = "is missing"
+            elif name not in alike:
+                fault = f"has {sizes[name]} bytes instead of {each.bytes}"
+            elif sha256_file(paths.folder / name, tell) != each.sha256:
+                fault = "has other content than was recorded"
+            else:
+                continue
         except OSError as error:
-            seen[name] = Seen(bytes=size, sha256=None, fault=error.strerror or str(error))
-    return seen
+            fault = f"cannot be read: {error.strerror or error}"
+        yield Damage(of=each.of, name=name, fault=fault)
 
 
 def _size(paths: RunPaths, name: str) -> int | None:
@@ -131,14 +135,14 @@ def _size(paths: RunPaths, name: str) -> int | None:
 
 
 @contextmanager
-def reading(out: TextIO) -> Iterator[Callable[[int], Callable[[int], None]]]:
+def reading(out: TextIO) -> Iterator[Bar]:
     """A bar of the bytes that are read, on a terminal; nothing elsewhere. Gives what is told once
     how many there are, and then of every part."""
     console = Console(file=out)
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not out.isatty()) as progress:
 
-        def begin(total: int) -> Callable[[int], None]:
+        def begin(total: int) -> Tell:
             task = progress.add_task("reading", total=total)
             return lambda part: progress.advance(task, part)
 

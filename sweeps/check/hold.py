@@ -46,17 +46,6 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A file as it is now."""
-
-    bytes: int
-    sha256: str | None
-    """None where the number of bytes alone tells that it is another, and it was not read."""
-    fault: str | None = None
-    """Why it cannot be read."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Damage:
     """One damaged or missing file."""
 

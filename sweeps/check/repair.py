@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import PurePosixPath
 
+from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
-from fgrpo_bench.report.selected import LAST, select
 from fgrpo_bench.results import has_checkpoints, load_results, own_view
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
@@ -25,7 +25,7 @@ from sweeps.commands import StageCommand, stage_command
 from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
 from sweeps.local import drive
-from sweeps.local.drive import Finish
+from sweeps.local.drive import Finish, fetch_files
 from sweeps.plan import Plan, make_plan
 from sweeps.reporting import sync
 from sweeps.status import on_slurm
@@ -146,8 +146,7 @@ def _reporting(paths: RunPaths) -> Finish:
     rule, beside = known.get("select", LAST), known.get("compare_paper", False)
 
     def finish(paths: RunPaths, say: Say) -> None:
-        results = select(load_results(paths), rule)
-        write_report(results, formats=formats, compare_paper=beside)
+        write_report(load_results(paths), rule, formats=formats, compare_paper=beside)
         say(f"wrote the report into {shown(paths.report)}")
         sync(paths, say)
 
@@ -156,7 +155,6 @@ def _reporting(paths: RunPaths) -> Finish:
 
 def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand) -> int:
     from sweeps.slurm import drive as slurm
-    from sweeps.slurm.fetch import fetch_files
 
     with driving(paths):
         exit_code = fetch_files(plan, paths, command)

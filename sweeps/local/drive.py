@@ -1,4 +1,5 @@
-"""`run` from a declaration to an exit code: freeze the plan, run the pool, finish.
+"""`run` from a declaration to an exit code: freeze the plan, run the pool, finish; and what fetches
+the files of a sweep on SLURM here, where there is a network.
 
 Exit codes: 0 all done, 1 a stage failed, 128 + signal when it was stopped; refusals are raised.
 """
@@ -8,11 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
-from fgrpo_bench.kinds import Stage, remade
-from fgrpo_bench.specs import Declaration
+from fgrpo_bench import engines
+from fgrpo_bench.kinds import KINDS, Environment, Stage, remade
+from fgrpo_bench.kinds.kind import dataset_name
+from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import tail
-from fgrpo_bench.stages.files import void
+from fgrpo_bench.stages.files import read_json, void
 from fgrpo_bench.stages.locks import driving, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import damage_of, driver_id
@@ -37,6 +41,9 @@ from sweeps.text import counted, said, shown
 
 LOG_LINES = 12
 """Last lines of a failed stage's log that the end of a run shows."""
+
+FETCHED_AT_ONCE = 4
+"""Most files that are fetched at once: they share one line, and one machine that many use."""
 
 Finish = Callable[[RunPaths, Callable[[str], None]], None]
 
@@ -125,12 +132,49 @@ def pooled(
         begin(pool)
         pool.run()
     if stop.signum is not None:
-        _say_stopped(pool)
+        done = f"{len(pool.done)} of {counted(len(pool.stages), 'stage')} done"
+        said(f"stopped: {done}, nothing is lost; run the same command again to continue")
         return stop.exit_code
     if pool.failures:
         _say_failures(pool)
         return 1
     return 0
+
+
+def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> int:
+    """Run the stages that fetch, as the sweep's driver, who holds its lock; exit code 0, or 128 +
+    signal where it was stopped.
+
+    Raises OSError where one fails, ValueError where a dataset is too small for what the points ask
+    of it.
+    """
+
+    def here(kind: str, folder: Path, profile: Profile, environment: Environment) -> list[str]:
+        return [sys.executable, *command(kind, folder, profile, environment)[1:]]
+
+    stages = [stage for stage in plan.stages if KINDS[stage.kind].fetches]
+    at_once = FETCHED_AT_ONCE
+    exit_code = pooled(plan, paths, stages, command=here, workers=at_once) if stages else 0
+    if exit_code == 1:
+        lacks = next(s.name for s in stages if not StagePaths(paths.folder / s.name).done.exists())
+        raise OSError(f"{lacks} was not fetched, so nothing was submitted; its reason stands above")
+    if exit_code == 0:
+        _check_sizes(plan, paths)
+    return exit_code
+
+
+def _check_sizes(plan: Plan, paths: RunPaths) -> None:
+    """ValueError where a fetched dataset has fewer problems than an epoch of a point, or than its
+    evaluation during training."""
+
+    def rows(dataset: DatasetSpec) -> int:
+        return int(read_json(StagePaths(paths.folder / dataset_name(dataset)).done)["rows"])
+
+    for point in plan.points:
+        try:
+            engines.of(point.train).check_sizes(point, rows)
+        except ValueError as error:
+            raise ValueError(f"{error}; nothing was submitted") from None
 
 
 def _say_begin(plan: Plan, pool: Pool) -> None:
@@ -151,21 +195,12 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
             seen.say(f"damaged: {title(stage)}: {why}")
 
 
-def _say_stopped(pool: Pool) -> None:
-    print(
-        f"stopped: {len(pool.done)} of {counted(len(pool.stages), 'stage')} done, nothing is lost; "
-        "run the same command again to continue",
-        flush=True,
-    )
-
-
 def _say_failures(pool: Pool) -> None:
     for failure in pool.failures:
         print(f"\n{title(failure.stage)} {failure.reason}; the end of {shown(failure.log)}:")
         for line in tail(failure.log)[-LOG_LINES:]:
             print(f"  | {line}" if line.strip() else "")
-    print(
+    said(
         f"\n{counted(len(pool.failures), 'stage')} failed, {len(pool.waiting)} that need them were "
-        f"not started, {len(pool.done)} are done; mend the cause and run the same command again",
-        flush=True,
+        f"not started, {len(pool.done)} are done; mend the cause and run the same command again"
     )

@@ -25,7 +25,7 @@ from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.local.stopping import Stop, holder_here, terminate
 from sweeps.schedule import in_order, ready
 from sweeps.text import counted

@@ -106,12 +106,6 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     return schedule.wall_seconds(left.values(), seconds, pool.workers)
 
 
-def start_words(attempt: Attempt) -> str:
-    """One line about a start."""
-    again = f"  (attempt {attempt.number})" if attempt.number > 1 else ""
-    return f"start   {title(attempt.stage)}{again}"
-
-
 def end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
     """One line about an end."""
     if outcome == "failed":
@@ -149,19 +143,16 @@ class Lines:
         self._told = time.monotonic()
 
     def say(self, text: str) -> None:
-        """A line of its own."""
         print(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {text}", file=self._out, flush=True)
 
     def started(self, attempt: Attempt) -> None:
-        """A worker was started."""
-        self.say(start_words(attempt))
+        again = f"  (attempt {attempt.number})" if attempt.number > 1 else ""
+        self.say(f"start   {title(attempt.stage)}{again}")
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
-        """A worker ended."""
         self.say(end_words(attempt, outcome, seconds))
 
     def tick(self, pool: Pool) -> None:
-        """A summary when it is time for one."""
         if time.monotonic() - self._told >= LINE_SECONDS and pool.running:
             self._told = time.monotonic()
             self.say(summary_words(overview(pool)))
@@ -176,18 +167,15 @@ class Screen:
         self._drawn = 0.0
 
     def say(self, text: str, style: str | None = None) -> None:
-        """A line above the drawing."""
         self.console.print(text, markup=False, soft_wrap=True, style=style)
 
     def started(self, attempt: Attempt) -> None:
         """Nothing: the drawing shows it."""
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
-        """A line above the drawing, red for a failure."""
         self.say(end_words(attempt, outcome, seconds), "red" if outcome == "failed" else None)
 
     def tick(self, pool: Pool) -> None:
-        """Draw again when it is time to."""
         if time.monotonic() - self._drawn >= LIVE_SECONDS:
             self._drawn = time.monotonic()
             self.live.update(draw(overview(pool)), refresh=True)

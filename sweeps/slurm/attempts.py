@@ -17,7 +17,7 @@ from pathlib import Path
 from fgrpo_bench.stages.attempts import Note, attempts, step, tail
 from fgrpo_bench.stages.files import FULL
 from fgrpo_bench.stages.paths import StagePaths
-from sweeps.slurm.code.manifest import damage, in_words, manifest_path
+from sweeps.slurm.code import damage, in_words, manifest_path
 from sweeps.slurm.packing import output_file
 
 IDLE_ATTEMPTS = 3
@@ -83,7 +83,7 @@ def of_start(batch: Path, job_id: str) -> Note | None:
     """
     log = output_file(batch, job_id)
     words = _damaged(damaged_path(batch, job_id)) or _said_full(log)
-    if words is None and _is_empty(log):
+    if words is None and log.exists() and log.stat().st_size == 0:
         words = f"disk full? it could not even write its log, {log}"
     return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
 
@@ -144,7 +144,3 @@ def _no_room(folder: Path) -> str | None:
         if error.errno in FULL:
             return f"disk full: cannot write under {folder}: {error.strerror}"
     return None
-
-
-def _is_empty(path: Path) -> bool:
-    return path.exists() and path.stat().st_size == 0

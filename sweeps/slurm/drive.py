@@ -17,13 +17,13 @@ from sweeps import reporting
 from sweeps.commands import StageCommand, check_installed, stage_command
 from sweeps.conflicts import check_conflicts
 from sweeps.freeze import check_writable, freeze, plan_over
+from sweeps.local.drive import fetch_files
 from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
 from sweeps.slurm import answers, preflight, recover, scheduler, status, submissions
 from sweeps.slurm.arrays import arrange, is_job
-from sweeps.slurm.code.snapshot import code_folder, freeze_code
+from sweeps.slurm.code import code_folder, freeze_code
 from sweeps.slurm.decide import Decision, decide
-from sweeps.slurm.fetch import fetch_files
 from sweeps.slurm.observe import in_queue, observe
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submit import Sender

@@ -98,17 +98,14 @@ def _standing(places: Sequence[Place], queue: Mapping[str, Job]) -> Place:
     return next((place for place, job in shown if job is not None and job.active), places[-1])
 
 
-def _row(place: Place, jobs: Mapping[str, Job]) -> Job | None:
+def _row(place: Place, jobs: Mapping[str, Job], *, of_array: bool = False) -> Job | None:
     """The place's own row, by id and name: after a reset of the controller an id may be another
-    job's. None where there is none."""
-    job = jobs.get(place.job_id or "")
-    return job if job is not None and job.name == place.batch.name else None
+    job's. None where there is none.
 
-
-def _rest(place: Place, queue: Mapping[str, Job]) -> Job | None:
-    """The row for all elements of an array that were cancelled before they began: squeue shows it
-    under the array's own id, and accounting none."""
-    job = queue.get(place.batch.job_id or "")
+    of_array: that for all elements which were cancelled before they began: squeue shows it under
+    the array's own id, and accounting none.
+    """
+    job = jobs.get((place.batch.job_id if of_array else place.job_id) or "")
     return job if job is not None and job.name == place.batch.name else None
 
 
@@ -127,7 +124,7 @@ def _seen(
     if place is None:
         return seen
     queued = _row(place, queue)
-    job = queued or _row(place, accounts) or _rest(place, queue)
+    job = queued or _row(place, accounts) or _row(place, queue, of_array=True)
     seen = replace(seen, job=job, queued=queued is not None)
     if done:
         return seen

@@ -64,7 +64,11 @@ class Payload(Job):
         if idle(stage, job_id(), batch()):
             raise RuntimeError(f"{self.folder} {GETS_NOWHERE}: see its logs")
         note, output = begin(
-            stage, job_id=job_id(), batch=batch(), node=socket.gethostname(), restarts=restarts()
+            stage,
+            job_id=job_id(),
+            batch=batch(),
+            node=socket.gethostname(),
+            restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         )
         log, begun = stage.log(note["attempt"]), time.monotonic()
         with output:
@@ -85,7 +89,7 @@ class Payload(Job):
         if why is not None:
             raise RuntimeError(f"{said}; {why}")
         if outcome == "stopped":
-            if signal.SIGTERM in told and not runs():
+            if signal.SIGTERM in told and state() != "RUNNING":
                 print(f"{said}; SLURM is ending this job", flush=True)
             elif idle(stage, job_id(), batch()):
                 raise RuntimeError(f"{said}; it {GETS_NOWHERE}")
@@ -177,16 +181,6 @@ def job_id(environment: Mapping[str, str] = os.environ) -> str | None:
 def batch(environment: Mapping[str, str] = os.environ) -> str | None:
     """The name of this job's batch, which no other job ever has; None outside a job."""
     return environment.get("SLURM_JOB_NAME")
-
-
-def restarts() -> int:
-    """How often SLURM has requeued this job."""
-    return int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-
-
-def runs() -> bool:
-    """Whether SLURM still lets this job run; False where it does not say."""
-    return state() == "RUNNING"
 
 
 def state() -> str | None:

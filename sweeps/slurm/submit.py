@@ -21,7 +21,7 @@ from sweeps.former import as_frozen
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Resources, Sending, resources
 from sweeps.slurm.attempts import damaged_path
-from sweeps.slurm.code.manifest import manifest_path
+from sweeps.slurm.code import manifest_path
 from sweeps.slurm.decide import Seen
 from sweeps.slurm.packing import Packing, sent_file
 from sweeps.slurm.payload import Payload, Report

@@ -25,8 +25,7 @@ from sweeps.slurm import answers, recover, scheduler, submissions
 from sweeps.slurm.answers import Job
 from sweeps.slurm.arrays import arrange
 from sweeps.slurm.attempts import check_room
-from sweeps.slurm.code.manifest import in_words
-from sweeps.slurm.code.snapshot import mend
+from sweeps.slurm.code import in_words, mend
 from sweeps.slurm.decide import ANEW, Decision, Seen, decide
 from sweeps.slurm.observe import Observed, in_queue, left, observe
 from sweeps.slurm.packing import is_packed

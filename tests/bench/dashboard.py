@@ -36,6 +36,11 @@ N, KS, STEPS, SEEDS = 256, (1, 2, 4, 8, 16, 32, 64, 128, 256), 200, (11, 12, 13)
 CELLS = [("grpo", n, 0.0) for n in (2, 4, 8, 16, 32)] + [
     (algorithm, 8, gamma) for algorithm in ("grpo", "dapo") for gamma in (0.25, 0.5, 1.0)
 ]
+EVALUATION = {"benchmarks": dict.fromkeys(SIZES), "ks": list(KS), "n_samples": N}
+SPEC = {
+    "kind": "evaluate", "fingerprint": "f", "target": {}, "identity": {}, "data": {},
+    "evaluation": EVALUATION | {"benchmarks": {name: {"dataset": None} for name in SIZES}},
+}  # fmt: skip
 LONG = 1_500
 VERSION = "math-2"
 
@@ -60,20 +65,27 @@ def write_sweep(root: Path) -> RunPaths:
         )  # fmt: skip
         for stage, kind in ((name, "train"), (evaluate, "evaluate")):
             plan["stages"].append(
-                {"name": stage, "kind": kind, "point_id": name, "fingerprint": "f", "target": {}}
-            )
+                {
+                    "name": stage, "kind": kind, "point_id": name, "environment": "base",
+                    "fingerprint": "f", "target": {}, "needs": [],
+                }
+            )  # fmt: skip
             target = {"n_samples": N, "graders": dict.fromkeys(SIZES, VERSION)}
             marker = {"fingerprint": "f", "target": target, "cpu_seconds": 1.0, "wall_seconds": 1.0}
             write_json(run.folder / stage / "DONE.json", marker)
-            write_json(run.folder / stage / "spec.json", {"evaluation": {"benchmarks": {}}})
+            if kind == "evaluate":
+                write_json(run.folder / stage / "spec.json", SPEC)
     write_json(run.plan, plan)
-    evaluation = {"benchmarks": dict.fromkeys(SIZES), "ks": list(KS), "n_samples": N}
-    experiment = {"evaluation": evaluation, "train": {"model": {"name": "synthetic"}}}
+    experiment = {
+        "name": run.experiment, "evaluation": EVALUATION, "train": {"model": {"name": "synthetic"}},
+    }  # fmt: skip
     declaration = {
-        "sweep": {"name": "synthetic", "question": "How fast?"},
+        "sweep": {"name": run.sweep, "question": "How fast?"},
         "experiment": experiment,
+        "profile": {"dispatcher": "local"},
     }
-    write_json(run.sweep_json, {"declaration": declaration})
+    facts = {"declaration": declaration, "created": "2026-01-02T03:04:05+00:00", "versions": {}}
+    write_json(run.sweep_json, facts)
     for point in load_results(run).points:
         if point.algorithm is not None:
             write_table(point.train.metrics, metrics(STEPS, point.seed), METRICS)

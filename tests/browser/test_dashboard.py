@@ -16,7 +16,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 
-CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 2, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 5, "forgetting": 2, "draws": 0, "theory": 2, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 
@@ -116,7 +116,7 @@ def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashb
     summary.focus()
     page.keyboard.press("Enter")
     assert page.locator(".under pre").first.is_visible()
-    assert "load_results" in page.locator(".under pre").first.inner_text()
+    assert "analysis = load(" in page.locator(".under pre").first.inner_text()
 
 
 def test_the_page_of_a_running_sweep_follows_it(open_page, dashboard, run: RunPaths):
@@ -153,7 +153,7 @@ def test_the_data_of_a_chart_is_downloaded(open_page, dashboard, tmp_path: Path)
     with page.expect_download() as download:
         page.locator("a[download='curves.csv']").click()
     download.value.save_as(tmp_path / "curves.csv")
-    assert (tmp_path / "curves.csv").read_text().startswith("cell,k,pass_at_k,ci_low,ci_high")
+    assert (tmp_path / "curves.csv").read_text().startswith("cell,step,k,mean,low,high")
 
 
 def test_the_export_opens_from_disk_draws_its_charts_and_writes_nothing_beside(

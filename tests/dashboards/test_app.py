@@ -95,7 +95,7 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
         assert client.get("/" + "/".join(names)).status_code in (404, 400)
     for view, names in {
         "sweep": ("benchmark", "show", "curve"),
-        "compare": ("benchmark", "k", "against", "cost", "cell"),
+        "compare": ("benchmark", "k", "against", "over", "cost", "cell"),
         "forgetting": ("benchmark", "k", "seed", "order", "page"),
         "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
         "theory": ("benchmark",),
@@ -143,7 +143,7 @@ def test_looking_writes_nothing(tmp_path):
 def test_every_chart_gives_its_data_as_csv(client):
     names = {
         "sweep": {"steps", "learning"},
-        "compare": {"curves", "plane", "differences", "compute"},
+        "compare": {"curves", "plane", "differences", "compute", "band"},
         "forgetting": {"fates", "heat"},
         "theory": {"tail", "advantage"},
     }

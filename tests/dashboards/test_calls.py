@@ -10,16 +10,22 @@ import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.page import Page, Params
+from dashboards.page import Page
 from dashboards.pages import BUILDERS
-from dashboards.queries.store import cells_of
+from tests.support.report import copy
 
 VIEWS = ("sweep", "compare", "forgetting", "theory")
 
 
-def build(results: Any, view: str, **given: str) -> Page:
-    parameters = Params({name: [value] for name, value in given.items()})
-    return BUILDERS[view](results, parameters, ServerLinks())
+@pytest.fixture(scope="module")
+def sweep(finished, tmp_path_factory):
+    """A copy, since `load` stores the analysis that it makes."""
+    return copy(finished, tmp_path_factory.mktemp("loaded"))
+
+
+def build(results: Any, view: str, **given: str | list[str]) -> Page:
+    values = {name: [one] if isinstance(one, str) else one for name, one in given.items()}
+    return BUILDERS[view](results, values, ServerLinks())
 
 
 def names_of(call: str, results: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -46,26 +52,48 @@ def test_every_figure_is_one_that_plotly_takes(finished):
         assert len(chart.data) > 0, name
 
 
-def test_every_call_gives_what_its_chart_shows(finished, monkeypatch):
-    found = charts(finished)
-    labels = {name: cell.label for name, cell in cells_of(finished).items()}
-    said = {name: run(chart.call, finished, monkeypatch) for name, chart in found.items()}
-    for row in found["curves"].data.iter_rows(named=True):
-        one = said["curves"][labels[row["cell"]]][(1, 8, 32).index(row["k"])]
-        assert (one.mean, one.low, one.high) == (row["pass_at_k"], row["ci_low"], row["ci_high"])
-    for row in found["plane"].data.iter_rows(named=True):
-        one = said["plane"][labels[row["cell"]]][(1, 32).index(row["k"])]
-        assert one.mean == row["pass_at_k"]
-    for row in found["differences"].data.iter_rows(named=True):
-        one = said["differences"][labels[row["cell"]]]
-        assert (one.mean, one.p_value) == (row["difference"], row["p"])
-    for row in found["compute"].data.iter_rows(named=True):
-        cost, one = said["compute"][labels[row["cell"]]]
-        assert (cost, one.mean) == (row["value"], row["pass_at_k"])
-    for row in found["heat"].data.iter_rows(named=True):
-        assert said["heat"][row["point_id"]][row["problem_id"]] == row["success_rate"]
-    for row in found["fates"].data.iter_rows(named=True):
-        assert said["fates"][labels[row["cell"]]]["lost"] == pytest.approx(row["lost"])
+FRAMES = {
+    "compare": {"curves", "plane", "differences", "compute", "band"},
+    "forgetting": {"heat", "fates"},
+}
+"""Charts whose data are rows of the analysis."""
+CHOICES = [
+    ("compare", {}),
+    ("compare", {"k": "8", "against": "grpo-n2-g0", "cost": "tokens"}),
+    ("compare", {"against": "grpo-n8-g0", "over": "grpo-n8-g1"}),
+    ("forgetting", {}),
+    ("forgetting", {"k": "8", "seed": "12", "order": "gain"}),
+]
+
+
+@pytest.mark.parametrize(("view", "chosen"), CHOICES)
+def test_a_call_gives_the_rows_that_its_chart_shows(sweep, monkeypatch, view, chosen):
+    page = build(sweep, view, **chosen)
+    charts = {chart.name: chart for chart in page.charts}
+    missing = {"band"} - charts.keys() if chosen.get("against") == "grpo-n2-g0" else set()
+    assert charts.keys() == FRAMES[view] - missing
+    for name, chart in charts.items():
+        assert run(chart.call, sweep, monkeypatch).equals(chart.data), name
+
+
+def test_a_call_leaves_out_the_cells_that_are_not_ticked(sweep, monkeypatch):
+    picked = ["base", "grpo-n8-g1"]
+    charts = {chart.name: chart for chart in build(sweep, "compare", cell=picked).charts}
+    for name in ("curves", "plane", "compute"):
+        said = run(charts[name].call, sweep, monkeypatch)
+        assert said.equals(charts[name].data)
+        assert set(said["cell"]) <= set(picked)
+    every = run(charts["differences"].call, sweep, monkeypatch)
+    assert every.filter(pl.col("new").is_in(picked)).equals(charts["differences"].data)
+    assert len(every) > len(charts["differences"].data)
+
+
+def test_calls_of_training_and_of_the_theory_give_what_their_charts_show(sweep, monkeypatch):
+    found = charts(sweep)
+    said = {
+        name: run(found[name].call, sweep, monkeypatch)
+        for name in ("learning", "steps", "tail", "advantage")
+    }
     learned = sum(len(frame) for frame in said["learning"].values())
     assert learned == found["learning"].data["seeds"].sum()
     tail = found["tail"].data.filter(success_rate=0.3, tail_share=0.1)
@@ -80,21 +108,9 @@ def test_every_call_gives_what_its_chart_shows(finished, monkeypatch):
     assert np.allclose(said["advantage"], half)
 
 
-def test_a_call_follows_the_controls(finished, monkeypatch):
-    page = build(finished, "compare", k="8", against="grpo-n2-g0", cost="cpu_seconds")
-    chart = next(one for one in page.charts if one.name == "differences")
-    said = run(chart.call, finished, monkeypatch)
-    labels = {name: cell.label for name, cell in cells_of(finished).items()}
-    for row in chart.data.iter_rows(named=True):
-        assert said[labels[row["cell"]]].mean == row["difference"]
-    assert "base" in chart.data["cell"]
-
-
-def test_what_the_sweep_measured_of_the_theory_is_in_the_data_and_in_the_call(
-    finished, monkeypatch
-):
-    found = {chart.name: chart for chart in build(finished, "theory").charts}
-    tail, advantage = (names_of(c.call, finished, monkeypatch) for c in found.values())
+def test_what_the_sweep_measured_of_the_theory_is_in_the_data_and_in_the_call(sweep, monkeypatch):
+    found = {chart.name: chart for chart in build(sweep, "theory").charts}
+    tail, advantage = (names_of(c.call, sweep, monkeypatch) for c in found.values())
     data = found["tail"].data
     own = data.filter(pl.col("success_rate").is_null(), tail_share=0.1)
     averaged = dict(own.select("group_size", "tail_miss_probability").iter_rows())

@@ -8,14 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dashboards.queries import audit, curves, progress, tail
-from dashboards.queries.counts import counts
+from dashboards.queries import audit, progress, tail, training
+from dashboards.queries.analysis import SORTED, analysis_of, fates_of
 from dashboards.queries.draws import answers, draws, is_gated, problem_text
-from dashboards.queries.forgetting import by_cell, fates
-from dashboards.queries.memo import remembered
-from dashboards.queries.store import Store, cell_id, cells_of, ks_of, points_of
-from fgrpo_bench.report import covered
-from fgrpo_bench.report.summarise import summarise
+from dashboards.queries.memo import remembered, stamp
+from dashboards.queries.store import Store, points_of
+from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.files import append_line, read_json, write_json, write_text
@@ -24,82 +22,56 @@ from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.theory.__main__ import peak
 from fgrpo_bench.theory.measured import measure
-from tests.support.dashboard import GRADER, sweep_with_draws
-from tests.support.report import forget
+from tests.support.dashboard import GRADER, snapshot, sweep_with_draws
+from tests.support.report import copy, forget
 from tests.support.synthetic import metrics
 from tests.support.watched import Training, note
 
 
-def test_estimates_and_compute_are_those_of_the_report_to_the_last_digit(finished):
-    summary = summarise(finished)
-    made = curves.estimates(finished, "countdown", ks_of(finished))
-    assert len(made) == len(summary.cells) == 5
-    costs = curves.compute(finished)
-    for cell in summary.cells:
-        assert made[cell_id(cell)] == summary.scores["countdown", cell].estimates
-        if not cell.is_base:
-            theirs = summary.compute[cell]
-            ours = costs[cell_id(cell)]
-            assert ours["rollouts"] == theirs.rollouts
-            assert ours["tokens"] == theirs.tokens
-            assert ours["cpu_seconds"] == theirs.train_cpu_seconds
-            assert ours["gpu_seconds"] == theirs.train_gpu_seconds
+def test_a_finished_sweep_is_read_and_one_that_has_gone_on_is_analysed_in_memory(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    stored = analysed(results)
+    before = snapshot(tmp_path)
+    assert analysis_of(results).comparisons.equals(stored.comparisons)
+    assert analysis_of(results) is analysis_of(load_results(results.paths))
+    less = forget(results, "grpo-n8-g1-s12")
+    changed = snapshot(tmp_path)
+    assert changed != before
+    newer = analysis_of(less)
+    assert newer.estimate("countdown", "grpo-n8-g1", 32).seeds == (11,)
+    assert snapshot(tmp_path) == changed
 
 
-def test_a_cell_with_fewer_seeds_is_estimated_from_those_it_has(tmp_path):
-    results = forget(sweep_with_draws(tmp_path), "grpo-n2-g0-s12")
-    summary = summarise(results)
-    made = curves.estimates(results, "countdown", ks_of(results))
-    for cell in summary.cells:
-        assert made[cell_id(cell)] == summary.scores["countdown", cell].estimates
-    (one,) = curves.differences(results, "countdown", 32, "base", ("grpo-n2-g0",))
-    assert one.difference.n_seeds == 1
+def test_two_sweeps_with_the_same_results_are_told_apart(finished, tmp_path):
+    other = copy(finished, tmp_path)
+    assert analysis_of(finished).results.paths == finished.paths
+    assert analysis_of(other).results.paths == other.paths
 
 
-def test_every_evaluated_checkpoint_stands_at_what_it_cost(tmp_path):
-    every = ["experiment.checkpoints=[10,20]", "experiment.train.save_every=10"]
-    results = sweep_with_draws(tmp_path, *every)
-    found = curves.by_checkpoint(results, "countdown", 32, "rollouts")
-    assert set(found) == set(cells_of(results)) - {"base"}
-    whole = curves.estimates(results, "countdown", (32,))
-    for name, points in found.items():
-        assert [one.step for one in points] == [10, 20]
-        assert [one.cost for one in points] == [2560, 5120]
-        assert points[-1].made == whole[name][0]
-    last = curves.by_checkpoint(results, "countdown", 32, "cpu_seconds")
-    assert {one.step for points in last.values() for one in points} == {20}
-
-
-def test_fates_and_losses_are_those_of_the_report_and_the_theory_command(finished):
-    summary = summarise(finished)
-    ours = by_cell(fates(finished, "countdown", summary.ks[-1]))
-    for cell, by_seed in covered.fates(summary, "countdown").items():
-        for name in ("lost", "gained", "retained", "neither"):
-            assert ours[cell_id(cell)][name] == pytest.approx(covered.mean_count(by_seed, name))
-    found, theirs = tail.measured(finished, "countdown", summary.ks[-1]), measure(finished)
-    assert np.allclose(np.sort(found.success_rates), np.sort(theirs.success_rates))
-    assert found.lost == pytest.approx(theirs.lost)
+def test_the_theory_over_a_sweep_is_that_of_its_command(finished):
+    found, theirs = tail.measured(finished, "countdown"), measure(analysis_of(finished))
+    assert np.array_equal(found.of.success_rates, theirs.success_rates)
+    assert found.of.lost == theirs.lost
     assert found.histogram.sum() == pytest.approx(1)
     rates = theirs.success_rates
     assert found.peaks == tuple(peak(rates, share) for share in tail.TAIL_SHARES)
 
 
 def test_problems_are_ordered_by_what_training_lost(finished):
-    found = fates(finished, "countdown", 32)
-    loss = found.loss[found.order("loss")]
-    assert (np.diff(loss) <= 1e-12).all()
-    gain = found.shares["gained"].mean(axis=0)[found.order("gain")]
-    assert (np.diff(gain) <= 1e-12).all()
-    assert found.order("name") == list(range(len(found.counts.problems)))
-    assert sorted(found.order("base")) == found.order("name")
+    found = fates_of(finished, "countdown", 32)
+    assert (np.diff(found.means["lost"].gather(found.order("loss"))) <= 0).all()
+    assert (np.diff(found.means["gained"].gather(found.order("gain"))) <= 0).all()
+    assert (np.diff(found.means["base"].gather(found.order("base"))) >= 0).all()
+    assert found.order("name") == list(range(len(found.problems)))
+    assert all(sorted(found.order(by)) == found.order("name") for by in SORTED)
 
 
 def test_draws_come_with_their_grades_and_count_up_to_the_stored_table(finished):
-    found = counts(finished, "countdown")
+    found = fates_of(finished, "countdown", 32)
     for row, column in ((0, 0), (3, 5)):
         table = draws(found.points[row], "countdown", found.problems[column])
-        assert len(table) == found.n_scored[row, column] == 64
-        assert (table["outcome"] == "correct").sum() == found.n_correct[row, column]
+        assert len(table) == found.matrix("n_scored")[row, column] == 64
+        assert (table["outcome"] == "correct").sum() == found.matrix("n_correct")[row, column]
         assert answers(table)["count"].sum() == 64
     assert len(draws(found.points[0], "countdown", "no such problem")) == 0
 
@@ -185,7 +157,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
 @pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
 def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     results = sweep_with_draws(tmp_path)
-    whole = {name: curves.steps(results, name) for name in NUMBERS}
+    whole = {name: training.steps(results, name) for name in NUMBERS}
     first, second = (points_of(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
     before = second.metrics()
     run = Training(first, engine)
@@ -194,10 +166,10 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     run.train(7)
     run.tear()
     for name, table in whole.items():
-        found = curves.steps(results, name).filter(cell="grpo-n8-g1")
+        found = training.steps(results, name).filter(cell="grpo-n8-g1")
         assert found["seeds"].to_list() == [2] * 7 + [1] * 13
         assert found.head(7).equals(table.filter(cell="grpo-n8-g1").head(7)), name
-    speed = curves.steps(results, TOKENS_PER_SECOND).filter(cell="grpo-n8-g1")[TOKENS_PER_SECOND]
+    speed = training.steps(results, TOKENS_PER_SECOND).filter(cell="grpo-n8-g1")[TOKENS_PER_SECOND]
     assert speed[10] == pytest.approx(2048 / before["seconds"][10])
     told = progress.progress(results)
     assert told.training[first.point_id].numbers == step_numbers(run.rows)
@@ -207,12 +179,12 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
 
 def test_a_long_run_has_a_point_for_several_steps(tmp_path):
     results = sweep_with_draws(tmp_path)
-    long = metrics(2 * curves.LONGEST + 1, seed=3)
+    long = metrics(2 * training.LONGEST + 1, seed=3)
     for point in results.points:
         if point.algorithm is not None:
             write_table(point.train.metrics, long, METRICS)
-    found = curves.steps(results, "reward").filter(cell="grpo-n8-g1")
-    assert len(found) == 134 <= curves.LONGEST
+    found = training.steps(results, "reward").filter(cell="grpo-n8-g1")
+    assert len(found) == 134 <= training.LONGEST
     assert (found["steps"][0], found["step"][0], found["steps"][-1]) == (3, 3, 2)
     assert found["reward"][1] == pytest.approx(long["reward"][3:6].mean())
 
@@ -222,7 +194,7 @@ def test_what_was_read_is_kept_until_a_file_changes(tmp_path):
     path.write_text("one")
     calls = []
 
-    @remembered(lambda name: [path])
+    @remembered(lambda name: stamp([path]))
     def read(name: str) -> str:
         calls.append(name)
         return path.read_text()
@@ -241,7 +213,6 @@ def test_a_run_is_opened_by_names_of_the_listing_alone(finished):
     for names in [("..", "countdown", "v1"), ("groupsize", "countdown", "v1/../v1"), ("", "", "")]:
         with pytest.raises(LookupError, match="no such sweep"):
             store.open(*names)
-    assert next(iter(cells_of(finished))) == "base"
 
 
 def test_a_plan_that_names_a_folder_outside_its_run_is_refused(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from fgrpo_bench import doors, engines
 from fgrpo_bench.specs import TrainSpec, config, to_dict
 from fgrpo_bench.specs.stored import from_stored
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.points import check, expand
 from tests.support.points import declared
 

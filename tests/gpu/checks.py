@@ -23,7 +23,7 @@ from fgrpo_bench.stages.files import sha256_file
 from fgrpo_bench.stages.locks import lock_holder
 from fgrpo_bench.stages.paths import StagePaths, find_runs
 from fgrpo_bench.tables import METRICS, read_table
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
 from tests.support.stages import freeze, start

@@ -7,15 +7,15 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report.build import render
-from fgrpo_bench.report.comparisons import compare
-from fgrpo_bench.report.documents import latex
+from fgrpo_bench.report.content import latex
 from fgrpo_bench.report.published import main as paper_tables
-from fgrpo_bench.report.summarise import summarise
 from tests.latex.install import LATEX
 from tests.support.report import forget, nine_benchmarks, small_sweep
 
@@ -43,15 +43,15 @@ def set_by_latex(folder: Path, tables: str) -> str:
 
 
 def test_the_tables_of_a_sweep_compile_as_they_are(tmp_path):
-    results = small_sweep(tmp_path)
-    words = set_by_latex(tmp_path, render(results, "latex"))
+    analysis = analyse(small_sweep(tmp_path))
+    words = set_by_latex(tmp_path, render(analysis, "latex"))
     assert "GRPO" in words and "Checkpoints: the last one of every run." in words
 
 
 def test_nine_benchmarks_with_averages_and_gaps_fit_the_page(tmp_path):
     results = nine_benchmarks(tmp_path, "gamma")
     ids = [point.point_id for point in results.points if point.focal_gamma == 2.0]
-    words = set_by_latex(tmp_path, render(forget(results, *ids[:4]), "latex"))
+    words = set_by_latex(tmp_path, render(analyse(forget(results, *ids[:4])), "latex"))
     assert "average in-domain" in words and "Incomplete, 2 of 3 seeds" in words
     assert "†" in words
 
@@ -71,9 +71,9 @@ def test_whatever_a_name_holds_is_set_as_text(tmp_path):
 
 
 def test_a_hostile_engine_in_the_footnotes_compiles(tmp_path):
-    summary = summarise(small_sweep(tmp_path))
-    ids = tuple(point.point_id for point in summary.results.points)
-    engines = {"cpu Intel(R) ™ 50%_#1": ids[:3], r"cpu \end{document}": ids[3:]}
-    changed = replace(summary, engines=engines)
-    words = set_by_latex(tmp_path, latex(changed, compare(changed)))
+    analysis = analyse(small_sweep(tmp_path))
+    hostile = ["cpu Intel(R) ™ 50%_#1", r"cpu \end{document}"] * len(analysis.completeness)
+    engine = pl.Series("engine", hostile[: len(analysis.completeness)])
+    changed = replace(analysis, completeness=analysis.completeness.with_columns(engine))
+    words = set_by_latex(tmp_path, latex(changed))
     assert "engines that differ" in words

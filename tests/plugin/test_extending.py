@@ -10,8 +10,8 @@ import pytest
 
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.stages.files import read_json
+from sweeps import REPOSITORY
 from sweeps.cli import main
-from sweeps.commands import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text(encoding="utf-8")
 SMALL = ["experiment.train.steps=2", "experiment.train.save_every=2", "profile.max_parallel=2"]

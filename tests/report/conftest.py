@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench.report.comparisons import Comparison, compare
-from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.report.summary import Summary
+from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.results import SweepResults
 from tests.support.graded import reported_sweep
 from tests.support.report import small_sweep
@@ -19,15 +17,9 @@ def finished(tmp_path_factory) -> SweepResults:
 
 
 @pytest.fixture(scope="session")
-def summary(finished) -> Summary:
-    """The same, read."""
-    return summarise(finished)
-
-
-@pytest.fixture(scope="session")
-def comparisons(summary) -> list[Comparison]:
-    """The same, compared."""
-    return compare(summary)
+def analysis(finished) -> Analysis:
+    """The same, analysed."""
+    return analyse(finished)
 
 
 @pytest.fixture(scope="session")

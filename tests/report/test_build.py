@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render, write_report
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 
@@ -26,12 +27,12 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
         *TEXTS,
         *figures(
             *("curves-countdown", "by-group-size-countdown", "plane-countdown"),
-            *("coverage-countdown", "training-grpo"),
+            *("losses-countdown", "coverage-countdown", "training-grpo"),
         ),
     ]
     assert {file.parent for file in report.files} == {finished.paths.report}
     assert sorted(finished.paths.report.iterdir()) == sorted(report.files)
-    assert "Question: Does a focal weight at N = 8" in report.text
+    assert "\n\nQuestion\nDoes a focal weight at N = 8" in report.text
 
 
 @pytest.mark.slow
@@ -43,7 +44,7 @@ def test_a_second_build_gives_the_same_bytes(finished, report):
 @pytest.mark.slow
 def test_single_formats_are_what_the_build_writes(finished, report):
     for kind, name in zip(("md", "latex", "csv", "html"), TEXTS, strict=False):
-        assert render(finished, kind) == (finished.paths.report / name).read_text()
+        assert render(analyse(finished), kind) == (finished.paths.report / name).read_text()
 
 
 def test_the_report_shows_every_figure_that_was_drawn(report):
@@ -63,7 +64,8 @@ def test_svg_files_are_well_formed_and_carry_no_date(report):
 def test_the_gamma_sweep_varies_gamma_and_trains_three_algorithms(tmp_path):
     files = write_report(small_sweep(tmp_path, "gamma", ONE_SEED)).files
     assert [file.name for file in files][5:] == figures(
-        *("curves-countdown", "by-focal-gamma-countdown", "plane-countdown", "coverage-countdown"),
+        *("curves-countdown", "by-focal-gamma-countdown", "plane-countdown"),
+        *("losses-countdown", "coverage-countdown"),
         *("training-grpo", "training-dapo", "training-cispo"),
     )
 

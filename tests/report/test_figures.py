@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib
 import numpy as np
 import pytest
 
+from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.rows import Cell, FirstLoss, to_frame
 from fgrpo_bench.documents.style import RC
-from fgrpo_bench.report.figures import _smooth, by_axis, curves, pictures, training, varied_axis
+from fgrpo_bench.report.curves import by_axis, curves, varied_axis
+from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.looks import looks
-from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.report.summary import Cell
+from fgrpo_bench.report.losses import losses
+from fgrpo_bench.report.training import _smooth, training
 from tests.support.report import ONE_SEED, small_sweep
 
 
 def cell(algorithm, group_size, focal_gamma):
     return Cell(
-        method="x", algorithm=algorithm, group_size=group_size, focal_gamma=focal_gamma, step=1
+        cell="x",
+        method="x",
+        algorithm=algorithm,
+        group_size=group_size,
+        focal_gamma=focal_gamma,
+        step=1,
+        n_planned=3,
     )
 
 
@@ -28,9 +39,9 @@ def test_the_second_figure_runs_along_n_where_n_varies_and_else_along_gamma():
     assert varied_axis([base, large]) == "focal_gamma"
 
 
-def test_no_two_cells_of_the_shipped_sweeps_look_alike(summary):
-    made = looks(summary.cells)
-    assert len({(look.color, look.marker) for look in made.values()}) == len(summary.cells)
+def test_no_two_cells_of_the_shipped_sweeps_look_alike(analysis):
+    made = looks(list(analysis.by_cell.values()))
+    assert len({(look.color, look.marker) for look in made.values()}) == len(analysis.by_cell)
 
 
 def test_smoothing_keeps_a_constant_and_leaves_gaps_out():
@@ -40,29 +51,64 @@ def test_smoothing_keeps_a_constant_and_leaves_gaps_out():
     assert np.isnan(_smooth(gap, 3)[6])
 
 
-def test_lines_and_error_bars_are_the_estimates(summary):
-    line = curves(summary, "countdown").axes[0].get_lines()[1]
-    label = "GRPO N=2"
-    scores = next(summary.scores["countdown", c] for c in summary.cells if c.label == label)
-    np.testing.assert_allclose(line.get_xdata(), summary.ks)
-    np.testing.assert_allclose(line.get_ydata(), [100 * made.mean for made in scores.estimates])
-    figure = by_axis(summary, "countdown", "group_size")
+def test_lines_and_error_bars_are_the_estimates(analysis):
+    line = curves(analysis, "countdown").axes[0].get_lines()[1]
+    rows = analysis.over_k("countdown", "grpo-n2-g0")
+    np.testing.assert_allclose(line.get_xdata(), analysis.ks)
+    np.testing.assert_allclose(line.get_ydata(), [100 * row.mean for row in rows])
+    figure = by_axis(analysis, "countdown", "group_size")
     last = figure.axes[1].containers[0].lines[0].get_ydata()
-    assert last[0] == pytest.approx(100 * scores.estimates[-1].mean)
+    assert last[0] == pytest.approx(100 * rows[-1].mean)
+
+
+def test_every_trained_cell_has_its_band_over_k(analysis):
+    figure = losses(analysis, "countdown")
+    panels = [axes for axes in figure.axes if axes.get_lines()]
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in panels] == [
+        cell.label for cell in analysis.by_cell.values() if not cell.is_base
+    ]
+    band = analysis.band("countdown", "grpo-n2-g0", "base")
+    zero, curve, *_ = panels[0].get_lines()
+    np.testing.assert_allclose(curve.get_xdata(), [row.k for row in band])
+    np.testing.assert_allclose(curve.get_ydata(), [100 * row.difference for row in band])
+    (area,) = panels[0].collections
+    heights = np.concatenate([path.vertices[:, 1] for path in area.get_paths()])
+    assert heights.min() == pytest.approx(100 * min(row.low for row in band))
+    assert heights.max() == pytest.approx(100 * max(row.high for row in band))
+    assert set(zero.get_ydata()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends", "words"),
+    [
+        (None, None, None, "no loss"),
+        (3, None, (3, 32), "from 3 on, or none"),
+        (3, 8, (3, 8), "3 to 8"),
+    ],
+)
+def test_the_first_loss_is_a_bar_on_the_zero_line(analysis, low, high, ends, words):
+    loss = FirstLoss(column="countdown", new="grpo-n2-g0", old="base", low=low, high=high, words="")
+    changed = replace(analysis, first_loss=to_frame(FirstLoss, [loss]))
+    axes = losses(changed, "countdown").axes[0]
+    bars = [line for line in axes.get_lines() if line.get_linewidth() == 4]
+    assert [tuple(line.get_xdata()) for line in bars] == ([ends] if ends else [])
+    assert [text.get_text() for text in axes.texts] == [
+        f"first loss: {words}".replace("first loss: no loss", "no loss")
+    ]
 
 
 def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):
-    one_k = summarise(small_sweep(tmp_path, "groupsize", ONE_SEED, "experiment.evaluation.ks=[1]"))
-    found = {picture.name: picture for picture in pictures(one_k)}
-    assert set(found) == {f"{n}-countdown" for n in ("by-group-size", "coverage")} | {
+    one_k = analyse(small_sweep(tmp_path, "groupsize", ONE_SEED, "experiment.evaluation.ks=[1]"))
+    made = {picture.name: picture for picture in pictures(one_k)}
+    assert set(made) == {f"{n}-countdown" for n in ("by-group-size", "coverage")} | {
         "training-grpo"
     }
-    assert found["by-group-size-countdown"].caption.startswith("pass@1 on countdown against")
-    assert len(found["by-group-size-countdown"].draw().axes) == 1
+    assert made["by-group-size-countdown"].caption.startswith("pass@1 on countdown against")
+    assert len(made["by-group-size-countdown"].draw().axes) == 1
 
 
 def test_every_algorithm_has_its_panel_and_every_cell_its_line(tmp_path):
-    gamma = summarise(small_sweep(tmp_path, "gamma", ONE_SEED))
+    gamma = analyse(small_sweep(tmp_path, "gamma", ONE_SEED))
     with matplotlib.rc_context(RC):
         panels = curves(gamma, "countdown").axes
     assert [axes.get_title(loc="left") for axes in panels] == ["GRPO", "DAPO", "CISPO"]

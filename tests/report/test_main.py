@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render
 from fgrpo_bench.results import choose_run
@@ -65,7 +66,7 @@ def test_one_format_is_printed_and_nothing_is_written(finished, tmp_path, capsys
     shutil.rmtree(tmp_path / "runs/groupsize/countdown/v1/report", ignore_errors=True)
     for kind in ("csv", "latex", "md", "html"):
         assert main(["groupsize", "--root", str(tmp_path / "runs"), "--format", kind]) == 0
-        assert capsys.readouterr().out == render(finished, kind)
+        assert capsys.readouterr().out == render(analyse(finished), kind)
     assert not (tmp_path / "runs/groupsize/countdown/v1/report").exists()
 
 

@@ -8,12 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.table import Value, text_of
-from fgrpo_bench.report.comparisons import compare
 from fgrpo_bench.report.footnotes import footnotes
-from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.pairs import base_method
-from fgrpo_bench.report.summarise import summarise
+from fgrpo_bench.report.main_tables import OURS, THEIRS, main_tables
+from fgrpo_bench.report.narrative import answer
 from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.files import read_json, write_json
@@ -24,27 +23,23 @@ from tests.support.report import (
     forget,
     nine_benchmarks,
     rewrite_passk,
+    scored,
     small_sweep,
 )
 
 
 @pytest.fixture(scope="module")
 def nine(tmp_path_factory):
-    """A transfer sweep of one seed on nine benchmarks, read; not to be changed."""
-    return summarise(nine_benchmarks(tmp_path_factory.mktemp("nine"), "transfer"))
+    """A transfer sweep of one seed on nine benchmarks, analysed; not to be changed."""
+    return analyse(nine_benchmarks(tmp_path_factory.mktemp("nine"), "transfer"))
 
 
 def tables_of(results):
-    summary = summarise(results)
-    return main_tables(summary, compare(summary))
-
-
-def marks(table, row, column):
-    return table.rows[row][table.header.index(column)]
+    return main_tables(analyse(results))
 
 
 def test_averages_stand_before_their_benchmarks_by_domain(nine):
-    (table,) = main_tables(nine, compare(nine))
+    (table,) = main_tables(nine)
     assert table.header == (
         *("method", "N", "gamma", "average in-domain", "aime24", "aime25", "amc23", "math500"),
         *("minerva", "olympiadbench", "average out-of-domain", "gpqa", "ifeval", "synlogic"),
@@ -57,30 +52,8 @@ def test_averages_stand_before_their_benchmarks_by_domain(nine):
     ]
 
 
-def test_an_average_is_the_plain_mean_of_its_benchmarks(nine):
-    for title, benchmarks in nine.averages.items():
-        for cell in nine.cells:
-            for i, made in enumerate(nine.averaged[title, cell]):
-                each = [nine.scores[name, cell].estimates[i].mean for name in benchmarks]
-                assert made.mean == pytest.approx(np.mean(each))
-                assert made.low < made.mean < made.high
-                assert made.n_problems == sum(
-                    nine.scores[name, cell].estimates[i].n_problems for name in benchmarks
-                )
-
-
-def test_an_average_is_known_better_than_one_of_its_small_benchmarks(nine):
-    cell = nine.cells[1]
-    average = nine.averaged["average in-domain", cell][0]
-    small = nine.scores["aime24", cell].estimates[0]
-    assert average.high - average.low < small.high - small.low
-
-
 def test_the_answer_is_about_the_averages_where_there_are_some(nine):
-    from fgrpo_bench.report import verdict
-
-    titles = [title for title, _ in verdict.answer(nine, compare(nine))]
-    assert all(title.startswith("average ") for title in titles)
+    assert all(title.startswith("average ") for title, _ in answer(nine))
 
 
 def test_a_sweep_over_group_sizes_is_called_so_and_has_one_table(finished):
@@ -100,16 +73,15 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
             return np.full(n_problems, 0.5)
         return rates(point, rng, n_problems)
 
-    summary = summarise(nine_benchmarks(tmp_path, "controls", success_rates=with_controls))
-    found = compare(summary)
-    assert {one.pair.name for one in found if "controls against none" in one.pair.group} == {
+    analysis = analyse(nine_benchmarks(tmp_path, "controls", success_rates=with_controls))
+    assert {row.name for row in analysis.asked if "controls against none" in row.group} == {
         *("GRPO-LOWLR", "GRPO-ENTROPY", "GRPO-KL")
     }
-    table, averages = main_tables(summary, found)
+    table, averages = main_tables(analysis)
     assert table.title == "Controls: pass@1 / pass@256 in percent"
     assert averages.title == "Controls, averages: pass@1 / pass@256 in percent"
     assert averages.header[3:] == ("average in-domain", "average out-of-domain")
-    rows = {row[0]: row[-1] for row in table.rows}
+    rows = {row[0]: row[-1] for row in averages.rows}
     assert [value.significant for value in rows["GRPO-KL"]] == [True, True]
     assert [value.significant for value in rows["GRPO"]] == [False, False]
     assert rows["F-GRPO"][0].best and rows["F-GRPO"][0].significant
@@ -145,10 +117,11 @@ def test_draws_without_a_verdict_leave_bounds_below_the_table(finished, tmp_path
     assert any("could not be judged are left out" in note for note in table.notes)
 
 
-def test_engines_that_differ_are_named_below_the_table(summary):
-    changed = replace(summary, engines={"cpu A": ("a",), "cpu B": ("b",)})
-    notes = footnotes(changed, changed.cells, ["countdown"])
-    assert "engines that differ" in notes[-1] and "cpu B (b)" in notes[-1]
+def test_engines_that_differ_are_named_below_the_table(analysis):
+    halves = pl.when(pl.col("seed") == 11).then(pl.lit("cpu A")).otherwise(pl.lit("cpu B"))
+    changed = replace(analysis, completeness=analysis.completeness.with_columns(engine=halves))
+    (*_, note) = footnotes(changed, list(changed.by_cell.values()), "countdown")
+    assert "engines that differ" in note and "cpu B (base-s12, base-s13" in note
 
 
 @pytest.mark.parametrize(("rate", "shown"), [(0.0, "0.0 / 0.0"), (1.0, "100.0 / 100.0")])
@@ -166,15 +139,38 @@ def test_one_problem_and_one_seed_give_values_without_marks_of_significance(tmp_
     (table,) = tables_of(results)
     assert not any(value.significant for row in table.rows for value in row[3])
     assert "underlined" not in str(table.legend)
-    assert "[" not in str(interval_table(summarise(results), "countdown").rows)
+    assert "[" not in str(interval_table(analyse(results), "countdown").rows)
 
 
-def test_the_base_method_of_a_control_differs_in_nothing_but_the_control(summary):
-    declared = summary.results.declaration["declaration"]["algorithms"]
-    plain = next(cell for cell in summary.cells if cell.label == "GRPO N=8")
-    kl = replace(plain, algorithm="grpo-kl", method="GRPO-KL")
-    dapo = replace(plain, algorithm="dapo", method="DAPO")
-    assert base_method(kl, summary.cells, declared) == plain
-    assert base_method(replace(kl, group_size=64), summary.cells, declared) is None
-    assert base_method(dapo, summary.cells, declared) is None
-    assert base_method(plain, summary.cells, declared) is None
+def test_underlined_is_what_is_robust_against_its_base_method(analysis):
+    (table,) = main_tables(analysis)
+    underlined = {
+        (row[0], row[1], row[2], k)
+        for row in table.rows
+        for k, value in zip(analysis.ends, row[3], strict=True)
+        if value.significant
+    }
+    robust = {
+        ("F-GRPO", "8", row.name.removeprefix("gamma="), row.k)
+        for row in analysis.asked
+        if row.verdict == "robust"
+    }
+    assert underlined == robust
+    (meaning,) = [words for value, words in table.legend if value.significant]
+    assert analysis.family in meaning
+
+
+def test_rises_of_likelihoods_stand_beside_the_papers_of_the_same_cell(finished, tmp_path):
+    own = [p.point_id for p in finished.points if p.cell == ("grpo", 8, 0.0)]
+    values = {point_id: 0.5 + i for i, point_id in enumerate(own)}
+    (table,) = tables_of(scored(finished, tmp_path, values))
+    assert table.header[-2:] == (OURS, THEIRS)
+    rows = {row[:3]: tuple(map(text_of, row[-2:])) for row in table.rows}
+    assert rows["GRPO", "8", "0"] == ("1.50 [0.50, 2.50]", "0.68")
+    assert rows["Base", "-", "-"] == ("0", "-")
+    assert {ours for ours, _ in rows.values()} == {"1.50 [0.50, 2.50]", "0", "-"}
+    assert "300 rare correct answers" in table.notes[-1]
+
+
+def test_a_sweep_without_likelihoods_has_no_column_of_them(analysis):
+    assert OURS not in main_tables(analysis)[0].header

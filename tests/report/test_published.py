@@ -9,15 +9,15 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.published import BENCHMARKS, SCHEMA, lookup, published
 from fgrpo_bench.documents.table import text_of
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.report.against_paper import against_paper, csv_beside_paper
+from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.build import render
+from fgrpo_bench.report.csv import RESULTS
 from fgrpo_bench.report.published import TITLES, main, paper_tables
-from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.report.tables import csv_rows
-from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep
+from tests.support.report import ONE_SEED, nine_benchmarks
 
 NAMES = {"N": "group_size", "method": "method", "gamma": "gamma", "benchmark": "benchmark"}
 
@@ -89,28 +89,6 @@ def test_a_cell_of_ours_finds_its_published_figure_as_a_fraction():
     assert lookup(**cell | {"model": "other"}, algorithm="grpo", focal_gamma=0.0) is None
 
 
-def renamed(summary, model, benchmark):
-    """The summary as if it were of another model and benchmark."""
-    declared = deepcopy(summary.results.declaration)
-    experiment = declared["declaration"]["experiment"]
-    experiment["train"]["model"]["name"] = model
-    declared_ones = experiment["evaluation"]["benchmarks"]
-    experiment["evaluation"]["benchmarks"] = {benchmark: declared_ones["countdown"]}
-    scores = {(benchmark, cell): found for (_, cell), found in summary.scores.items()}
-    return replace(summary, results=replace(summary.results, declaration=declared), scores=scores)
-
-
-def test_ours_stand_beside_the_papers_with_the_difference(summary):
-    (table,) = against_paper(renamed(summary, "qwen2.5-7b", "math500"))
-    assert table.header == ("method", "N", "gamma", "ours @1", "paper @1", "difference @1")
-    rows = rows_of(table)
-    ours, paper, difference = rows["GRPO", "8", "0"]
-    assert paper == "75.8"
-    assert float(difference) == pytest.approx(float(ours) - 75.8, abs=0.1)
-    assert rows["F-GRPO", "8", "1"][1:] == ("-", "-")  # table 1 has gamma = 0.5 there
-    assert rows["Base", "-", "-"][1:] == ("-", "-")
-
-
 def rows_of(table):
     """The words of every row after its first three, by those."""
     texts = [tuple(map(text_of, row)) for row in table.rows]
@@ -119,30 +97,34 @@ def rows_of(table):
 
 @pytest.fixture(scope="module")
 def nine(tmp_path_factory):
-    """A sweep on the paper's nine benchmarks with gamma = 0, 1 and 2, one seed."""
+    """A sweep on the paper's nine benchmarks with gamma = 0, 1 and 2, one seed, analysed."""
     grid = [ONE_SEED, "sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0,1,2]"]
-    return nine_benchmarks(tmp_path_factory.mktemp("nine"), "gamma", *grid)
+    return analyse(nine_benchmarks(tmp_path_factory.mktemp("nine"), "gamma", *grid))
 
 
-@pytest.fixture(scope="module")
-def summary_of_nine(nine):
-    return summarise(nine)
+def test_ours_stand_beside_the_papers_with_the_difference(nine):
+    table = next(table for table in against_paper(nine) if table.title.startswith("math500:"))
+    assert table.header[:6] == ("method", "N", "gamma", "ours @1", "paper @1", "difference @1")
+    rows = rows_of(table)
+    ours, paper, difference = rows["GRPO", "8", "0"][:3]
+    assert paper == "75.8"
+    assert float(difference) == pytest.approx(float(ours) - 75.8, abs=0.11)
+    assert rows["F-GRPO", "8", "2"][1:3] == ("-", "-")
+    assert rows["Base", "-", "-"][1:3] == ("-", "-")
 
 
-def test_our_averages_stand_beside_the_papers(summary_of_nine):
-    summary = summary_of_nine
-    tables = {table.title.partition(":")[0]: table for table in against_paper(summary)}
-    assert list(tables) == list(summary.columns)
+def test_our_averages_stand_beside_the_papers(nine):
+    tables = {table.title.partition(":")[0]: table for table in against_paper(nine)}
+    assert list(tables) == list(nine.columns)
     assert "average in-domain" in tables and "average out-of-domain" in tables
-    ends = [0, summary.ks.index(256)]
     for column, theirs in (
         ("average in-domain", ["37.3", "64.1", "37.2", "70.4"]),
         ("average out-of-domain", None),
     ):
         rows = rows_of(tables[column])
         for gamma, method in ((0, "GRPO"), (1, "F-GRPO")):
-            cell = next(c for c in summary.cells if c.method == method and c.focal_gamma == gamma)
-            means = [summary.estimates(column, cell)[end].mean for end in ends]
+            cell = next(c for c in nine.by_cell.values() if c.focal_gamma == gamma)
+            means = [nine.estimate(column, cell, k).mean for k in (1, 256)]
             row = rows[method, "8", str(gamma)]
             assert [float(row[0]), float(row[3])] == [round(100 * mean, 1) for mean in means]
             differences = [
@@ -156,28 +138,23 @@ def test_our_averages_stand_beside_the_papers(summary_of_nine):
         assert any("Checkpoints: the last one" in note for note in tables[column].notes)
 
 
-def test_the_csv_has_the_published_fractions_and_averages_beside_ours(summary_of_nine):
-    rows = pl.read_csv(csv_beside_paper(summary_of_nine).encode())
+def test_the_csv_has_the_published_fractions_and_averages_beside_ours_when_asked(nine):
+    rows = pl.read_csv(render(nine, "csv", compare_paper=True).encode())
     cell = rows.filter(method="F-GRPO", focal_gamma=2.0, k=256, benchmark="average in-domain")
     assert cell["paper_pass_at_k"].to_list() == [pytest.approx(0.707)]
     ours = cell["pass_at_k"] - cell["difference"]
     assert ours.to_list() == [pytest.approx(0.707)]
     assert rows.filter(method="Base")["paper_pass_at_k"].unique().to_list() == [None]
-    ours_alone = set(csv_rows(summary_of_nine).columns)
-    assert set(rows.columns) - ours_alone == {"paper_pass_at_k", "difference"}
+    assert set(rows.columns) - set(RESULTS) == {"paper_pass_at_k", "difference"}
+    assert "paper_pass_at_k" not in render(nine, "csv").splitlines()[0]
 
 
-def test_the_csv_has_them_when_asked(nine):
-    assert "paper_pass_at_k" in render(nine, "csv", compare_paper=True).splitlines()[0]
-    assert "paper_pass_at_k" not in render(nine, "csv")
-
-
-def without(results, *names):
-    """The sweep as if these benchmarks had not been asked for."""
-    declared = deepcopy(results.declaration)
+def without(analysis, *names):
+    """The analysis as if these benchmarks had not been asked for."""
+    declared = deepcopy(analysis.results.declaration)
     for name in names:
         del declared["declaration"]["experiment"]["evaluation"]["benchmarks"][name]
-    return replace(results, declaration=declared)
+    return replace(analysis, results=replace(analysis.results, declaration=declared))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +168,7 @@ def without(results, *names):
 def test_an_average_over_other_benchmarks_is_left_out_and_the_reason_told(
     nine, missing, title, words
 ):
-    tables = against_paper(summarise(without(nine, *missing)))
+    tables = against_paper(without(nine, *missing))
     assert title not in {table.title.partition(":")[0] for table in tables}
     assert len([table for table in tables if "Avg." in table.title]) == 1
     (note,) = [note for note in tables[0].notes if "left out" in note]
@@ -200,25 +177,27 @@ def test_an_average_over_other_benchmarks_is_left_out_and_the_reason_told(
 
 
 def test_a_domain_that_was_not_run_is_not_spoken_of(nine):
-    tables = against_paper(summarise(without(nine, "gpqa", "ifeval", "synlogic")))
+    tables = against_paper(without(nine, "gpqa", "ifeval", "synlogic"))
     assert not [note for table in tables for note in table.notes if "left out" in note]
 
 
-def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(summary, tmp_path):
-    results = small_sweep(tmp_path)
-    gone = next(p.point_id for p in results.points if p.method == "GRPO" and p.group_size == 8)
-    made = summarise(forget(results, gone))
-    (table,) = against_paper(renamed(made, "qwen2.5-7b", "math500"))
+def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(nine):
+    own = (pl.col("column") == "math500") & (pl.col("cell") == "grpo-n8-g0")
+    lacks = pl.when(own).then(pl.lit(["1 of 2 seeds"])).otherwise("lacks")
+    changed = replace(nine, estimates=nine.estimates.with_columns(lacks=lacks))
+    table = next(each for each in against_paper(changed) if each.title.startswith("math500:"))
     marked = {row[:3]: row[3][0].incomplete for row in table.rows}
     assert [key for key, dagger in marked.items() if dagger] == [("GRPO", "8", "0")]
-    assert any(note.startswith("Incomplete, 2 of 3 seeds") for note in table.notes)
+    assert any(note.startswith("Incomplete, 1 of 2 seeds") for note in table.notes)
 
 
-def test_what_the_paper_does_not_have_is_refused(summary, finished, capsys):
+def test_what_the_paper_does_not_have_is_refused(analysis, finished, capsys):
     with pytest.raises(ValueError, match=r"no figures of model 'qwen2-280k'; it has qwen2.5-7b"):
-        against_paper(summary)
+        against_paper(analysis)
+    declared = deepcopy(analysis.results.declaration)
+    declared["declaration"]["experiment"]["train"]["model"]["name"] = "qwen2.5-7b"
     with pytest.raises(ValueError, match=r"this sweep has k in .* on countdown"):
-        against_paper(renamed(summary, "qwen2.5-7b", "countdown"))
+        against_paper(replace(analysis, results=replace(finished, declaration=declared)))
     paths = finished.paths
     asked = [paths.sweep, "--root", str(paths.root), "--compare-paper", "--format", "md"]
     assert report(asked) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from tests.slurm.cluster import Cluster
 from tests.slurm.running import LONG, RESULTS, STEPS

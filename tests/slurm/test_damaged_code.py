@@ -13,9 +13,9 @@ import pytest
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
+from sweeps.slurm import code as snapshot
 from sweeps.slurm import tick
-from sweeps.slurm.code import snapshot
-from sweeps.slurm.code.manifest import damage, manifest_path
+from sweeps.slurm.code import damage, manifest_path
 from tests.slurm.processes import wait_until
 from tests.slurm.running import check_fake, fake_until, hold, job_at_hold, start_fake
 from tests.support.fake_stage import fake_command

@@ -18,7 +18,7 @@ import pytest
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.slurm import decide, drive, recover, submissions, tick
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.submissions import REPORT, Batch

@@ -13,8 +13,8 @@ from fgrpo_bench.specs import config, to_dict
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths
+from sweeps import REPOSITORY
 from sweeps.cli import main
-from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import tick
 from tests.slurm.cluster import Cluster

@@ -17,7 +17,7 @@ from fgrpo_bench.stages.attempts import attempts, begin
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import run_stage
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.slurm.attempts import idle
 from sweeps.slurm.payload import Payload
 from tests.slurm.processes import PATIENCE_S

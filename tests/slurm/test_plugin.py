@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from tests.plugin.overrides import MODULE, PARITY
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until

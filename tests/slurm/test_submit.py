@@ -12,7 +12,7 @@ from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
 from sweeps.slurm import drive
-from sweeps.slurm.code.snapshot import code_folder
+from sweeps.slurm.code import code_folder
 from tests.support.programs import link_programs
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sbatch.txt"

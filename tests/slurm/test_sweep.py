@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
+from sweeps import REPOSITORY
 from sweeps.cli import main
-from sweeps.commands import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
 from tests.slurm.cluster import Cluster

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.page import Params
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
@@ -73,7 +73,7 @@ def read_status(paths: RunPaths) -> object:
 
 
 def read_report(paths: RunPaths) -> object:
-    return render(load_results(paths), "csv")
+    return render(analyse(load_results(paths)), "csv")
 
 
 def read_verified(paths: RunPaths) -> object:
@@ -83,7 +83,7 @@ def read_verified(paths: RunPaths) -> object:
 def read_pages(paths: RunPaths) -> object:
     results = Store(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
     for view in BUILDERS:
-        BUILDERS[view](results, Params({}), ServerLinks())
+        BUILDERS[view](results, {}, ServerLinks())
     return None
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.page import Params
 from dashboards.pages.sweep import build
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.shapes import misfit
@@ -50,12 +50,12 @@ def damaged_sweep(root: Path) -> SweepResults:
 
 def test_pages_and_report_show_the_other_points_and_name_the_damaged_one(tmp_path: Path) -> None:
     results = damaged_sweep(tmp_path)
-    page = build(results, Params({}), ServerLinks())
+    page = build(results, {}, ServerLinks())
     progress = page.context["progress"]
     assert [(stage.kind, stage.point_id) for stage in progress.damaged] == [("evaluate", POINT)]
     assert progress.states["damaged"] == 1 and progress.states["done"] == 5
     marker = next(point for point in results.points if point.point_id == POINT).evaluate.done
-    text = render(results, "md")
+    text = render(analyse(results), "md")
     assert f"INCOMPLETE: 2 of 3 points have results. Missing: {POINT} ({marker} is damaged)" in text
 
 

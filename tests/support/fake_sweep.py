@@ -13,7 +13,7 @@ from pathlib import Path
 from fgrpo_bench.specs import config, to_dict
 from fgrpo_bench.stages.files import read_lines, write_json
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from tests.support.fake_stage import SAVE_EVERY
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
+from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import AlgorithmSpec, ModelSpec, WarmupSpec, to_dict
 from fgrpo_bench.stages.files import read_lines

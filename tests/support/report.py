@@ -13,6 +13,7 @@ import polars as pl
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import DataPaths
+from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import PASSK, PROBLEMS, read_table, write_table
 from tests.support.synthetic import SMALL, write_sweep
 
@@ -130,3 +131,37 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
         write_json(point.evaluate.spec, spec)
         rewrite_passk(point, unjudged)
     return results
+
+
+OTHER = "{name: other, dataset: null, n_problems: 12, grader: countdown, also: [], prompt: null}"
+MIXED = [
+    f"+experiment.evaluation.benchmarks.other={OTHER}",
+    "experiment.checkpoints=[10,20]",
+    "experiment.train.save_every=10",
+    "sweep.grid.group_size=[2,8]",
+]
+
+
+def mixed_sweep(root: Path) -> SweepResults:
+    """Two benchmarks of one domain and so an average, two checkpoints of every run, draws that
+    could not be judged (four of each of three problems of grpo-n8-g0-s11 on countdown), and a cell
+    without one of its seeds (grpo-n8-g1-s12)."""
+    results = small_sweep(root, "groupsize", *MIXED)
+    rewrite_passk(next(p for p in results.points if p.point_id == "grpo-n8-g0-s11"), _unjudged)
+    return forget(results, "grpo-n8-g1-s12")
+
+
+def _unjudged(table: pl.DataFrame) -> pl.DataFrame:
+    rows = []
+    for row in table.iter_rows(named=True):
+        if row["problem_id"] in ("p000", "p001", "p002"):
+            n, right, k = row["n_scored"], min(row["n_correct"], row["n_scored"] - 4), row["k"]
+            row |= {
+                "n_scored": n - 4,
+                "n_correct": right,
+                "pass_at_k": float(pass_at_k(n_samples=n - 4, n_correct=right, k=k)),
+                "pass_at_k_low": float(pass_at_k(n_samples=n, n_correct=right, k=k)),
+                "pass_at_k_high": float(pass_at_k(n_samples=n, n_correct=right + 4, k=k)),
+            }
+        rows.append(row)
+    return pl.DataFrame(rows, schema=table.schema)

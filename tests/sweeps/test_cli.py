@@ -15,8 +15,8 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stats.power import smallest_effect
+from sweeps import REPOSITORY
 from sweeps.cli import main
-from sweeps.commands import REPOSITORY
 from sweeps.plan import make_plan
 from tests.support.fake_sweep import fake_sweep
 from tests.support.faults import worker_pids

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.commands import REPOSITORY, stage_command, stage_environment
+from sweeps import REPOSITORY
+from sweeps.commands import stage_command, stage_environment
 
 
 def test_a_stage_is_a_command_that_anybody_may_run() -> None:

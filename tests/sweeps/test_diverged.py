@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.engines.embedded.__main__ import main
-from fgrpo_bench.report.summarise import summarise
-from fgrpo_bench.report.verdict import incomplete
+from fgrpo_bench.report.narrative import incomplete
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.attempts import begin, end, ending
 from fgrpo_bench.stages.paths import RunPaths
@@ -52,5 +52,5 @@ def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
     end(stage, note, exit_code=1, outcome=how, seconds=1.0)
     shown = logs.render_failures(logs.with_last_lines(paths, status.report(paths)))
     assert f"failed: train of {POINT}\n  | FloatingPointError: step 1: " in shown
-    words = incomplete(summarise(load_results(paths)))
+    words = incomplete(analyse(load_results(paths)))
     assert words is not None and f"{POINT} (not trained)" in words

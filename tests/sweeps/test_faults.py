@@ -17,7 +17,7 @@ from fgrpo_bench.stages.attempts import Note, attempts
 from fgrpo_bench.stages.files import read_lines
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep
 from tests.support.faults import (
     check_attempts,

@@ -12,7 +12,7 @@ import pytest
 
 from fgrpo_bench.stages.files import write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from tests.support.fake_sweep import fake_sweep
 
 Sweeps = Callable[..., tuple[int, str, str]]

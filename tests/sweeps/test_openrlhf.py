@@ -14,7 +14,7 @@ from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.plan import Plan, Stage, make_plan, plan_record
 from sweeps.slurm import drive
-from sweeps.slurm.code.snapshot import code_folder
+from sweeps.slurm.code import code_folder
 from tests.support.points import declared
 from tests.support.programs import link_programs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.slurm import drive
 from tests.support.slurm_programs import Programs
 

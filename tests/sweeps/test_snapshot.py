@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.stages.files import read_json
-from sweeps.slurm.code import snapshot
-from sweeps.slurm.code.manifest import damage, manifest_path
-from sweeps.slurm.code.snapshot import freeze_code, mend
+from sweeps.slurm import code as snapshot
+from sweeps.slurm.code import damage, freeze_code, manifest_path, mend
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from fgrpo_bench.stages.files import append_line, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
-from sweeps import status
+from sweeps import REPOSITORY, status
 from sweeps.cli import main
-from sweeps.commands import REPOSITORY
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.slurm import status as slurm_status

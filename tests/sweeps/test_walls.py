@@ -19,7 +19,7 @@ from fgrpo_bench.stages.attempts import attempts, end
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.locks import is_locked, locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.commands import REPOSITORY
+from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
 from sweeps.slurm.answers import LIMITS, Job
@@ -32,7 +32,7 @@ from sweeps.slurm.attempts import (
     of_start,
     stands_still,
 )
-from sweeps.slurm.code.snapshot import freeze_code
+from sweeps.slurm.code import freeze_code
 from sweeps.slurm.decide import ANEW, Decision, Seen, SlurmState, Standing, decide, standing_of
 from sweeps.slurm.packing import Packing, output_file
 from sweeps.slurm.payload import Payload

@@ -20,7 +20,7 @@ from torch import Tensor
 from fgrpo_bench.engines.embedded.model import MAX_LENGTH, NORM_EPSILON, Policy
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from fgrpo_bench.specs import ModelSpec
-from fgrpo_bench.stages.files import read_json, sha256_file, void, write_folder, write_whole
+from fgrpo_bench.stages.files import read_json, sha256_file, write_bytes, write_folder
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import CONFIG
 
@@ -31,7 +31,8 @@ def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     """Write a checkpoint folder whole or not at all; returns the sha256 of its weights."""
     weights = {name: value.detach().cpu() for name, value in policy.state_dict().items()}
     files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
-    texts = {"config.json": _config(policy), "generation_config.json": _generation_config()}
+    drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
+    texts = {"config.json": _config(policy), "generation_config.json": drawing}
     for name, content in (texts | tokenizer.files(MAX_LENGTH)).items():
         files[name] = (json.dumps(content, indent=2) + "\n").encode()
     write_folder(folder, files)
@@ -96,10 +97,6 @@ def _config(policy: Policy) -> dict[str, object]:
     }
 
 
-def _generation_config() -> dict[str, object]:
-    return {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Counters:
     """How far a training run is."""
@@ -122,8 +119,7 @@ def save_state(
     """Write the whole state whole or not at all; mark is the stage's fingerprint."""
     tensors = _state_tensors(policy, optimizer)
     header = asdict(counters) | {"fingerprint": mark, "sha256": _digest(tensors)}
-    metadata = {"state": json.dumps(header)}
-    write_whole(path, lambda aside: void(aside.write_bytes(save(tensors, metadata=metadata))))
+    write_bytes(path, save(tensors, metadata={"state": json.dumps(header)}))
 
 
 def restore_state(

@@ -1,13 +1,29 @@
-"""The one-process engine of this package, as the rest sees it."""
+"""The one-process engine of this package, as the rest sees it: its training spec and its Engine."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
+from pydantic.dataclasses import dataclass
+
 from fgrpo_bench.engines.engine import BASE, Engine
-from fgrpo_bench.specs import Profile, SweepPoint
+from fgrpo_bench.specs import ModelSpec, Profile, SweepPoint, TaskSpec, TrainSpec, WarmupSpec
+from fgrpo_bench.specs.base import STRICT
 from fgrpo_bench.specs.fingerprint import LOOP, defining, model_fields
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class EmbeddedTrain(TrainSpec):
+    """A training run of the one-process engine of this package."""
+
+    engine: Literal["embedded"]
+    """Training engine."""
+    task: TaskSpec
+    """Where the training problems come from."""
+    model: ModelSpec
+    """Architecture of the policy."""
+    warmup: WarmupSpec
+    """How the base model is made."""
 
 
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:

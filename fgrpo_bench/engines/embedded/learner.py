@@ -10,11 +10,11 @@ from torch import Tensor
 
 from fgrpo_bench import doors
 from fgrpo_bench.engines.diverged import named_groups
+from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.rollouts import Rollouts
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
-from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.objectives.advantages import (

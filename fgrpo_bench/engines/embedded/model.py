@@ -60,12 +60,15 @@ class Layer(nn.Module):
         self.input_layernorm = nn.RMSNorm(spec.hidden_size, eps=NORM_EPSILON)
         self.post_attention_layernorm = nn.RMSNorm(spec.hidden_size, eps=NORM_EPSILON)
 
-    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, rotated; x [B, T, hidden] -> each [B, heads, T, head_size]."""
+    def joint(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the projections to queries, keys and values at once."""
         a = self.self_attn
         weight = torch.cat([a.q_proj.weight, a.k_proj.weight, a.v_proj.weight])
-        bias = torch.cat([a.q_proj.bias, a.k_proj.bias, a.v_proj.bias])
-        joint = F.linear(self.input_layernorm(x), weight, bias)
+        return weight, torch.cat([a.q_proj.bias, a.k_proj.bias, a.v_proj.bias])
+
+    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, rotated; x [B, T, hidden] -> each [B, heads, T, head_size]."""
+        joint = F.linear(self.input_layernorm(x), *self.joint())
         joint = joint.unflatten(-1, (self.heads + 2 * self.kv_heads, self.head_size))
         q, k, v = joint.transpose(1, 2).split([self.heads, self.kv_heads, self.kv_heads], 1)
         return rotate(q, cos, sin), rotate(k, cos, sin), v

@@ -80,7 +80,10 @@ class _Cache:
     def __init__(self, policy: Policy, prompts: Tensor, end: int) -> None:
         self.policy, self.used, self.end = policy, prompts.shape[1], end
         self.kept: list[tuple[Tensor, Tensor]] = []
-        self._fuse()
+        self.fused = [  # the projections, joined once: weights stand still while sampling
+            (*layer.joint(), torch.cat([layer.mlp.gate_proj.weight, layer.mlp.up_proj.weight]))
+            for layer in policy.layers
+        ]
         x = policy.model.embed_tokens(prompts)
         rotary = policy.positions(0, self.used)
         for layer in policy.layers:
@@ -88,19 +91,6 @@ class _Cache:
             self.kept.append((k, v))
             x = layer.finish(x, layer.attend(q, k, v, None, True))
         self.logits = policy.logits(x[:, -1])
-
-    def _fuse(self) -> None:
-        """Join the projections once: weights stand still while sampling."""
-        self.fused = []
-        for layer in self.policy.layers:
-            a, mlp = layer.self_attn, layer.mlp
-            self.fused.append(
-                (
-                    torch.cat([a.q_proj.weight, a.k_proj.weight, a.v_proj.weight]),
-                    torch.cat([a.q_proj.bias, a.k_proj.bias, a.v_proj.bias]),
-                    torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]),
-                )
-            )
 
     def extend(self, parents: Tensor, tokens: Tensor) -> None:
         """Replace the prefixes by longer ones: prefix i is prefix parents[i] and tokens[i]."""

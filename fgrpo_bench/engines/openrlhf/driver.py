@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{cause}; run the same command again to continue", flush=True)
             return EXIT_CONTINUE
         traceback.print_exc()
-        shut_down()  # Ray's forwarded logs end before the reason is said
+        if "ray" in sys.modules:  # its forwarded logs end before the reason is said
+            sys.modules["ray"].shutdown()
         print(f"training failed: {reason(cause)}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     return EXIT_DONE
@@ -86,7 +88,7 @@ def install(options: DriverOptions) -> None:
         nested = hierarchize(args)
         guards.check_arguments(nested, options)
         nested.fgrpo = options
-        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=_say)
+        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=partial(print, flush=True))
         vllm_engine.RolloutRayActor = rollout.rollout_actor(
             options, engines=nested.vllm.num_engines, nodes=nested.actor.num_nodes
         )
@@ -95,10 +97,6 @@ def install(options: DriverOptions) -> None:
     config.hierarchize = with_options
     ppo_trainer.PPOTrainer = trainer.FocalTrainerActor
     ppo_actor.PolicyModelActor = policy.PolicyActorRemote
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def prepare_environment() -> None:
@@ -164,12 +162,6 @@ def reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[-1] if "Traceback" in str(error) else " ".join(lines)
     return f"{type(error).__name__}: {said[:2000]}"
-
-
-def shut_down() -> None:
-    """Leave Ray, and end it where this process started it."""
-    if "ray" in sys.modules:
-        sys.modules["ray"].shutdown()
 
 
 if __name__ == "__main__":

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import doors
+
+NAMED = ("objective", "advantage")
+"""Options that name an entry of a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +26,10 @@ class DriverOptions:
     """Exponent of the focal weight; 0 is the base algorithm to the bit."""
     objective: str
     """A key of fgrpo_bench.objectives.losses.OBJECTIVES; clip is OpenRLHF's own PPO loss."""
-    advantage: str
+    advantage: str = "grpo"
     """A key of fgrpo_bench.objectives.advantages.ADVANTAGES; grpo is OpenRLHF's own."""
-    advantage_parameters: dict[str, Any]
-    """Its parameters by name."""
+    advantage_parameters: dict[str, Any] | None = None
+    """Its parameters by name; None is those of its function."""
     metrics: Path
     """JSONL, one row a step (metrics.step_row)."""
     stop_flag: Path
@@ -37,7 +40,7 @@ class DriverOptions:
     """Steps between Hugging Face checkpoints; the last step always has one."""
     steps: int
     """Steps of the run; OpenRLHF itself ends only with its prompts."""
-    prompts_per_epoch: int | None
+    prompts_per_epoch: int | None = None
     """Different prompts of an epoch; None is all of the prompt file."""
     base_sha256: str
     """Of the base model's weights; a state of another model is refused."""
@@ -55,26 +58,24 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
         epilog="exit code 0: done; 75: stopped at a checkpoint, run it again; other: failed",
         allow_abbrev=False,
     )
-    parser.add_argument("--fgrpo.focal_gamma", dest="focal_gamma", type=_gamma, required=True)
-    for name, default in (("objective", None), ("advantage", "grpo")):
-        names, required = sorted(doors.table(f"{name}s")), default is None
+    readers: dict[str, Callable[[str], Any]] = {
+        "float": _gamma,
+        "int": _positive,
+        "int | None": _positive,
+        "Path": _absolute,
+    }
+    readers["dict[str, Any] | None"] = json.loads
+    for field in fields(DriverOptions):
+        names = sorted(doors.table(f"{field.name}s")) if field.name in NAMED else None
+        is_required = field.default is MISSING
         parser.add_argument(
-            f"--fgrpo.{name}", dest=name, choices=names, default=default, required=required
+            f"--fgrpo.{field.name}",
+            dest=field.name,
+            type=readers.get(str(field.type), str),
+            choices=names,
+            required=is_required,
+            default=None if is_required else field.default,
         )
-    parser.add_argument(
-        "--fgrpo.advantage_parameters", dest="advantage_parameters", type=json.loads, default={}
-    )
-    parser.add_argument("--fgrpo.metrics", dest="metrics", type=_absolute, required=True)
-    parser.add_argument("--fgrpo.stop_flag", dest="stop_flag", type=_absolute, required=True)
-    parser.add_argument("--fgrpo.checkpoints", dest="checkpoints", type=_absolute, required=True)
-    parser.add_argument("--fgrpo.save_every", dest="save_every", type=_positive, required=True)
-    parser.add_argument("--fgrpo.steps", dest="steps", type=_positive, required=True)
-    parser.add_argument("--fgrpo.base_sha256", dest="base_sha256", required=True)
-    for name in ("vllm_max_num_seqs", "vllm_max_num_batched_tokens"):
-        parser.add_argument(f"--fgrpo.{name}", dest=name, type=_positive, required=True)
-    parser.add_argument(
-        "--fgrpo.prompts_per_epoch", dest="prompts_per_epoch", type=_positive, default=None
-    )
     ours, rest = parser.parse_known_args(argv)
     unknown = [option for option in rest if option.startswith("--fgrpo.")]
     if unknown:

@@ -20,7 +20,7 @@ from fgrpo_bench.graders.synlogic import (
     squares,
     statements,
 )
-from fgrpo_bench.graders.synlogic.game import Verifier
+from fgrpo_bench.graders.synlogic.game import NoAnswer, Verifier
 from fgrpo_bench.records import Grade, Problem
 
 TASKS: dict[str, Verifier] = {
@@ -63,7 +63,7 @@ TASKS: dict[str, Verifier] = {
     "zebra_puzzle": compare.zebra_puzzle,
 }
 """Verifier of each task: a function of the game's data and a response. It raises ValueError where
-the game's data is not what it must be, and nothing for any response."""
+the game's data is not what it must be, NoAnswer for a response without an answer."""
 
 
 def grade(problem: Problem, response: str) -> Grade:
@@ -83,6 +83,8 @@ def grade(problem: Problem, response: str) -> Grade:
         return _unscored(f"no verifier for task {str(task)[:80]!r}")
     try:
         return verifier(game_data, response)
+    except NoAnswer as absent:
+        return Grade(outcome="incorrect", extracted=None, reason=str(absent))
     except ValueError as error:
         return _unscored(str(error))
 

@@ -29,9 +29,7 @@ def dyck_language(game_data: Any, response: str) -> Grade:
     if found is None:
         found = _sequence(extract.after_phrase(text) or "")
     if found is None:
-        found = _sequence(extract.last_line(text))
-    if found is None:
-        return game.missing("sequence of brackets")
+        found = game.wanted(_sequence(extract.last_line(text)), "sequence of brackets")
     return game.verdict(None if found == gold else "another sequence", found)
 
 

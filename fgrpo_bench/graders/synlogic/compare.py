@@ -27,9 +27,7 @@ def boolean_expressions(game_data: Any, response: str) -> Grade:
     gold = _labels(game.text(game_data, "answer"))
     if not gold:
         raise ValueError("the game's answer has no labels")
-    box = extract.boxed(extract.final_text(response))
-    if box is None:
-        return game.missing("box")
+    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if _labels(box) == gold else "other labels", box)
 
 
@@ -57,9 +55,7 @@ def operation(game_data: Any, response: str) -> Grade:
 
 
 def _number(gold: Fraction, response: str, tolerance: Fraction) -> Grade:
-    box = last_box(extract.final_text(response))
-    if box is None:
-        return game.missing("box")
+    box = game.wanted(last_box(extract.final_text(response)), "box")
     found = number(box.strip(" $")) or number(extract.unstyled(box))
     if found is None:
         return game.verdict("no number", box)
@@ -70,27 +66,21 @@ def _number(gold: Fraction, response: str, tolerance: Fraction) -> Grade:
 def name(game_data: Any, response: str) -> Grade:
     """The name in the box, whatever its capitals."""
     gold = game.text(game_data, "answer")
-    box = extract.boxed(extract.final_text(response))
-    if box is None:
-        return game.missing("box")
+    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if _plain(box) == _plain(gold) else "another name", box)
 
 
 def names(game_data: Any, response: str) -> Grade:
     """The names in the box between commas, in any order."""
     gold = set(_list(game.text(game_data, "answer")))
-    box = extract.boxed(extract.final_text(response))
-    if box is None:
-        return game.missing("box")
+    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if set(_list(box)) == gold else "other names", box)
 
 
 def word_sorting(game_data: Any, response: str) -> Grade:
     """The words in the box between commas, in that order."""
     gold = _list(game.text(game_data, "answer"))
-    box = extract.boxed(extract.final_text(response))
-    if box is None:
-        return game.missing("box")
+    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if _list(box) == gold else "other words or another order", box)
 
 
@@ -106,9 +96,7 @@ def word_sorting_mistake(game_data: Any, response: str) -> Grade:
     """The number of the first wrong thought in the box; `No` where the gold is null."""
     gold = game.field(game_data, "answer")
     gold = "no" if gold is None else _plain(str(gold))
-    box = extract.boxed(extract.final_text(response))
-    if box is None:
-        return game.missing("box")
+    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
     found = _plain(box).removeprefix("thought").strip()
     if gold.isdecimal() and found.isdecimal():
         same = found.lstrip("0") == gold.lstrip("0")
@@ -120,9 +108,9 @@ def word_sorting_mistake(game_data: Any, response: str) -> Grade:
 def cipher(game_data: Any, response: str) -> Grade:
     """The text between double brackets, to the letter."""
     gold = game.text(game_data, "answer").strip().removeprefix("[[").removesuffix("]]")
-    found = extract.double_bracketed(extract.final_text(response))
-    if found is None:
-        return game.missing("text between double brackets")
+    found = game.wanted(
+        extract.double_bracketed(extract.final_text(response)), "text between double brackets"
+    )
     found = extract.undecorated(found)
     same = found == extract.undecorated(gold)
     return game.verdict(None if same else "another text", found)
@@ -133,13 +121,12 @@ def arc_agi(game_data: Any, response: str) -> Grade:
     gold = _stored(game_data)
     if not game.is_grid(gold, game.is_integer):
         raise ValueError("the game's answer is no grid of integers")
-    found = extract.literal(
-        extract.final_text(response),
+    found = game.literal(
+        response,
+        "grid of integers",
         lambda value: game.is_grid(value, game.is_integer),
         in_block="json",
     )
-    if found is None:
-        return game.missing("grid of integers")
     same = [list(row) for row in found] == [list(row) for row in gold]
     return game.verdict(None if same else "another grid", found)
 
@@ -149,11 +136,9 @@ def zebra_puzzle(game_data: Any, response: str) -> Grade:
     gold = _stored(game_data)
     if not isinstance(gold, dict):
         raise ValueError("the game's answer is no dictionary")
-    found = extract.literal(
-        extract.final_text(response), lambda value: isinstance(value, dict), in_block="json"
+    found = game.literal(
+        response, "dictionary", lambda value: isinstance(value, dict), in_block="json"
     )
-    if found is None:
-        return game.missing("dictionary")
     return game.verdict(None if found == gold else "another assignment", found)
 
 
@@ -171,7 +156,7 @@ def buggy_tables(game_data: Any, response: str) -> Grade:
     gold = number(game.text(game_data, "answer"))
     if gold is None:
         raise ValueError("the game's answer is no number")
-    found = extract.last_match(_TWO_PLACES, extract.final_text(response))
-    if found is None:
-        return game.missing("number with two decimals")
+    found = game.wanted(
+        extract.last_match(_TWO_PLACES, extract.final_text(response)), "number with two decimals"
+    )
     return game.verdict(None if number(found[0]) == gold else "another number", found[0])

@@ -25,9 +25,7 @@ def game_of_24(game_data: Any, response: str) -> Grade:
     numbers = game.integers(game_data, "metadata", "numbers")
     operators = set(game.texts(game_data, "metadata", "operators"))
     result = game.integer(game_data, "metadata", "result")
-    found = extract.block(extract.final_text(response))
-    if found is None:
-        return game.missing("python block")
+    found = game.wanted(extract.block(extract.final_text(response)), "python block")
     tokens = arithmetic_tokens(found)
     if tokens is None:
         return game.verdict("no expression of numbers, operators and parentheses", found)
@@ -47,9 +45,9 @@ def math_path(game_data: Any, response: str) -> Grade:
     query = "".join(game.text(game_data, "metadata", "query_expr").split())
     if not _QUERY.fullmatch(query):
         raise ValueError("the game's metadata.query_expr is no equation")
-    found = extract.double_bracketed(extract.final_text(response))
-    if found is None:
-        return game.missing("equation between double brackets")
+    found = game.wanted(
+        extract.double_bracketed(extract.final_text(response)), "equation between double brackets"
+    )
     filled = "".join(found.split())
     if len(filled) != len(query) or not all(
         there in "0123456789" if given == "?" else there == given
@@ -76,9 +74,7 @@ def cryptarithm(game_data: Any, response: str) -> Grade:
         or max(map(len, words)) > 15
     ):
         raise ValueError("the game's metadata.letter_words and operators make no equation")
-    found = _last_equation(extract.final_text(response))
-    if found is None:
-        return game.missing("equation")
+    found = game.wanted(_last_equation(extract.final_text(response)), "equation")
     numbers = re.findall("[0-9]+", found)
     left, _, right = found.partition("=")
     if re.findall(r"[+\-*]", left) != operators or [*map(len, numbers)] != [*map(len, words)]:

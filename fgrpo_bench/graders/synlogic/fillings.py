@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgrpo_bench.graders.synlogic import extract, game
+from fgrpo_bench.graders.synlogic import game
 from fgrpo_bench.graders.synlogic.game import Cell
 from fgrpo_bench.records import Grade
 
@@ -34,23 +34,21 @@ def number_wall(game_data: Any, response: str) -> Grade:
     given = game.grid(
         game_data, "metadata", "grid", cell=lambda cell: cell == "X" or _is_clue(cell)
     )
-    found = extract.literal(
-        extract.final_text(response),
+    found = game.literal(
+        response,
+        "grid of numbers, A and X",
         lambda value: game.is_grid(value, lambda cell: cell in ("X", "A") or _is_clue(cell)),
         in_block="python",
     )
-    if found is None:
-        return game.missing("grid of numbers, A and X")
     return game.verdict(_walls_fault(given, found), found)
 
 
 def _walls_fault(given: list[list[Any]], found: list[list[Any]]) -> str | None:
     if not game.same_shape(given, found):
         return "not the shape of the given grid"
-    for row, there in zip(given, found, strict=True):
-        for cell, now in zip(row, there, strict=True):
-            if (str(cell) != str(now)) if _is_clue(cell) else _is_clue(now):
-                return "a given number was changed or one added"
+    for cell, now in game.pairs(given, found):
+        if (str(cell) != str(now)) if _is_clue(cell) else _is_clue(now):
+            return "a given number was changed or one added"
     size = len(found)
     walls = {(i, j) for i, row in enumerate(found) for j, cell in enumerate(row) if cell == "A"}
     if any({(i, j), (i, j + 1), (i + 1, j), (i + 1, j + 1)} <= walls for i, j in walls):
@@ -84,13 +82,12 @@ def arrow_maze(game_data: Any, response: str) -> Grade:
         cell=lambda cell: cell == "X" or _is_arrow(cell) or _is_clue(cell),
         square=False,
     )
-    found = extract.literal(
-        extract.final_text(response),
+    found = game.literal(
+        response,
+        "grid of numbers and arrows",
         lambda value: game.is_grid(value, lambda cell: _is_arrow(cell) or _is_clue(cell)),
         in_block="python",
     )
-    if found is None:
-        return game.missing("grid of numbers and arrows")
     return game.verdict(_arrows_fault(given, found), found)
 
 
@@ -136,17 +133,11 @@ def wordscapes(game_data: Any, response: str) -> Grade:
     )
     across = game.texts(game_data, "metadata", "across_words")
     down = game.texts(game_data, "metadata", "down_words")
-    found = extract.literal(
-        extract.final_text(response), lambda value: game.is_grid(value, _is_letter)
-    )
-    if found is None:
-        return game.missing("grid of letters")
+    found = game.literal(response, "grid of letters", lambda value: game.is_grid(value, _is_letter))
     if not game.same_shape(given, found):
         return game.verdict("not the shape of the given grid", found)
-    for row, there in zip(given, found, strict=True):
-        for cell, now in zip(row, there, strict=True):
-            if now.isalpha() != (cell == "X"):
-                return game.verdict("a cell is filled that must be empty, or empty", found)
+    if any(now.isalpha() != (cell == "X") for cell, now in game.pairs(given, found)):
+        return game.verdict("a cell is filled that must be empty, or empty", found)
     rows = [_line(row) for row in found]
     columns = [_line(column) for column in zip(*found, strict=True)]
     fits = all(any(word.lower() in line for line in rows) for word in across)

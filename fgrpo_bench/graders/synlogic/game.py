@@ -1,20 +1,22 @@
 """What a verifier takes of a game, checked, and what it gives back.
 
 A field that is missing or is not what it must be raises ValueError that names it; the grader makes
-`unscored` of that. A response never does.
+`unscored` of that. A response that has no answer raises NoAnswer and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
+from fgrpo_bench.graders.synlogic import extract
 from fgrpo_bench.records import Grade
 
 LONGEST_SHOWN = 500
 """Characters of an answer that a grade keeps."""
 LARGEST_SIDE = 40
 """Rows and columns of a grid."""
+T = TypeVar("T")
 Verifier = Callable[[Any, str], Grade]
 Cell = tuple[int, int]
 """Row and column, from 0."""
@@ -113,6 +115,14 @@ def same_shape(one: Sequence[Sequence[Any]], other: Sequence[Sequence[Any]]) -> 
     return [len(row) for row in one] == [len(row) for row in other]
 
 
+def pairs(
+    one: Sequence[Sequence[Any]], other: Sequence[Sequence[Any]]
+) -> Iterator[tuple[Any, Any]]:
+    """The cells of two grids of the same shape, place by place."""
+    for row, there in zip(one, other, strict=True):
+        yield from zip(row, there, strict=True)
+
+
 def around(cell: Cell, shape: Sequence[Sequence[Any]], *, corners: bool = False) -> Iterable[Cell]:
     """The neighbours of a cell within a grid: four, or eight with corners."""
     steps = [(-1, 0), (0, -1), (0, 1), (1, 0)]
@@ -133,9 +143,23 @@ def verdict(fault: str | None, answer: Any) -> Grade:
     )
 
 
-def missing(what: str) -> Grade:
-    """Incorrect, since the response has no such answer."""
-    return Grade(outcome="incorrect", extracted=None, reason=f"no {what} found")
+class NoAnswer(Exception):
+    """A response has no answer of the kind that its words name; such a response is incorrect."""
+
+
+def wanted(answer: T | None, what: str) -> T:
+    """What was found in a response; NoAnswer where that is nothing."""
+    if answer is None:
+        raise NoAnswer(f"no {what} found")
+    return answer
+
+
+def literal(
+    response: str, what: str, accept: Callable[[Any], bool], *, in_block: str | None = None
+) -> Any:
+    """The last literal of a response that is accepted (extract.literal); NoAnswer without one."""
+    text = extract.final_text(response)
+    return wanted(extract.literal(text, accept, in_block=in_block), what)
 
 
 def _shown(answer: Any) -> str:

@@ -6,15 +6,12 @@ Every placement that keeps the rules is right, whichever is stored with the game
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
-from fgrpo_bench.graders.synlogic import extract, game
+from fgrpo_bench.graders.synlogic import game
 from fgrpo_bench.graders.synlogic.game import Cell
 from fgrpo_bench.records import Grade
-
-
-def _texts(value: Any) -> bool:
-    return game.is_grid(value, game.is_text)
 
 
 def campsite(game_data: Any, response: str) -> Grade:
@@ -22,9 +19,7 @@ def campsite(game_data: Any, response: str) -> Grade:
     given = game.grid(game_data, "metadata", "grid", cell=game.is_text, square=False)
     rows = game.integers(game_data, "metadata", "row_constraints", length=len(given))
     columns = game.integers(game_data, "metadata", "col_constraints", length=len(given[0]))
-    found = extract.literal(extract.final_text(response), _texts)
-    if found is None:
-        return game.missing("grid of T, C and X")
+    found = game.literal(response, "grid of T, C and X", partial(game.is_grid, cell=game.is_text))
     return game.verdict(_tents_fault(given, found, rows, columns), found)
 
 
@@ -92,12 +87,11 @@ def kukurasu(game_data: Any, response: str) -> Grade:
     """Ones whose columns add up to each row's sum, and whose rows to each column's."""
     rows = game.integers(game_data, "metadata", "row_sums")
     columns = game.integers(game_data, "metadata", "col_sums")
-    found = extract.literal(
-        extract.final_text(response),
+    found = game.literal(
+        response,
+        "grid of X and 1",
         lambda value: game.is_grid(value, lambda cell: cell in ("X", "1", 1)),
     )
-    if found is None:
-        return game.missing("grid of X and 1")
     if len(found) != len(rows) or len(found[0]) != len(columns):
         return game.verdict(f"not {len(rows)} rows of {len(columns)}", found)
     ones = [[cell != "X" for cell in row] for row in found]
@@ -115,9 +109,7 @@ def _weight(line: Any) -> int:
 def norinori(game_data: Any, response: str) -> Grade:
     """Dominoes that share no edge, two covered cells in every region, every shadow cell covered."""
     regions = game.grid(game_data, "metadata", "region_grid", cell=game.is_text)
-    found = extract.literal(extract.final_text(response), _is_dominoes)
-    if found is None:
-        return game.missing("list of dominoes")
+    found = game.literal(response, "list of dominoes", _is_dominoes)
     return game.verdict(_dominoes_fault(regions, found), found)
 
 
@@ -160,9 +152,7 @@ def star_placement_puzzle(game_data: Any, response: str) -> Grade:
     """k stars in every row, column and region, none touching; rows and columns from 1."""
     per_line = game.integer(game_data, "metadata", "k")
     regions = game.grid(game_data, "metadata", "region_grid", cell=game.is_text)
-    found = extract.literal(extract.final_text(response), _is_stars, in_block="python")
-    if found is None:
-        return game.missing("dictionary of lists of cells")
+    found = game.literal(response, "dictionary of lists of cells", _is_stars, in_block="python")
     stars = {(row - 1, column - 1) for cells in found.values() for row, column in cells}
     return game.verdict(_stars_fault(regions, stars, per_line), found)
 

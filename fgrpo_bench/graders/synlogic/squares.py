@@ -31,12 +31,6 @@ def _given(cell: Any) -> bool:
     return game.is_integer(cell) or (game.is_text(cell) and (cell.isdecimal() or cell in _EMPTY))
 
 
-def _found(response: str) -> Square | None:
-    text = extract.final_text(response)
-    found: Square | None = extract.literal(text, _numbers, in_block="python")
-    return found
-
-
 def _spaced(text: str) -> Square | None:
     """Rows between commas, cells between spaces, in double brackets; or a list of lists.
 
@@ -68,12 +62,8 @@ def _kept(square: Square, given: Sequence[Sequence[Any]], empty: Sequence[Any]) 
     """A fault where a given number was changed."""
     if not game.same_shape(square, given):
         return "not the shape of the given grid"
-    for row, there in zip(given, square, strict=True):
-        if any(
-            cell not in empty and str(cell) != str(now)
-            for cell, now in zip(row, there, strict=True)
-        ):
-            return "a given number was changed"
+    if any(cell not in empty and str(cell) != str(now) for cell, now in game.pairs(given, square)):
+        return "a given number was changed"
     return None
 
 
@@ -82,9 +72,7 @@ def sudoku(game_data: Any, response: str) -> Grade:
     given = game.grid(game_data, "metadata", "original_sudoku", cell=_given)
     if len(given) != 9:
         raise ValueError("the game's metadata.original_sudoku is no grid of 9 x 9")
-    square = _found(response)
-    if square is None:
-        return game.missing("grid of numbers")
+    square = game.literal(response, "grid of numbers", _numbers, in_block="python")
     fault = _kept(square, given, (*_EMPTY, 0, "0")) or _latin(square, 9)
     for corner in range(0, 81, 27):
         for right in range(0, 9, 3):
@@ -107,9 +95,7 @@ def futoshiki(game_data: Any, response: str) -> Grade:
         raise ValueError("the game's metadata.prefilled_coords is no list of cells")
     if not isinstance(relations, list) or not all(_is_relation(each, size) for each in relations):
         raise ValueError("the game's metadata.constraints is no list of inequalities")
-    square = _spaced(extract.final_text(response))
-    if square is None:
-        return game.missing("grid of numbers")
+    square = game.wanted(_spaced(extract.final_text(response)), "grid of numbers")
     fault = _latin(square, size)
     if not fault and any(square[row][column] != solution[row][column] for row, column in given):
         fault = "a given number was changed"
@@ -141,9 +127,7 @@ def calcudoko(game_data: Any, response: str) -> Grade:
     if not isinstance(stored, list) or not stored:
         raise ValueError("the game's metadata.regions is no list")
     regions = [_region(each, size) for each in stored]
-    square = _spaced(extract.final_text(response))
-    if square is None:
-        return game.missing("grid of numbers")
+    square = game.wanted(_spaced(extract.final_text(response)), "grid of numbers")
     fault = _latin(square, size)
     for cells, operator, target in regions:
         numbers = [] if fault else [square[row][column] for row, column in cells]
@@ -184,9 +168,7 @@ def skyscraper_puzzle(game_data: Any, response: str) -> Grade:
         game.integers(game_data, "metadata", side, length=size)
         for side in ("top", "bottom", "left", "right")
     )
-    square = _found(response)
-    if square is None:
-        return game.missing("grid of numbers")
+    square = game.literal(response, "grid of numbers", _numbers, in_block="python")
     fault = _latin(square, size)
     if not fault:
         columns = list(zip(*square, strict=True))
@@ -210,17 +192,10 @@ def survo(game_data: Any, response: str) -> Grade:
     """The given numbers, each candidate once in the gaps, and every sum."""
     given = game.grid(game_data, "metadata", "original_matrix", cell=game.is_integer)
     candidates = game.integers(game_data, "metadata", "candidate_numbers")
-    square = _found(response)
-    if square is None:
-        return game.missing("grid of numbers")
+    square = game.literal(response, "grid of numbers", _numbers, in_block="python")
     fault = _kept(square, given, (0,))
     if not fault:
-        filled = [
-            now
-            for row, there in zip(given, square, strict=True)
-            for cell, now in zip(row, there, strict=True)
-            if cell == 0
-        ]
+        filled = [now for cell, now in game.pairs(given, square) if cell == 0]
         lines = [*square[:-1], *list(zip(*square, strict=True))[:-1]]
         if sorted(filled) != sorted(candidates):
             fault = "the gaps do not hold each candidate once"
@@ -232,9 +207,7 @@ def survo(game_data: Any, response: str) -> Grade:
 def numbrix(game_data: Any, response: str) -> Grade:
     """1 to n * n, the given numbers, each number beside the next."""
     given = game.grid(game_data, "metadata", "grid", cell=_given)
-    square: Square | None = extract.literal(extract.final_text(response), _numbers)
-    if square is None:
-        return game.missing("grid of numbers")
+    square = game.literal(response, "grid of numbers", _numbers)
     fault = _kept(square, given, _EMPTY)
     if not fault:
         where = {number: (i, j) for i, row in enumerate(square) for j, number in enumerate(row)}

@@ -28,7 +28,7 @@ def web_of_lies(game_data: Any, response: str) -> Grade:
         found = _truths(extract.undecorated(extract.unstyled(part)))
         if found is not None:
             return game.verdict(None if found == gold else "other truths", part)
-    return game.missing("list of yes and no")
+    raise game.NoAnswer("no list of yes and no found")
 
 
 def _told(text: str) -> list[str]:
@@ -58,7 +58,7 @@ def time_sequence(game_data: Any, response: str) -> Grade:
     if found is None:
         if longest == 0 and extract.short_answer(text) == "0":
             return game.verdict(None, "0")
-        return game.missing("list of two integers")
+        raise game.NoAnswer("no list of two integers found")
     same = found == [longest, options] or (longest == 0 and found in ([0], [0, 0]))
     return game.verdict(None if same else "another duration or number of options", found)
 
@@ -70,9 +70,7 @@ def goods_exchange(game_data: Any, response: str) -> Grade:
         raise ValueError("the game's metadata.owns_after is no tuple of pairs")
     text = extract.final_text(response)
     value = extract.literal(text, lambda value: _owners(value) is not None, in_block="python")
-    found = _owners(value)
-    if found is None:
-        return game.missing("tuple of pairs")
+    found = game.wanted(_owners(value), "tuple of pairs")
     return game.verdict(None if found == gold else "other owners", value)
 
 
@@ -91,9 +89,7 @@ def minesweeper(game_data: Any, response: str) -> Grade:
     gold = game.cells(game.field(game_data, "metadata", "current_mines"))
     if gold is None:
         raise ValueError("the game's metadata.current_mines is no list of cells")
-    value = extract.literal(extract.final_text(response), _is_cells)
-    if value is None:
-        return game.missing("list of cells")
+    value = game.literal(response, "list of cells", _is_cells)
     return game.verdict(None if game.cells(value) == gold else "other cells", value)
 
 

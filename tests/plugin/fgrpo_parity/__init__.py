@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.engines.embedded.engine import ENGINE
-from fgrpo_bench.engines.embedded.spec import EmbeddedTrain
+from fgrpo_bench.engines.embedded.engine import ENGINE, EmbeddedTrain
 from fgrpo_bench.engines.engine import Engine, Environment
 from fgrpo_bench.records import Grade, Problem
 from fgrpo_bench.specs import TaskSpec

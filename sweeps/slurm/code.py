@@ -11,28 +11,58 @@ digests before anything is submitted and by each job, and made again as it was o
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fgrpo_bench.stages.files import now, readable_json, void, write_json, write_text, write_whole
-from sweeps.commands import REPOSITORY
-from sweeps.slurm.code.manifest import (
-    content_of,
-    copy_name,
-    damage,
-    has_digest,
-    in_words,
-    make_manifest,
-    manifest_path,
-    read_digests,
+from fgrpo_bench.stages.files import (
+    now,
+    readable_json,
+    sha256_file,
+    write_bytes,
+    write_json,
+    write_text,
 )
+from sweeps import REPOSITORY
 
 PACKAGES = ("fgrpo_bench", "sweeps", "evaluators", "conf")
 """What jobs need of a copy that is no git checkout."""
 MAX_MEGABYTES = 200
+NAME_DIGITS = 16
+
+
+def _beside(code: Path, suffix: str) -> Path:
+    return code.with_name(code.name + suffix)
+
+
+def manifest_path(code: Path) -> Path:
+    """Where the digests of a copy's files stand."""
+    return _beside(code, ".sha256")
+
+
+def damage(code: Path) -> dict[str, str]:
+    """What is not as it was frozen: names with `is missing` or `was changed`; empty where all is
+    whole. Where the file of digests is damaged, that alone.
+
+    What was added is no damage: Python's caches are, and whatever a stage leaves where it runs.
+    """
+    digests = _read_digests(code)
+    if digests is None:
+        return {manifest_path(code).name: _fault(manifest_path(code))}
+    return {
+        name: _fault(code / name)
+        for name, digest in digests.items()
+        if _frozen_content(code / name, digest) is None
+    }
+
+
+def in_words(wrong: Mapping[str, str]) -> str:
+    """e.g. `sweeps/cli.py is missing and 3 more`."""
+    (name, fault), *more = wrong.items()
+    return f"{name} {fault}" + (f" and {len(more)} more" if more else "")
 
 
 def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
@@ -50,8 +80,8 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
             f"the code under {repository} is {size:.0f} MB, more than the {MAX_MEGABYTES} MB that "
             f"a sweep keeps of it; ignore what is no code in .gitignore, e.g. {largest}"
         )
-    manifest = make_manifest(repository, files)
-    target = folder / copy_name(manifest)
+    manifest = _make_manifest(repository, files)
+    target = folder / _copy_name(manifest)
     if target.exists():
         mend(target, repository)
         return target
@@ -71,7 +101,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
 
 def code_folder(folder: Path, repository: Path = REPOSITORY) -> Path:
     """Where `freeze_code` puts the code as it is now: 16 hex digits of all names and contents."""
-    return folder / copy_name(make_manifest(repository, _listing(repository)[1]))
+    return folder / _copy_name(_make_manifest(repository, _listing(repository)[1]))
 
 
 def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
@@ -87,19 +117,20 @@ def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
         wrong |= damage(code)
     if not wrong:
         return wrong
+    commit = _frozen_commit(code)
     contents: dict[str, bytes] = {}
-    for name, digest in (read_digests(code) or {}).items():
+    for name, digest in (_read_digests(code) or {}).items():
         if name not in wrong:
             continue
-        content = content_of(repository / name)
-        if not has_digest(content, digest):
-            content = _committed(code, repository, name)
-        if content is None or not has_digest(content, digest):
+        content = _frozen_content(repository / name, digest)
+        if content is None and commit is not None:
+            content = _git(repository, "show", f"{commit}:{name}")
+        if content is None or _sha256(content) != digest:
             raise _irreparable(code, repository, wrong)
         contents[name] = content
     for name, content in contents.items():
-        _put(code / name, content)
-    if not _facts_path(code).exists() and code_folder(code.parent, repository) == code:
+        write_bytes(code / name, content)
+    if not _beside(code, ".json").exists() and code_folder(code.parent, repository) == code:
         _record(code, repository, _listing(repository)[0])
     return wrong
 
@@ -107,14 +138,14 @@ def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
 def _mend_manifest(code: Path, repository: Path, wrong: Mapping[str, str]) -> None:
     """From the copy itself, or from a checkout that is as it was."""
     for folder, names in ((code, _files_of(code)), (repository, _listing(repository)[1])):
-        manifest = make_manifest(folder, names)
-        if copy_name(manifest) == code.name:
+        manifest = _make_manifest(folder, names)
+        if _copy_name(manifest) == code.name:
             return write_text(manifest_path(code), manifest)
     raise _irreparable(code, repository, wrong)
 
 
 def _irreparable(code: Path, repository: Path, wrong: Mapping[str, str]) -> ValueError:
-    commit, patch = _frozen_commit(code), _patch_path(code)
+    commit, patch = _frozen_commit(code), _beside(code, ".patch")
     patched = f" with {patch}" if patch.exists() else ""
     restored = f", or check out commit {commit}{patched} and give this command again"
     return ValueError(
@@ -125,39 +156,65 @@ def _irreparable(code: Path, repository: Path, wrong: Mapping[str, str]) -> Valu
     )
 
 
-def _facts_path(code: Path) -> Path:
-    return code.with_name(code.name + ".json")
+def _make_manifest(folder: Path, names: Iterable[str]) -> str:
+    """A line a file; ValueError for a name that sha256sum would have to write otherwise."""
+    lines = []
+    for name in names:
+        if "\n" in name or "\\" in name:
+            raise ValueError(
+                f"the file name {name!r} under {folder} has a line break or a backslash in it, so "
+                "the code cannot be frozen: rename it, or ignore it in .gitignore"
+            )
+        lines.append(f"{sha256_file(folder / name)}  {name}\n")
+    return "".join(lines)
 
 
-def _patch_path(code: Path) -> Path:
-    return code.with_name(code.name + ".patch")
+def _copy_name(manifest: str) -> str:
+    return _sha256(manifest.encode())[:NAME_DIGITS]
 
 
-def _committed(code: Path, repository: Path, name: str) -> bytes | None:
-    commit = _frozen_commit(code)
-    return _git_bytes(repository, "show", f"{commit}:{name}") if commit else None
+def _read_digests(code: Path) -> dict[str, str] | None:
+    """By name; None where the file of digests is missing or not as it was written."""
+    try:
+        text = manifest_path(code).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    if _copy_name(text) != code.name:
+        return None
+    rows = (line.partition("  ") for line in text.removesuffix("\n").split("\n"))
+    return {name: digest for digest, _, name in rows}
+
+
+def _frozen_content(path: Path, digest: str) -> bytes | None:
+    """What a file holds; None where it cannot be read, or is not what was frozen."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    return content if _sha256(content) == digest else None
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _fault(path: Path) -> str:
+    return "was changed" if path.exists() else "is missing"
 
 
 def _frozen_commit(code: Path) -> str | None:
-    facts = readable_json(_facts_path(code), {"git_commit": str})
+    facts = readable_json(_beside(code, ".json"), {"git_commit": str})
     return None if facts is None else str(facts["git_commit"])
 
 
-def _put(path: Path, content: bytes) -> None:
-    write_whole(path, lambda aside: void(aside.write_bytes(content)))
-
-
 def _listing(repository: Path) -> tuple[bool, list[str]]:
+    """Whether git tells, and the names of the files that are frozen."""
     listed = _git(repository, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    return listed is not None, _of_git(repository, listed) if listed else _of_packages(repository)
-
-
-def _of_git(repository: Path, listed: str) -> list[str]:
-    return sorted(name for name in listed.split("\0") if name and (repository / name).is_file())
-
-
-def _of_packages(repository: Path) -> list[str]:
-    return sorted(f"{each}/{name}" for each in PACKAGES for name in _files_of(repository / each))
+    if not listed:
+        own = (f"{each}/{name}" for each in PACKAGES for name in _files_of(repository / each))
+        return listed is not None, sorted(own)
+    names = listed.decode(errors="replace").strip("\0").split("\0")
+    return True, sorted(name for name in names if (repository / name).is_file())
 
 
 def _files_of(folder: Path) -> list[str]:
@@ -169,28 +226,23 @@ def _files_of(folder: Path) -> list[str]:
 
 
 def _record(code: Path, repository: Path, is_git: bool) -> None:
-    patch = _git(repository, "diff", "--binary", "HEAD") if is_git else None
-    commit = _git(repository, "rev-parse", "HEAD") if is_git else None
-    new = _git(repository, "ls-files", "--others", "--exclude-standard") if is_git else None
+    asked = ("diff --binary HEAD", "rev-parse HEAD", "ls-files --others --exclude-standard")
+    said = [_git(repository, *words.split()) if is_git else None for words in asked]
+    patch, commit, new = ((each or b"").decode(errors="replace") for each in said)
     if patch:
-        write_text(_patch_path(code), patch)
+        write_text(_beside(code, ".patch"), patch)
     facts = {
         "source": str(repository),
-        "git_commit": commit.strip() if commit else None,
+        "git_commit": commit.strip() or None,
         "patched": bool(patch) if is_git else None,
-        "untracked": new.splitlines() if new is not None else None,
+        "untracked": new.splitlines() if is_git else None,
         "frozen": now(),
     }
-    write_json(_facts_path(code), facts)
+    write_json(_beside(code, ".json"), facts)
 
 
-def _git(repository: Path, *arguments: str) -> str | None:
+def _git(repository: Path, *arguments: str) -> bytes | None:
     """What git prints; None outside a checkout or without git."""
-    said = _git_bytes(repository, *arguments)
-    return None if said is None else said.decode(errors="replace")
-
-
-def _git_bytes(repository: Path, *arguments: str) -> bytes | None:
     command = ["git", "-C", str(repository), *arguments]
     try:
         return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout

@@ -1,0 +1,83 @@
+"""The analysis of a sweep, remembered while its results stand, and parts of its frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from dashboards.queries.memo import State, remembered, stamp
+from fgrpo_bench.analysis import Analysis, analysed
+from fgrpo_bench.analysis.coverage import by_problem, fates
+from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis.store import inputs_of
+from fgrpo_bench.results import PointResult, SweepResults
+
+Floats = NDArray[np.float64]
+SORTED: dict[str, dict[str, bool]] = {
+    "loss": {"lost": True, "drop": True},
+    "gain": {"gained": True, "drop": False},
+    "base": {"base": False, "drop": False},
+    "name": {},
+}
+"""Columns of by_problem that each order of the problems goes by, and which of them fall."""
+
+
+def inputs(results: SweepResults, *_: object) -> State:
+    """The files that an analysis is made of."""
+    return stamp(inputs_of(results))
+
+
+@remembered(inputs)
+def analysis_of(results: SweepResults) -> Analysis:
+    """The stored analysis of a sweep; where its results are newer, one that is kept in memory
+    alone."""
+    return analysed(results, is_kept=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fates:
+    """What became of the problems of one benchmark at one k."""
+
+    points: tuple[PointResult, ...]
+    """Those with results."""
+    problems: tuple[str, ...]
+    """By name."""
+    rows: pl.DataFrame = field(repr=False)
+    """fgrpo_bench.analysis.coverage.fates: a row a point and problem, in the order of both."""
+    means: pl.DataFrame = field(repr=False)
+    """fgrpo_bench.analysis.coverage.by_problem."""
+
+    def matrix(self, column: str) -> Floats:
+        """A column of the rows, [points, problems]; nan where it is null."""
+        return (
+            self.rows[column]
+            .cast(pl.Float64)
+            .to_numpy()
+            .reshape(len(self.points), len(self.problems))
+        )
+
+    def order(self, by: str) -> list[int]:
+        """Places of the problems, sorted by a key of SORTED."""
+        falling = SORTED[by]
+        places = self.means.with_row_index().sort(
+            *falling, "problem_id", descending=[*falling.values(), False], nulls_last=True
+        )
+        return places["index"].to_list()
+
+
+@remembered(inputs)
+def fates_of(results: SweepResults, benchmark: str, k: int) -> Fates:
+    """Every point and problem that has results."""
+    rows = fates(analysis_of(results).problems, benchmark, k)
+    means = by_problem(rows)
+    points = {(key_of(point)[0], point.seed): point for point in results.points}
+    known = rows.select("cell", "seed").unique(maintain_order=True).rows()
+    return Fates(
+        points=tuple(points[key] for key in known),
+        problems=tuple(means["problem_id"]),
+        rows=rows,
+        means=means,
+    )

@@ -1,0 +1,157 @@
+"""The figures of pass@k against k, and along the axis that the sweep varies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
+from fgrpo_bench.documents.style import WIDTH, label_ends
+from fgrpo_bench.report.looks import Look, algorithms, looks
+from fgrpo_bench.specs import method_name
+
+AXES = {"group_size": "group size N", "focal_gamma": "focal exponent gamma"}
+
+
+def curves(analysis: Analysis, column: str) -> Figure:
+    """pass@k against k, a panel an algorithm; labels at the lines where there is one panel."""
+    cells, ks = list(analysis.by_cell.values()), analysis.ks
+    names, look = algorithms(cells), looks(cells)
+    figure = Figure(figsize=(WIDTH, 4.6 if len(names) == 1 else 3.6), layout="constrained")
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, algorithm in zip(panels, names, strict=True):
+        labels = []
+        for cell in (c for c in cells if c.is_base or c.algorithm == algorithm):
+            mean, low, high = percents(analysis.over_k(column, cell))
+            if np.isnan(mean).all():
+                continue
+            style = look[cell]
+            axes.fill_between(ks, low, high, color=style.color, alpha=0.11, lw=0)
+            axes.plot(
+                ks,
+                mean,
+                color=style.color,
+                ls=style.linestyle,
+                marker=style.marker,
+                ms=4,
+                clip_on=False,
+                label=_short(cell),
+            )
+            labels.append((float(mean[~np.isnan(mean)][-1]), cell.label, style.color))
+        axes.set_xscale("log", base=2)
+        every = 1 if len(names) == 1 or len(ks) < 7 else 2
+        axes.set_xticks(ks, [str(k) if i % every == 0 else "" for i, k in enumerate(ks)])
+        axes.set_xlim(ks[0], ks[-1])
+        axes.minorticks_off()
+        axes.set_xlabel("k")
+        axes.set_ylim(0, 100)
+        if len(names) == 1:
+            label_ends(axes, labels, gap=0.052)
+        else:
+            axes.set_title(algorithm.upper())
+            axes.legend(loc="lower right", handlelength=1.6)
+    panels[0].set_ylabel(f"pass@k on {column} (%)")
+    return figure
+
+
+def varied_axis(cells: Sequence[Cell]) -> str:
+    """What the second figure has along x: N where the sweep has several, else gamma."""
+    sizes = {cell.group_size for cell in cells if not cell.is_base}
+    return "group_size" if len(sizes) > 1 else "focal_gamma"
+
+
+def by_axis(analysis: Analysis, column: str, axis: str) -> Figure:
+    """pass@k at the smallest and at the largest k along one axis of the grid."""
+    figure, every = Figure(figsize=(WIDTH, 3.7), layout="constrained"), analysis.by_cell.values()
+    panels = figure.subplots(1, len(analysis.ends), squeeze=False)[0]
+    trained = [cell for cell in every if not cell.is_base]
+    lines: dict[tuple[str | None, float | int | None], list[Cell]] = {}
+    for cell in trained:
+        other = cell.focal_gamma if axis == "group_size" else cell.group_size
+        lines.setdefault((cell.algorithm, other), []).append(cell)
+    ticks = sorted({_at(cell, axis) for cell in trained})
+    centre = 0 if axis == "group_size" else (len(lines) - 1) / 2  # the first line is gamma = 0
+    for axes, k in zip(panels, analysis.ends, strict=True):
+        for rank, (key, cells) in enumerate(lines.items()):
+            cells = sorted(cells, key=lambda cell: _at(cell, axis))
+            style = _line_look(trained, key, axis)
+            x = np.array([ticks.index(_at(cell, axis)) for cell in cells])
+            offset = min(0.12, 0.6 / len(lines)) * (rank - centre)
+            mean, low, high = percents(analysis.estimate(column, cell, k) for cell in cells)
+            axes.errorbar(
+                x + offset,
+                mean,
+                yerr=np.maximum([mean - low, high - mean], 0),  # an end may pass a skewed mean
+                color=style.color,
+                marker=style.marker,
+                ls=style.linestyle,
+                capsize=2.5,
+                elinewidth=1.2,
+                ms=5.5,
+                label=_line_name(key, axis),
+            )
+        for cell in every:
+            if cell.is_base:
+                _base_line(axes, analysis.estimate(column, cell, k))
+        axes.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
+        axes.set_xlim(-0.5, len(ticks) - 0.5)
+        axes.set_xlabel(AXES[axis])
+        axes.set_title(f"pass@{k} on {column} (%)")
+        axes.margins(y=0.12)
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))
+    return figure
+
+
+def _base_line(axes: Axes, made: Estimate) -> None:
+    if made.mean is None:
+        return
+    axes.axhline(100 * made.mean, color=BASE, ls="--", lw=1.4, label="Base")
+    if made.low is not None and made.high is not None:
+        axes.axhspan(100 * made.low, 100 * made.high, color=BASE, alpha=0.1, lw=0)
+
+
+def _line_look(
+    cells: Sequence[Cell], key: tuple[str | None, float | int | None], axis: str
+) -> Look:
+    """Along N a line is a gamma (colour) of an algorithm (marker); along gamma the reverse."""
+    number = algorithms(cells).index(str(key[0]))
+    marker = MARKERS[number % len(MARKERS)]
+    if axis == "focal_gamma":
+        return Look(color=ALGORITHMS[number % len(ALGORITHMS)], marker=marker, linestyle="-")
+    if not key[1]:
+        return Look(color="#16598f", marker=marker, linestyle="-")
+    made = looks(cells)
+    color = next(made[cell].color for cell in cells if cell.focal_gamma == key[1])
+    return Look(color=color, marker=marker, linestyle="-")
+
+
+def _line_name(key: tuple[str | None, float | int | None], axis: str) -> str:
+    algorithm, other = str(key[0]), key[1] or 0
+    if axis == "group_size":
+        gamma = f" gamma={other:g}" if other else ""
+        return f"{method_name(algorithm, other)}{gamma}"
+    return f"{algorithm.upper()} N={other}"
+
+
+def _at(cell: Cell, axis: str) -> float:
+    return float((cell.group_size if axis == "group_size" else cell.focal_gamma) or 0)
+
+
+def _short(cell: Cell) -> str:
+    if cell.is_base:
+        return cell.method
+    return f"N={cell.group_size} gamma={cell.focal_gamma:g}"
+
+
+def percents(estimates: Iterable[Estimate]) -> tuple[NDArray[np.float64], ...]:
+    """Mean, low and high in percent, float64 [estimates] each, nan where there is none."""
+    rows = [(row.mean, row.low, row.high) for row in estimates]
+    columns = zip(*rows, strict=True)
+    return tuple(np.multiply(100, np.array(column, dtype=np.float64)) for column in columns)

@@ -1,0 +1,128 @@
+"""Tables that only some sweeps have: chosen checkpoints, equal rollouts, tasks of a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
+from fgrpo_bench.analysis.rows import Checkpoint, Comparison, from_frame
+from fgrpo_bench.documents.numbers import difference, number, p_value, percent
+from fgrpo_bench.documents.table import Table
+from fgrpo_bench.report.footnotes import RULE, rule_note
+from fgrpo_bench.report.tables import NAMES, names
+
+ABREAST = 4
+"""Cells beside each other in a table of tasks."""
+
+
+def selection_table(analysis: Analysis) -> Iterator[Table]:
+    """The checkpoint of every cell and what it was chosen from; none where nothing was chosen."""
+    if analysis.rule not in (PAPER, HELD_OUT):
+        return
+    candidates: dict[str, list[Checkpoint]] = {}
+    for row in from_frame(Checkpoint, analysis.checkpoints):
+        candidates.setdefault(row.cell, []).append(row)
+    yield Table(
+        title="Checkpoints",
+        header=(*NAMES, "step", "rollouts", "at most", "pass@1 by step, percent"),
+        rows=tuple(
+            (
+                *names(analysis.by_cell[cell]),
+                str(row.step),
+                number(row.rollouts),
+                number(row.budget),
+                ", ".join(f"{each.step}: {percent(each.pass_at_1)}" for each in own),
+            )
+            for cell, own in candidates.items()
+            for row in own
+            if row.is_chosen
+        ),
+        notes=(rule_note(analysis),),
+    )
+
+
+def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
+    """A table an average and a benchmark with a row a pair; none where all runs cost the same or
+    the dear ones have one checkpoint."""
+    rows = from_frame(Comparison, analysis.equal_budget)
+    cost = {(cell, step): n for cell, step, n in
+            analysis.checkpoints.select("cell", "step", "rollouts").iter_rows()}  # fmt: skip
+    for column in dict.fromkeys(row.column for row in rows):
+        pairs: dict[str, dict[int, Comparison]] = {}
+        for row in rows:
+            if row.column == column:
+                pairs.setdefault(str(row.name), {})[row.k] = row
+        yield Table(
+            title=f"{column}: at equal rollouts, differences in percentage points",
+            header=(
+                *("comparison", "rollouts", "of the other", "step", "of the other"),
+                *(words for k in analysis.ends for words in (f"pass@{k}", "p Holm")),
+            ),
+            rows=tuple(
+                (
+                    name,
+                    *_of_both(next(iter(by_k.values())), cost),
+                    *(words for k in analysis.ends for words in _effect(by_k.get(k))),
+                )
+                for name, by_k in pairs.items()
+            ),
+            notes=(
+                f"{RULE}of each run the latest evaluated one within the rollouts of the cheaper of "
+                "the two; `experiment.checkpoints=every` gives more to choose from.",
+                "Over problems and the seeds that both have, with 95% intervals; p Holm is "
+                f"corrected over a family of its own: {rows[0].family}, of all benchmarks and "
+                "averages.",
+            ),
+        )
+
+
+def _of_both(row: Comparison, cost: dict[tuple[str, int], float]) -> Iterator[str]:
+    both = (row.new, row.new_step), (row.old, row.old_step)
+    yield from (number(cost[at]) for at in both)
+    yield from (str(step) for _, step in both)
+
+
+def _effect(row: Comparison | None) -> tuple[str, str]:
+    if row is None:
+        return difference(None, None, None), p_value(None)
+    return difference(row.difference, row.low, row.high), p_value(row.p_holm)
+
+
+def task_tables(analysis: Analysis) -> Iterator[Table]:
+    """pass@k at the smallest and the largest k by task, some cells a table, with the share of each
+    task's draws that could not be judged; none for a sweep without such benchmarks."""
+    cells = list(analysis.by_cell.values())
+    parts = [cells[i : i + ABREAST] for i in range(0, len(cells), ABREAST)]
+    for benchmark in analysis.tasks["benchmark"].unique(maintain_order=True):
+        for k in analysis.ends:
+            rows = analysis.tasks.filter(benchmark=benchmark, k=k)
+            for number_, part in enumerate(parts, start=1):
+                of_several = f", {number_} of {len(parts)}" if len(parts) > 1 else ""
+                labels = {cell.cell: cell.label for cell in part}
+                yield Table(
+                    title=f"{benchmark}: pass@{k} in percent by task{of_several}",
+                    header=("task", "problems", *labels.values(), "unscored"),
+                    rows=tuple(_by_task(rows, list(labels))),
+                    notes=(
+                        "Unscored: share of the task's draws, over all cells, that could not be "
+                        "judged.",
+                        rule_note(analysis),
+                    ),
+                )
+
+
+def _by_task(rows: pl.DataFrame, cells: list[str]) -> Iterator[tuple[str, ...]]:
+    for (task,), own in rows.sort("task", maintain_order=True).group_by(
+        "task", maintain_order=True
+    ):
+        values = dict(own.select("cell", "pass_at_k").iter_rows())
+        unscored = int(own["n_unscored"].sum()) / int(own["n_draws"].sum())
+        yield (
+            str(task),
+            str(own["n_problems"].max()),
+            *(percent(values.get(cell)) for cell in cells),
+            f"{unscored:.2%}",
+        )

@@ -1,0 +1,54 @@
+"""How the numbers of a report were made."""
+
+from __future__ import annotations
+
+from fgrpo_bench.analysis import LEVEL, REPLICATES, Analysis
+from fgrpo_bench.documents.blocks import Notes
+from fgrpo_bench.report.footnotes import NAMED, engines, listed
+
+
+def notes(analysis: Analysis) -> Notes:
+    """One fact a line."""
+    declared, evaluation = analysis.results.declaration, analysis.results.evaluation
+    rows = [row for name in analysis.results.benchmarks for row in analysis.of_column(name)]
+    seeds = sorted({seed for row in rows for seed in row.seeds})
+    sizes = sorted({row.n_samples for row in rows if row.n_samples is not None})
+    unscored = max((row.unscored for row in rows), default=0.0)
+    state = " with uncommitted changes" if declared.get("git_dirty") else ""
+    versions = ", ".join(f"{name} {n}" for name, n in declared.get("versions", {}).items())
+    graders = ", ".join(analysis.graders(analysis.results.benchmarks))
+    lines = [
+        "pass@k is the mean over problems of 1 - C(n - c, k) / C(n, k), with n draws of which c "
+        f"are correct (Chen et al. 2021); n = {listed(sizes, NAMED) or 'unknown'}, "
+        f"temperature {evaluation['temperature']:g}, top-p {evaluation['top_p']:g}.",
+        f"Training seeds with results: {listed(seeds, NAMED) or 'none'}. All cells of a "
+        "seed start from the same base model, so differences are paired over seeds and problems; "
+        '"by seed" lists them in rising order of the seeds that both cells have.',
+        f"Intervals are of {LEVEL:.0%}. Their width is that of Student's t with the variance of "
+        "the mean over crossed seeds and problems (mean squares) and Satterthwaite's degrees of "
+        "freedom; their shape, how far they reach to either side, is that of a bootstrap that "
+        f"resamples problems and seeds independently (Owen 2007; {REPLICATES:,} replicates, a "
+        "fixed seed).",
+        "An interval without width says that nothing varied in the data, not that the value is "
+        "certain.",
+    ]
+    if analysis.asked:
+        lines.append(
+            "p is two-sided and goes with the interval, over problems and seeds. p Holm bounds the "
+            "chance of any false claim among the comparisons of the question "
+            f"({analysis.family}), p BH the expected share of false ones; other comparisons have "
+            "neither. p draws takes these models and problems as given and asks about the draws "
+            "alone (unbiased variance of pass@k; needs 2k draws)."
+        )
+    return Notes(
+        lines=(
+            *lines,
+            f"Grader: {graders or 'none yet'}. Largest share of draws that it could "
+            f"not judge in a cell: {unscored:.2%} (left out of n and c).",
+            *engines(analysis),
+            f"Model: {analysis.results.model}. Code: git commit {declared.get('git_commit')}"
+            f"{state}; {versions}.",
+            "CPU-seconds are those of a stage's last attempt; one that was stopped and continued "
+            "cost more.",
+        )
+    )

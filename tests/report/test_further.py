@@ -1,0 +1,114 @@
+"""Tables that only some sweeps have: chosen checkpoints, equal rollouts, and tasks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.documents.numbers import difference, p_value
+from fgrpo_bench.report.__main__ import main
+from fgrpo_bench.report.build import render, write_report
+from fgrpo_bench.report.further import equal_budget_tables, selection_table, task_tables
+from fgrpo_bench.report.verify import verify
+from fgrpo_bench.stages.files import read_json
+from tests.support.report import TASKS, made_of_tasks, small_sweep
+
+EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
+SIZES = (
+    "sweep.grid.group_size=[8,32]",
+    "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]",
+)
+BY_STEP = {0: 0.1, 5: 0.2, 10: 0.6, 15: 0.4, 20: 0.3}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """A sweep at equal prompts with every checkpoint evaluated, the one of step 10 the best."""
+
+    def planted(point, rng, n_problems):
+        return np.full(n_problems, BY_STEP[point.step])
+
+    root = tmp_path_factory.mktemp("every")
+    overrides = ("experiment=countdown-prompts", *SIZES, *EVERY)
+    return small_sweep(root, "groupsize", *overrides, success_rates=planted)
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    """A small sweep with two seeds on a benchmark of tasks; not to be changed."""
+    return made_of_tasks(small_sweep(tmp_path_factory.mktemp("tasks"), "smoke"))
+
+
+def test_a_chosen_checkpoint_stands_with_those_it_was_chosen_from(sweep):
+    (table,) = selection_table(analyse(sweep, "paper"))
+    rows = {row[:3]: row[3:] for row in table.rows}
+    step, rollouts, most, scores = rows["F-GRPO", "8", "0.5"]
+    assert (step, rollouts, most) == ("10", "2,560", "2,560")
+    assert [each.partition(":")[0] for each in scores.split(", ")] == ["5", "10", "15", "20"]
+    assert rows["GRPO", "8", "0"][2] == "-"
+    assert list(selection_table(analyse(sweep))) == []
+
+
+def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep):
+    analysis = analyse(sweep)
+    (table,) = equal_budget_tables(analysis)
+    (row,) = table.rows
+    assert row[:5] == ("F-GRPO N=8 gamma=0.5 against GRPO N=32", "5,120", "5,120", "20", "5")
+    first, last = from_frame(Comparison, analysis.equal_budget)
+    assert table.header[5:] == ("pass@1", "p Holm", "pass@32", "p Holm")
+    assert row[5:] == (
+        *(difference(first.difference, first.low, first.high), p_value(first.p_holm)),
+        *(difference(last.difference, last.low, last.high), p_value(last.p_holm)),
+    )
+    assert any(note.startswith("Checkpoints: of each run the latest") for note in table.notes)
+    assert first.family in " ".join(table.notes)
+
+
+def test_runs_that_cost_the_same_have_no_table_of_equal_rollouts(analysis):
+    assert list(equal_budget_tables(analysis)) == []
+
+
+@pytest.mark.slow
+def test_a_report_says_its_rule_and_is_verified_under_it(sweep, capsys):
+    report, folder = write_report(sweep, "paper"), sweep.paths.report
+    assert read_json(folder / "provenance.json")["select"] == "paper"
+    text = (folder / "report.md").read_text()
+    assert rule_in_words("paper").partition(";")[0] in text.replace("\\", "")
+    assert "which flatters every row" in text
+    assert "at equal rollouts" in report.text
+    verified = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
+    assert [line for line in verified.differences if "no grades" not in line] == []
+    paths = sweep.paths
+    run = [paths.sweep, "--experiment", paths.experiment, "--root", str(paths.root)]
+    assert main([*run, "--select", "nearest"]) == 1
+    assert "--select nearest is no rule" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(tasks):
+    report = write_report(tasks)
+    texts = {file.name: file.read_text() for file in report.files[:5]}
+    assert texts["by-task.csv"] == render(analyse(tasks), "by-task")
+    tables = list(task_tables(analyse(tasks)))
+    assert [table.title for table in tables] == [
+        f"countdown: pass@{k} in percent by task" for k in (1, 32)
+    ]
+    for table in tables:
+        assert [row[0] for row in table.rows] == sorted(TASKS)
+        assert [row[-1] for row in table.rows] == ["0.00%", "0.00%", "100.00%"]
+        assert set(table.rows[2][2:-1]) == {"-"}
+        for kind in ("report.md", "table.tex"):
+            assert texts[kind].count(table.title) == 1
+    assert "<b>" not in texts["report.md"].replace("\\<", "")
+    assert "\\textless{}b" in texts["table.tex"]
+    assert "no \\| verifier" in texts["report.md"]
+    differences = verify(report.files[3], root=tasks.paths.root, regrade=False).differences
+    assert not [line for line in differences if "by-task" in line]
+
+
+def test_a_sweep_without_such_a_benchmark_says_nothing_of_tasks(analysis):
+    assert list(task_tables(analysis)) == []
+    assert len(render(analysis, "by-task").splitlines()) == 1

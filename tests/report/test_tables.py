@@ -1,0 +1,127 @@
+"""Tables of differences, of losses over k and of problems within reach, and what stands below."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from fgrpo_bench.analysis import analyse
+from fgrpo_bench.documents.latex import latex_table
+from fgrpo_bench.documents.markdown import markdown_table
+from fgrpo_bench.documents.numbers import p_value, points
+from fgrpo_bench.documents.table import text_of
+from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.report.tables import (
+    comparison_table,
+    coverage_table,
+    first_loss_table,
+    interval_table,
+)
+from tests.support.report import ONE_SEED, constant, copy, rewrite_passk, small_sweep
+
+
+def rows_of(table, n=3):
+    return {row[:n]: dict(zip(table.header[n:], row[n:], strict=True)) for row in table.rows}
+
+
+def test_a_difference_stands_with_its_interval_and_what_is_corrected(analysis):
+    table = comparison_table(analysis, "countdown")
+    rows = rows_of(table)
+    assert len(rows) == 36
+    for row in analysis.asked:
+        own = rows[row.group, row.name, str(row.k)]
+        assert own["difference"] == points(row.difference)
+        assert own["95% interval"] == f"[{points(row.low)}, {points(row.high)}]"
+        assert (own["p"], own["p Holm"]) == (p_value(row.p), p_value(row.p_holm))
+        assert own["verdict"] == row.verdict
+        assert (own["p Holm"] == "-") == (row.family is None)
+    assert analysis.family in table.notes[0]
+
+
+def test_a_pair_that_no_question_asks_for_has_no_row(analysis):
+    unasked = analysis.comparisons.filter(pl.col("group").is_null())
+    assert len(unasked), "the frame has every pair"
+    assert "None" not in str(comparison_table(analysis, "countdown").rows)
+
+
+def test_where_the_first_loss_is_stands_with_the_words_of_the_band(analysis):
+    rows = rows_of(first_loss_table(analysis, "countdown"), n=2)
+    loss = analysis.first_loss_of("countdown", "grpo-n2-g0", "base")
+    own = rows["Training against the base model", "GRPO N=2"]
+    assert own["by the band"] == loss.words
+    assert (own["first loss from"], own["to"]) == tuple(
+        "-" if k is None else str(k) for k in (loss.low, loss.high)
+    )
+    assert first_loss_table(replace(analysis, first_loss=analysis.first_loss.clear()),
+                            "countdown") is None  # fmt: skip
+
+
+def test_every_trained_cell_has_its_problems_and_the_base_model_none(analysis):
+    rows = rows_of(coverage_table(analysis, "countdown"))
+    assert ("Base", "-", "-") not in rows and len(rows) == len(analysis.by_cell) - 1
+    for row in rows.values():
+        total = sum(float(row[fate]) for fate in ("retained", "lost", "gained", "neither"))
+        assert total == pytest.approx(24, abs=0.2)
+        assert row["seeds"] == "3"
+
+
+def test_what_is_certain_is_counted_where_the_draws_are_enough(tmp_path):
+    rates = constant(Base=0.5, GRPO=0.0, F_GRPO=0.5)
+    few = analyse(small_sweep(tmp_path / "few", "groupsize", ONE_SEED, success_rates=rates))
+    ks = "experiment.evaluation.ks=[1,8]"
+    more = [ONE_SEED, "experiment.evaluation.n_samples=64", ks]
+    many = analyse(small_sweep(tmp_path / "many", "groupsize", *more, success_rates=rates))
+    table = coverage_table(many, "countdown")
+    lost = rows_of(table)["GRPO", "8", "0"]
+    assert (lost["surely lost"], lost["retained"]) == ("24.0", "0.0")
+    assert not any("none can be surely" in note for note in table.notes)
+    table = coverage_table(few, "countdown")  # 64 draws at k = 32
+    assert rows_of(table)["GRPO", "8", "0"]["surely lost"] == "0.0"
+    assert any("From 64 draws none can be surely lost or gained" in note for note in table.notes)
+
+
+def test_where_a_problem_has_choices_a_footnote_says_what_guessing_gives(analysis):
+    declaration = deepcopy(analysis.results.declaration)
+    evaluation = declaration["declaration"]["experiment"]["evaluation"]
+    evaluation["benchmarks"]["countdown"]["grader"] = "choice"
+    changed = replace(analysis, results=replace(analysis.results, declaration=declaration))
+    notes = interval_table(changed, "countdown").notes
+    assert "countdown by guessing alone: pass@1 25.0, pass@8 90.0, pass@32 100.0." in notes
+    assert not [note for note in interval_table(analysis, "countdown").notes if "guess" in note]
+
+
+def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_any(
+    finished, analysis, tmp_path
+):
+    assert len(interval_table(analysis, "countdown").notes) == 1
+    results = copy(finished, tmp_path)
+    rewrite_passk(
+        results.points[-1],
+        lambda frame: frame.with_columns(
+            (pl.col("pass_at_k") / 2).alias("pass_at_k_low"),
+            pl.lit(1.0).alias("pass_at_k_high"),
+        ),
+    )
+    changed = analyse(results)
+    table = interval_table(changed, "countdown")
+    note = table.notes[1]
+    assert note.count("F-GRPO N=8 gamma=1, pass@") == 2
+    right = changed.estimate("countdown", "grpo-n8-g1", 1).all_right
+    assert f"{100 * right:.1f}" in note
+    for made in (markdown_table(table), latex_table(table, caption="x"), *plain_of(table)):
+        assert "were all of them wrong or all right" in " ".join(made.split())
+
+
+def plain_of(table):
+    return [" ".join(plain_table(table))]
+
+
+def test_a_cell_without_an_interval_has_its_mean_alone(analysis):
+    gone = analysis.estimates.with_columns(low=None, high=None).cast(
+        dict(analysis.estimates.schema)
+    )
+    table = interval_table(replace(analysis, estimates=gone), "countdown")
+    assert "[" not in "".join(text_of(cell) for row in table.rows for cell in row)
