@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.objectives.advantages import check_parameters, teaches_when_all_are_alike
 from fgrpo_bench.specs import Cell, Declaration, SweepPoint, to_dict
 
 if TYPE_CHECKING:
@@ -92,10 +93,14 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             f"sweep {declaration.sweep.name!r} has no points: its grid has an empty axis and no "
             "cells, or everything is excluded; give every axis of sweep.grid a value"
         )
-    algorithms = sorted({point.algorithm.name for point in points})
-    if len(algorithms) > 1 and train.updates_per_batch == 1:
+    alike: dict[str, set[str]] = {}
+    for algorithm in {point.algorithm.name: point.algorithm for point in points}.values():
+        weighed = f"{algorithm.advantage} {algorithm.parameters}"
+        alike.setdefault(weighed, set()).add(algorithm.name)
+    names = next((sorted(each) for each in alike.values() if len(each) > 1), [])
+    if names and train.updates_per_batch == 1:
         raise ValueError(
-            f"the grid compares {', '.join(algorithms)} with updates_per_batch=1: with one update "
+            f"the grid compares {', '.join(names)} with updates_per_batch=1: with one update "
             "a rollout batch the ratio is 1 and the objectives are the same; set "
             "experiment.train.updates_per_batch to 2 or more (the paper's value is 4)"
         )
@@ -131,14 +136,30 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
 def _check_has(engine: Engine, point: SweepPoint) -> None:
     """ValueError for an algorithm that asks for what an engine does not have."""
     algorithm = point.algorithm
-    for table, name in (("objectives", algorithm.objective), ("advantages", algorithm.advantage)):
-        has = getattr(engine, table)
+    for table, field in (
+        ("objectives", "objective"),
+        ("advantages", "advantage"),
+        ("aggregations", "loss_aggregation"),
+    ):
+        has, name = getattr(engine, table), getattr(algorithm, field)
         if has is not None and name not in has:
             raise ValueError(
-                f"{point.point_id} has {table[:-1]}={name}, and engine {engine.name} has "
+                f"{point.point_id} has {field}={name}, and engine {engine.name} has "
                 f"{', '.join(has)}: exclude that algorithm, or choose an experiment of another "
                 "engine"
             )
+    try:
+        check_parameters(algorithm.advantage, point.group_size, algorithm.parameters)
+    except ValueError as error:
+        raise ValueError(f"{point.point_id}: {error}") from error
+    if algorithm.dynamic_sampling and teaches_when_all_are_alike(
+        algorithm.advantage, point.group_size, algorithm.parameters
+    ):
+        raise ValueError(
+            f"{point.point_id} has dynamic_sampling, which drops the groups that are all right or "
+            f"all wrong, and the advantage {algorithm.advantage} teaches from some of these: set "
+            f"algorithms.{algorithm.name}.dynamic_sampling=false"
+        )
     for control, words in CONTROLS.items():
         if getattr(algorithm, control) and control not in engine.controls:
             others = [each.name for each in engines.known() if control in each.controls]

@@ -132,6 +132,8 @@ class Engine:
     """Names of the objectives that it has; None is every one of the table."""
     advantages: tuple[str, ...] | None = None
     """Likewise of the advantages."""
+    aggregations: tuple[str, ...] = ("token_mean", "sequence_mean")
+    """Values of AlgorithmSpec.loss_aggregation that it has."""
     controls: tuple[str, ...] = ()
     """Fields of AlgorithmSpec that need more of an engine than the objective, of those it has."""
     inputs: Callable[[Any], Inputs] = inputs

@@ -51,9 +51,12 @@ def aggregate(
     """One number from token losses [sequences, length] under an action mask of that shape.
 
     aggregation: AlgorithmSpec.loss_aggregation. batch_tokens, batch_sequences: totals over the
-    whole mini-batch. Groups without a gradient may be left out of `losses`, but they count here, so
-    that leaving them out changes nothing.
+    whole mini-batch, whose sequences are as long as the longest that there can be. Groups without a
+    gradient may be left out of `losses`, but they count here, so that leaving them out changes
+    nothing.
     """
     if aggregation == "token_mean":
         return (losses * mask).sum() / batch_tokens
+    if aggregation == "constant_length":
+        return (losses * mask).sum() / (batch_sequences * mask.shape[1])
     return ((losses * mask).sum(1) / mask.sum(1)).sum() / batch_sequences

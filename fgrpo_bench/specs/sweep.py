@@ -194,4 +194,4 @@ class SweepPoint:
 
 def method_name(algorithm: str, focal_gamma: float) -> str:
     """`GRPO`, or `F-GRPO` where focal_gamma > 0."""
-    return ("F-" if focal_gamma > 0 else "") + algorithm.upper()
+    return ("F-" if focal_gamma > 0 else "") + algorithm.upper().replace("_", "-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import (
@@ -80,12 +81,16 @@ class AlgorithmSpec:
     """A key of fgrpo_bench.objectives.losses.OBJECTIVES."""
     advantage: Annotated[Name, known("advantages")] = "grpo"
     """A key of fgrpo_bench.objectives.advantages.ADVANTAGES."""
+    parameters: dict[str, int | float | str] = Field(default_factory=dict)
+    """Parameters of the advantage by name (k, baseline, weight, beta); what is not named has the
+    default of its function."""
     clip_low: NonNegativeFloat
     """The ratio is clipped at 1 - clip_low from below."""
     clip_high: NonNegativeFloat
     """The ratio is clipped at 1 + clip_high from above."""
-    loss_aggregation: Literal["token_mean", "sequence_mean"]
-    """token_mean: all tokens of the batch weigh the same (the paper's choice)."""
+    loss_aggregation: Literal["token_mean", "sequence_mean", "constant_length"]
+    """token_mean: all tokens of the batch weigh the same (the paper's choice). constant_length:
+    the sum over tokens by the length of the longest response that there can be (Dr. GRPO)."""
     dynamic_sampling: bool
     """DAPO: draw further prompts until the batch holds active groups only."""
     low_lr_gamma: Gamma | None

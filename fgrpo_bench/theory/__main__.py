@@ -26,6 +26,8 @@ examples:
   python -m fgrpo_bench.theory --success-rate 0.3 --tail-share 0.05 0.1 0.2
   python -m fgrpo_bench.theory --from-sweep groupsize
   python -m fgrpo_bench.theory --from-sweep groupsize --experiment countdown-prompts
+  python -m fgrpo_bench.theory --weights
+  python -m fgrpo_bench.theory --weights grpo grpo@1 maxrl pkpo:k=4 --group-size 8 32 --figure
 """
 
 
@@ -40,6 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--success-rate", type=float, help="of the policy on a prompt, in (0, 1)")
     source.add_argument("--from-sweep", help="the base models' success rates, problem by problem")
+    source.add_argument(
+        "--weights",
+        nargs="*",
+        metavar="METHOD",
+        help="expected weight of advantages on prompts of each success rate, of all or of those "
+        "named: advantage[:parameter=value,...][@focal_gamma]",
+    )
+    parser.add_argument("--group-size", type=int, nargs="+", default=[8], help="of --weights")
+    parser.add_argument("--figure", action="store_true", help="with --weights: draw them")
     parser.add_argument("--tail-share", type=float, nargs="+", default=list(SHARES))
     parser.add_argument("--experiment", help="of the sweep")
     parser.add_argument("--version", help="of the sweep")
@@ -47,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--to", type=Path, help="folder of the figure (now: <root>/theory)")
     options = parser.parse_args(arguments)
     try:
+        if options.weights is not None:
+            return _weights(options)
         shares = sorted(set(options.tail_share))
         if not all(0 < share < 1 for share in shares):
             raise ValueError(f"--tail-share {options.tail_share}: shares lie between 0 and 1")
@@ -61,6 +74,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0
+
+
+def _weights(options: argparse.Namespace) -> int:
+    from fgrpo_bench.documents.terminal import plain_table
+    from fgrpo_bench.theory.weights import METHODS, Method, draw, weight_table
+
+    if min(options.group_size) < 2:
+        raise ValueError(f"--group-size {min(options.group_size)}: a group has at least 2 rollouts")
+    methods = [Method.parse(text) for text in options.weights or METHODS]
+    for group_size in options.group_size:
+        print("\n".join(plain_table(weight_table(methods, group_size))), end="\n\n")
+    if options.figure:
+        folder = options.to or options.root / "theory"
+        print(draw(methods, options.group_size, folder / "weights"))
     return 0
 
 

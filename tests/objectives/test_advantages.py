@@ -1,9 +1,23 @@
 """Group advantages and the action mask against numbers computed by hand."""
 
+from itertools import combinations
+from math import sqrt
+
 import pytest
 import torch
 
-from fgrpo_bench.objectives.advantages import action_mask, group_advantages, is_active
+from fgrpo_bench.objectives.advantages import (
+    ADVANTAGES,
+    action_mask,
+    check_parameters,
+    group_advantages,
+    is_active,
+    needs_binary,
+    parameters_of,
+    reads_log_probs,
+    teaches,
+    teaches_when_all_are_alike,
+)
 
 
 def test_three_of_four_correct_gives_the_hand_computed_advantages():
@@ -49,3 +63,136 @@ def test_a_sampled_end_or_padding_token_is_an_action_and_what_follows_is_not():
         [1, 0, 0, 0],
         [1, 1, 1, 1],
     ]
+
+
+REWARDS = torch.tensor(
+    [[1.0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=torch.float64
+)
+"""Groups with 1, 2, 3, 4 and 0 right rollouts of 4."""
+
+
+def by_subsets(k: int) -> torch.Tensor:
+    """PKPO's theorem 1, by definition: N / C(N, k) times the sum over the subsets of k that hold a
+    rollout of their best reward, less the best of the others in the subset."""
+    out = torch.zeros_like(REWARDS)
+    for group, rewards in enumerate(REWARDS.tolist()):
+        subsets = list(combinations(range(4), k))
+        for subset in subsets:
+            for i in subset:
+                others = [rewards[j] for j in subset if j != i]
+                gain = max(rewards[j] for j in subset) - max(others)
+                out[group, i] += 4 / len(subsets) * gain
+    return out
+
+
+@pytest.mark.parametrize(
+    ("advantage", "parameters", "right", "wrong"),
+    [  # of groups with 1, 2, 3, 4 and 0 right rollouts
+        ("dr_grpo", {}, [3 / 4, 1 / 2, 1 / 4, 0, 0], [-1 / 4, -1 / 2, -3 / 4, 0, 0]),
+        ("rloo", {}, [1, 2 / 3, 1 / 3, 0, 0], [-1 / 3, -2 / 3, -1, 0, 0]),
+        ("maxrl", {}, [3, 1, 1 / 3, 0, 0], [-1, -1, -1, 0, -1]),
+        ("maxrl_coded", {}, [3, 1, 1 / 3, 0, 0], [-1, -1, -1, 0, 0]),
+        ("psr", {}, [1, 1, 1, 1, 0], [0, 0, 0, 0, 0]),
+        ("nsr", {}, [0, 0, 0, 0, 0], [-1, -1, -1, 0, -1]),
+        ("w_reinforce", {"weight": 0.1}, [0.1, 0.1, 0.1, 0.1, 0], [-1, -1, -1, 0, -1]),
+        # R = 1/2, 5/6, 1, 1, 0; A- subtracts C(N - c - 1, k - 1) / C(N - 1, k - 1) = 2/3, 1/3, 0
+        (
+            "passk",
+            {"k": 2},
+            [1, (1 / 6) / sqrt(5 / 36), 0, 0, 0],
+            [(1 / 2 - 2 / 3) * 2, (1 / 6 - 1 / 3) / sqrt(5 / 36), 0, 0, 0],
+        ),
+        # k = 2: right N k / N (1 - (c - 1) / 3) = 2, 4/3, 2/3, 0
+        ("pkpo", {"k": 2}, [2, 4 / 3, 2 / 3, 0, 0], [0, 0, 0, 0, 0]),
+        # sloo: k (1, or c / 3) less N k / (N - 1) (1 - C(3 - others, 2) / 3)
+        (
+            "pkpo",
+            {"k": 2, "baseline": "sloo"},
+            [2, 2 - 16 / 9, 2 - 8 / 3, 2 - 8 / 3, 0],
+            [2 / 3 - 16 / 9, 4 / 3 - 8 / 3, 2 - 8 / 3, 0, 0],
+        ),
+    ],
+)
+def test_published_advantages_are_those_computed_by_hand(advantage, parameters, right, wrong):
+    per_group = torch.tensor([right, wrong], dtype=torch.float64)
+    wanted = torch.where(REWARDS == 1, per_group[0][:, None], per_group[1][:, None])
+    found = group_advantages(REWARDS, 0.0, advantage, parameters)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    weight = 1 - REWARDS.mean(1, keepdim=True)
+    torch.testing.assert_close(
+        group_advantages(REWARDS, 1.0, advantage, parameters), wanted * weight
+    )
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_pkpo_is_its_definition_over_subsets(k):
+    torch.testing.assert_close(group_advantages(REWARDS, 0.0, "pkpo", {"k": k}), by_subsets(k))
+
+
+def test_risk_seeking_is_near_the_mean_for_a_small_beta_and_near_maxrl_for_a_large_one():
+    small = group_advantages(REWARDS, 0.0, "rs_grpo", {"beta": 1e-6})
+    torch.testing.assert_close(small, group_advantages(REWARDS, 0.0, "dr_grpo"), atol=1e-5, rtol=0)
+    large = 30 * group_advantages(REWARDS, 0.0, "rs_grpo", {"beta": 30.0})
+    torch.testing.assert_close(
+        large, group_advantages(REWARDS, 0.0, "maxrl_coded"), atol=1e-9, rtol=0
+    )
+
+
+def test_likely_answers_are_raised_less_and_unlikely_ones_more():
+    rewards = torch.tensor([[1.0, 1.0, 0.0, 0.0]])
+    read = {"log_probs": torch.tensor([[-2.0, -8.0, -4.0, -6.0]]), "n_tokens": torch.ones(1, 4)}
+    plain = group_advantages(rewards, 0.0)
+    smoothed = group_advantages(rewards, 0.0, "ds_grpo", {"beta": 0.1}, **read)
+    torch.testing.assert_close(smoothed - plain, torch.tensor([[0.2, 0.8, -0.4, -0.6]]))
+    ranked = group_advantages(rewards, 0.0, "unlikeliness", {"beta": 0.4}, **read)
+    earned = torch.tensor([[1 - 0.4 * 3 / 4, 1.0, 0.0, 0.0]])  # the likeliest has rank 3 of 4
+    torch.testing.assert_close(ranked, group_advantages(earned, 0.0))
+
+
+ALIKE = {"maxrl", "psr", "nsr", "w_reinforce", "ds_grpo", "unlikeliness"}
+"""Advantages under which a group that is all right or all wrong has a gradient."""
+
+
+@pytest.mark.parametrize("advantage", sorted(ADVANTAGES))
+def test_which_advantages_teach_from_groups_that_are_all_alike(advantage):
+    parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
+    read = {}
+    if reads_log_probs(advantage):
+        log_probs = torch.arange(-12.0, 0).view(3, 4).repeat(2, 1)[:5]
+        read = {"log_probs": log_probs, "n_tokens": torch.ones(5, 4)}
+    has_gradient = teaches(group_advantages(REWARDS.float(), 0.0, advantage, parameters, **read))
+    assert has_gradient[:2].all() and (has_gradient[2] or advantage == "passk")  # C(4 - 3, 2) = 0
+    assert bool(has_gradient[3:].any()) == (advantage in ALIKE)
+    assert teaches_when_all_are_alike(advantage, 4, parameters) == (advantage in ALIKE)
+    focal = teaches(group_advantages(REWARDS.float(), 1.0, advantage, parameters, **read))
+    assert not focal[3], "a focal weight is 0 where all are right"
+
+
+def test_leave_one_out_of_pkpo_teaches_from_groups_that_are_all_right():
+    assert teaches_when_all_are_alike("pkpo", 4, {"k": 2, "baseline": "sloo"})
+
+
+@pytest.mark.parametrize("advantage", ["maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce"])
+def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(advantage):
+    parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
+    with pytest.raises(ValueError, match=f"rewards of {advantage} must be 0 and 1"):
+        group_advantages(REWARDS * 0.9, 0.0, advantage, parameters)
+    assert needs_binary(advantage)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "parameters", "words"),
+    [
+        ("grpo", {"k": 2}, "k=2: the advantage grpo has no parameters"),
+        ("pkpo", {"beta": 2}, "beta=2: the advantage pkpo takes k, baseline"),
+        ("pkpo", {}, "the advantage pkpo needs k"),
+        ("passk", {"k": 5}, "k=5 of passk: must be a whole number from 1 to 4"),
+        ("passk", {"k": 1.5}, "k=1.5 of passk: must be a whole number"),
+        ("pkpo", {"k": 4, "baseline": "sloo"}, "k=4 of pkpo: must be a whole number from 1 to 3"),
+        ("w_reinforce", {"weight": -1}, "weight=-1 of w_reinforce: must be at least 0"),
+        ("unlikeliness", {"beta": 0}, "beta=0 of unlikeliness: must be above 0"),
+    ],
+)
+def test_parameters_that_are_none_are_refused(advantage, parameters, words):
+    with pytest.raises(ValueError, match=words):
+        check_parameters(advantage, 4, parameters)

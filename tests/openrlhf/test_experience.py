@@ -5,7 +5,12 @@ import torch
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
-from fgrpo_bench.objectives.advantages import ADVANTAGES, group_advantages
+from fgrpo_bench.objectives.advantages import (
+    ADVANTAGES,
+    group_advantages,
+    parameters_of,
+    reads_log_probs,
+)
 from tests.support.experiences import advantages, maker_arguments, micro_batches
 
 pytestmark = pytest.mark.openrlhf
@@ -72,6 +77,33 @@ def test_an_advantage_of_the_table_takes_the_place_of_openrlhfs_own(gamma, order
     arguments = maker_arguments(gamma, advantage="centred")
     got = advantages(FocalExperienceMaker, arguments, micro_batches(SCORES, order))
     torch.testing.assert_close(got, wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+@pytest.mark.parametrize("advantage", sorted(ADVANTAGES))
+def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma):
+    parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
+    log_probs = torch.randn(16, 5, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(16, 5)
+    mask[::3, 3:] = 0
+    read = {}
+    if reads_log_probs(advantage):
+        totals = {"log_probs": (log_probs * mask).sum(1), "n_tokens": mask.sum(1)}
+        read = {name: values.view(4, 4) for name, values in totals.items()}
+    rewards = torch.tensor(SCORES).view(4, 4)
+    embedded = group_advantages(rewards, gamma, advantage, parameters, **read).flatten()
+    arguments = maker_arguments(gamma, advantage=advantage, parameters=parameters)
+    batch = micro_batches(SCORES, ORDERS[2], mask=mask, log_probs=log_probs)
+    got = advantages(FocalExperienceMaker, arguments, batch)
+    rtol = 1e-5 if advantage == "grpo" else 1e-6  # OpenRLHF's own has another epsilon
+    torch.testing.assert_close(got, embedded, rtol=rtol, atol=1e-6)
+
+
+def test_an_advantage_that_is_not_finite_is_refused_with_its_group(monkeypatch):
+    monkeypatch.setitem(ADVANTAGES, "broken", lambda rewards: (rewards - 1) / (rewards - 1))
+    with pytest.raises(FloatingPointError, match=r"broken of group 0 .* rewards are \[1.0, 0.0"):
+        arguments = maker_arguments(0.0, advantage="broken")
+        advantages(FocalExperienceMaker, arguments, micro_batches(SCORES, ORDERS[0]))
 
 
 def test_rollouts_without_scores_are_refused():

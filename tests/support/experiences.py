@@ -13,7 +13,12 @@ from torch import Tensor
 
 
 def maker_arguments(
-    gamma: float, *, group_size: int = 4, overlong: int | None = None, advantage: str = "grpo"
+    gamma: float,
+    *,
+    group_size: int = 4,
+    overlong: int | None = None,
+    advantage: str = "grpo",
+    parameters: dict[str, Any] | None = None,
 ) -> Any:
     """What an experience maker reads of OpenRLHF's arguments; overlong: length of DAPO's buffer."""
     estimator = SimpleNamespace(estimator="group_norm", gamma=1.0, lambd=1.0, no_std_norm=False)
@@ -29,7 +34,9 @@ def maker_arguments(
             stop_properly_penalty_coef=None,
         ),
         data=SimpleNamespace(max_len=16),
-        fgrpo=SimpleNamespace(focal_gamma=gamma, advantage=advantage),
+        fgrpo=SimpleNamespace(
+            focal_gamma=gamma, advantage=advantage, advantage_parameters=parameters or {}
+        ),
     )
 
 
@@ -39,12 +46,14 @@ def micro_batches(
     *,
     mask: Tensor | None = None,
     lengths: Sequence[int] | None = None,
+    log_probs: Tensor | None = None,
     size: int = 3,
 ) -> list[Experience]:
     """Micro-batches of `size` samples of a batch, in the order given.
 
     scores: of the batch in its own order. mask: actions of its samples [samples, actions]; None is
     five each. lengths: of the responses, as length penalties see them.
+    log_probs: of the actions, [samples, actions].
     """
     mask = torch.ones(len(scores), 5) if mask is None else mask
     lengths = mask.sum(1).int().tolist() if lengths is None else lengths
@@ -57,6 +66,7 @@ def micro_batches(
                 sequences=torch.zeros(len(index), mask.shape[1] + 3, dtype=torch.long),
                 attention_mask=torch.ones(len(index), mask.shape[1] + 3),
                 action_mask=mask[index],
+                action_log_probs=None if log_probs is None else log_probs[index],
                 rewards=rewards.clone(),
                 scores=rewards.clone(),
                 kl=torch.zeros(len(index), mask.shape[1]),

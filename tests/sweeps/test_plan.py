@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -278,6 +279,34 @@ def test_a_single_update_a_batch_refuses_several_algorithms() -> None:
     with pytest.raises(ValueError, match="updates_per_batch to 2 or more") as refused:
         make_plan(config.load("gamma", ["experiment.train.updates_per_batch=1"]))
     assert "cispo, dapo, grpo" in str(refused.value)
+
+
+def test_a_single_update_a_batch_may_compare_advantages() -> None:
+    algorithms = ["experiment.train.updates_per_batch=1", "sweep.grid.algorithm=[grpo,rloo,nsr]"]
+    assert len(make_plan(config.load("gamma", algorithms)).points) == 3 * 4 * 3
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "override", "said"),
+    [
+        ("pkpo", "++algorithms.pkpo.parameters.k=9", "k=9 of pkpo: must be a whole number from 1"),
+        (
+            "rloo",
+            "++algorithms.rloo.parameters={k: 2}",
+            "k=2: the advantage rloo has no parameters",
+        ),
+        (
+            "nsr",
+            "algorithms.nsr.dynamic_sampling=true",
+            "set algorithms.nsr.dynamic_sampling=false",
+        ),
+        ("w_reinforce", "++algorithms.w_reinforce.parameters.weight=-1", "must be at least 0"),
+    ],
+)
+def test_an_advantage_that_cannot_be_is_refused_with_its_point(algorithm, override, said) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as refused:
+        make_plan(config.load("gamma", [f"sweep.grid.algorithm=[{algorithm}]", override]))
+    assert str(refused.value).startswith(f"{algorithm}-n8-g0-s11")
 
 
 def test_a_rollout_budget_must_hold_whole_groups() -> None:

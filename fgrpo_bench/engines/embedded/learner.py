@@ -17,7 +17,12 @@ from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.objectives.advantages import group_advantages, is_active
+from fgrpo_bench.objectives.advantages import (
+    group_advantages,
+    is_active,
+    reads_log_probs,
+    teaches,
+)
 from fgrpo_bench.objectives.losses import aggregate
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds, stream
@@ -129,6 +134,27 @@ class Learner:
         )
         return rollouts
 
+    def advantages(self, rollouts: Rollouts) -> Tensor:
+        """Of every rollout, [groups, group_size]; FloatingPointError, with the groups, where one is
+        not finite."""
+        algorithm, mask = self.point.algorithm, rollouts.mask
+        of_rollouts = {}
+        if reads_log_probs(algorithm.advantage):
+            of_rollouts["log_probs"] = (rollouts.log_probs * mask).sum(-1)
+            of_rollouts["n_tokens"] = mask.sum(-1)
+        values = group_advantages(
+            rollouts.rewards,
+            self.point.focal_gamma,
+            algorithm.advantage,
+            algorithm.parameters,
+            **of_rollouts,
+        )
+        lost = ~values.isfinite().all(1)
+        if bool(lost.any()):
+            prompts = self.tokenizer.decode(rollouts.prompts[lost].cpu().numpy())
+            raise self.session.diverged(f"the advantage of {named_groups(prompts)}")
+        return values
+
     def learn(self, batch: Rollouts) -> dict[str, float | None]:
         """The updates of one batch; means over them of loss, gradient norm and clipping.
 
@@ -140,10 +166,10 @@ class Learner:
             np.arange(len(batch.rewards)), self.point.train.updates_per_batch
         ):
             part = batch.take(torch.from_numpy(groups).to(self.device))
-            active = is_active(part.rewards)
-            if not bool(active.any()):
+            advantages = self.advantages(part)
+            if not bool(teaches(advantages).any()):
                 continue  # no group has a gradient: no update, and no step for the optimizer
-            mini_batch = self.loss(part, active)
+            mini_batch = self.loss(part, advantages)
             rate = self._learning_rate()
             norms.append(self.session.update(mini_batch.loss, rate))
             done.append(mini_batch)
@@ -156,11 +182,13 @@ class Learner:
             "learning_rate": rate,
         }
 
-    def loss(self, part: Rollouts, active: Tensor) -> MiniBatchLoss:
+    def loss(self, part: Rollouts, advantages: Tensor) -> MiniBatchLoss:
         """Loss of a mini-batch; FloatingPointError, with the groups, where a token's is not finite.
 
-        Groups without a gradient skip the forward pass but count in the mean over tokens.
+        advantages: [groups, group_size]. Groups without a gradient skip the forward pass but count
+        in the mean over tokens.
         """
+        active = teaches(advantages)
         used = part.take(active)
         size = self.point.group_size
         tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
@@ -168,9 +196,8 @@ class Learner:
         scaled = logits.float() / self.point.train.temperature
         log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
-        advantages = group_advantages(used.rewards, self.point.focal_gamma, algorithm.advantage)
         losses, clipped = doors.entry("objectives", algorithm.objective)(
-            log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
+            log_probs, old, advantages[active].view(-1, 1), algorithm.clip_low, algorithm.clip_high
         )
         lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
         if bool(lost.any()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
-from fgrpo_bench.objectives.advantages import action_mask, is_active, success_rate
+from fgrpo_bench.objectives.advantages import action_mask, success_rate, teaches
 from fgrpo_bench.objectives.focal import focal_weight
 
 
@@ -43,9 +43,9 @@ class Rollouts:
         return ~((self.tokens == EOS) | (self.tokens == PAD)).any(-1)
 
 
-def measure(rollouts: Rollouts, focal_gamma: float) -> dict[str, float | None]:
-    """Metrics of a batch as sampled (tables.METRICS)."""
-    active, mask = is_active(rollouts.rewards), rollouts.mask
+def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[str, float | None]:
+    """Metrics of a batch as sampled (tables.METRICS). advantages: [G, N]."""
+    active, mask = teaches(advantages), rollouts.mask
     weights = focal_weight(success_rate(rollouts.rewards[active]), focal_gamma)
     return {
         "success_rate": float(rollouts.rewards.mean()),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
 from fgrpo_bench import doors
+from fgrpo_bench.objectives.advantages import reads_log_probs
 from fgrpo_bench.objectives.focal import focal_weight
 
 
@@ -27,7 +31,7 @@ class FocalExperienceMaker(RemoteExperienceMaker):  # type: ignore[misc]
             weights = sample_weights(experiences, group_size, options.focal_gamma)
         experiences = super().compute_advantages_and_returns(experiences)
         if options.advantage != "grpo":
-            set_advantages(experiences, group_size, options.advantage)
+            set_advantages(experiences, group_size, options.advantage, options.advantage_parameters)
         for experience in experiences:
             if weights is not None:
                 weight = weights[torch.tensor(experience.index)].unsqueeze(-1)
@@ -36,11 +40,34 @@ class FocalExperienceMaker(RemoteExperienceMaker):  # type: ignore[misc]
         return experiences
 
 
-def set_advantages(experiences: list[Experience], group_size: int, advantage: str) -> None:
+def set_advantages(
+    experiences: list[Experience],
+    group_size: int,
+    advantage: str,
+    parameters: Mapping[str, Any] | None = None,
+) -> None:
     """Put those of the table, which are functions of `rewards` with OpenRLHF's penalties, in the
-    place of OpenRLHF's own, at every action of a sample."""
-    rewards = in_order(experiences, [experience.rewards for experience in experiences])
-    of_group = doors.entry("advantages", advantage)(rewards.view(-1, group_size)).flatten()
+    place of OpenRLHF's own, at every action of a sample. FloatingPointError where one is not
+    finite."""
+    read = {"rewards": [experience.rewards for experience in experiences]}
+    if reads_log_probs(advantage):
+        masks = [experience.action_mask for experience in experiences]
+        read["log_probs"] = [
+            (experience.action_log_probs * mask).sum(-1)
+            for experience, mask in zip(experiences, masks, strict=True)
+        ]
+        read["n_tokens"] = [mask.sum(-1) for mask in masks]
+    groups = {name: in_order(experiences, values).view(-1, group_size)
+              for name, values in read.items()}  # fmt: skip
+    rewards = groups.pop("rewards")
+    values = doors.entry("advantages", advantage)(rewards, **(parameters or {}), **groups)
+    lost = (~values.isfinite().all(1)).nonzero().flatten().tolist()
+    if lost:
+        raise FloatingPointError(
+            f"the advantage {advantage} of group {lost[0]} of the batch is not finite: its rewards "
+            f"are {rewards[lost[0]].tolist()}"
+        )
+    of_group = values.flatten()
     for experience in experiences:
         own = of_group[torch.tensor(experience.index)].unsqueeze(-1)
         experience.advantages = own * experience.action_mask

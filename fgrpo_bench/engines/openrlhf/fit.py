@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.engines.engine import Save
-from fgrpo_bench.engines.openrlhf.arguments import batches
+from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.extra import lora_rank
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
+from fgrpo_bench.objectives.advantages import needs_binary
 from fgrpo_bench.specs import Placement, PretrainedSpec, SlurmProfile, SweepPoint
 
 GIB = 2**30
@@ -33,6 +34,7 @@ def check(point: SweepPoint, profile: SlurmProfile | None, placement: Placement)
     gpus = None if profile is None else profile.gpus_per_node
     _check_gpus(placement, nodes=nodes, gpus_per_node=gpus)
     _check_batches(point, placement, nodes=nodes)
+    _check_rewards(point)
     warnings = list(_check_memory(point, placement, nodes=nodes))
     saving = None if profile is None else save(point, profile)
     if profile is not None and saving is not None and saving.seconds > profile.signal_seconds:
@@ -42,6 +44,16 @@ def check(point: SweepPoint, profile: SlurmProfile | None, placement: Placement)
             "generation or the updates under way, which are finished first"
         )
     return warnings
+
+
+def _check_rewards(point: SweepPoint) -> None:
+    advantage = point.algorithm.advantage
+    if openrlhf_train(point).overlong_buffer_tokens is not None and needs_binary(advantage):
+        raise ValueError(
+            f"{point.point_id} has the advantage {advantage}, which is defined for rewards of 0 "
+            "and 1, and a length penalty changes them: set "
+            "experiment.train.overlong_buffer_tokens=null, or exclude that algorithm"
+        )
 
 
 def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) -> None:

@@ -6,9 +6,11 @@ They ride on OpenRLHF's arguments into every Ray actor. Pure: imports neither Ra
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from fgrpo_bench import doors
 
@@ -26,6 +28,8 @@ class DriverOptions:
     """A key of fgrpo_bench.objectives.losses.OBJECTIVES; clip is OpenRLHF's own PPO loss."""
     advantage: str = "grpo"
     """A key of fgrpo_bench.objectives.advantages.ADVANTAGES; grpo is OpenRLHF's own."""
+    advantage_parameters: dict[str, Any] | None = None
+    """Its parameters by name; None is those of its function."""
     metrics: Path
     """JSONL, one row a step (metrics.step_row)."""
     stop_flag: Path
@@ -54,7 +58,13 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
         epilog="exit code 0: done; 75: stopped at a checkpoint, run it again; other: failed",
         allow_abbrev=False,
     )
-    readers = {"float": _gamma, "int": _positive, "int | None": _positive, "Path": _absolute}
+    readers: dict[str, Callable[[str], Any]] = {
+        "float": _gamma,
+        "int": _positive,
+        "int | None": _positive,
+        "Path": _absolute,
+    }
+    readers["dict[str, Any] | None"] = json.loads
     for field in fields(DriverOptions):
         names = sorted(doors.table(f"{field.name}s")) if field.name in NAMED else None
         is_required = field.default is MISSING

@@ -6,6 +6,7 @@ can tell a stop from a failure by the exit code alone.
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -152,6 +153,8 @@ def own_arguments(
         "vllm_max_num_seqs": placement.vllm_max_num_seqs,
         "vllm_max_num_batched_tokens": placement.vllm_max_num_batched_tokens,
     }
+    if point.algorithm.parameters:
+        flags["advantage_parameters"] = json.dumps(point.algorithm.parameters)
     return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
 
 

@@ -11,10 +11,11 @@ from safetensors.torch import load_file
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.reinforce import reinforce
+from fgrpo_bench.engines.embedded.rollouts import measure
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import PAD
 from fgrpo_bench.engines.embedded.warmup import warm_up
-from fgrpo_bench.objectives.advantages import is_active
+from fgrpo_bench.objectives.advantages import ADVANTAGES, is_active, teaches
 from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
@@ -58,11 +59,11 @@ def test_groups_without_a_gradient_change_nothing_but_the_mean(warmed, tmp_path)
     """Leaving them out of the forward pass gives the loss and gradient of taking them in."""
     one = learner(warmed, tmp_path)
     batch, _ = one.rollouts(1)
-    some = torch.ones(len(batch.rewards), dtype=torch.bool)
     active = is_active(batch.rewards)
     assert 0 < int(active.sum()) < len(active)
-    gradients = []
-    for used in (active, some):
+    advantages, gradients = one.advantages(batch), []
+    assert torch.equal(teaches(advantages), active)
+    for used in (advantages, advantages + 1e-30 * (advantages == 0)):
         one.policy.zero_grad()
         one.loss(batch, used).loss.backward()
         gradients.append(torch.cat([p.grad.flatten() for p in one.policy.parameters()]))
@@ -79,6 +80,50 @@ def test_a_batch_without_active_groups_leaves_the_weights_alone(warmed, tmp_path
     zeros = dict.fromkeys(("loss", "grad_norm", "clip_fraction", "learning_rate"), 0.0)
     assert learned == zeros | {"rollout_kl": None}
     assert one.session.counters.optimizer_steps == 0
+
+
+def test_an_advantage_without_baseline_teaches_from_groups_that_are_all_wrong(warmed, tmp_path):
+    """Their active share is 1, and a focal weight leaves it so; all right teach nothing."""
+    algorithm = replace(ALGORITHMS["grpo"], advantage="nsr")
+    one = learner(warmed, tmp_path, algorithm=algorithm, focal_gamma=1.0)
+    batch, _ = one.rollouts(1)
+    wrong = replace(batch, rewards=torch.zeros_like(batch.rewards))
+    assert measure(wrong, one.advantages(wrong), 1.0)["active_fraction"] == 1
+    before = weights(one.policy)
+    one.learn(wrong)
+    assert not torch.equal(weights(one.policy), before)
+    right = replace(batch, rewards=torch.ones_like(batch.rewards))
+    assert measure(right, one.advantages(right), 1.0)["active_fraction"] == 0
+
+
+def test_an_advantage_of_log_probabilities_reads_those_of_the_rollouts(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    smooth = replace(ALGORITHMS["grpo"], advantage="ds_grpo", parameters={"beta": 0.1})
+    other = learner(warmed, tmp_path, algorithm=smooth)
+    batch, _ = one.rollouts(1)
+    total = (batch.log_probs * batch.mask).sum(-1)
+    expected = one.advantages(batch) + 0.1 * total * (1 - 2 * batch.rewards)
+    torch.testing.assert_close(other.advantages(batch), expected)
+    assert total.min() < -1
+
+
+def test_an_advantage_that_is_not_finite_stops_the_run_with_its_group(
+    warmed, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(ADVANTAGES, "broken", lambda rewards: (rewards - 1) / (rewards - 1))
+    algorithm = replace(ALGORITHMS["grpo"], advantage="broken")
+    one = learner(warmed, tmp_path, algorithm=algorithm)
+    with pytest.raises(FloatingPointError, match=r"the advantage of .*group"):
+        one.learn(one.rollouts(1)[0])
+
+
+def test_a_constant_length_divides_by_the_longest_response_that_there_can_be(warmed, tmp_path):
+    algorithm = replace(ALGORITHMS["grpo"], loss_aggregation="constant_length")
+    one, other = learner(warmed, tmp_path), learner(warmed, tmp_path, algorithm=algorithm)
+    batch, _ = one.rollouts(1)
+    losses = [each.loss(batch, each.advantages(batch)).loss.item() for each in (one, other)]
+    n_tokens, n_places = int(batch.mask.sum()), batch.mask.numel()
+    assert losses[1] == pytest.approx(losses[0] * n_tokens / n_places)
 
 
 def test_gamma_zero_is_bitwise_the_base_algorithm(warmed, tmp_path, monkeypatch):

@@ -1,0 +1,110 @@
+"""Advantages that depend on the number of correct rollouts of a group alone, as exact numbers.
+
+A function takes the number of correct rollouts, the group size N and its parameters, and gives the
+advantage of a right and of a wrong rollout. Rewards are 0 and 1. An advantage is what multiplies
+grad log pi in a mean over the N rollouts; where a paper sums over rollouts, it is N times the
+paper's. ValueError for parameters that a formula is not defined for.
+
+`C(n, k)` are binomial coefficients; `m` is the success rate c / N of the group.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb, isqrt, sqrt
+from typing import Any
+
+RightWrong = tuple[Any, Any]
+"""Fractions (or whole numbers) where the formula is rational, else floats."""
+
+
+def grpo(n_correct: int, group_size: int) -> RightWrong:
+    """GRPO's (fgrpo_bench.objectives.advantages.grpo) without its epsilon: (1 - m) / s and -m / s
+    with the unbiased standard deviation s = sqrt(c (N - c) / (N (N - 1))); 0 where s = 0."""
+    if n_correct in (0, group_size):
+        return 0, 0
+    mean = Fraction(n_correct, group_size)
+    spread = _root(mean * (group_size - n_correct) / (group_size - 1))
+    return float(1 - mean) / spread, -float(mean) / spread
+
+
+def maxrl(n_correct: int, group_size: int) -> RightWrong:
+    """The published estimator of MaxRL (arXiv 2602.02710): (1/c) sum r_i S_i, 0 where c = 0, less
+    the control variate (1/N) sum S_i. Its expected weight is that of the maximum likelihood
+    truncated at order N; groups without a right rollout teach too."""
+    return (Fraction(group_size, n_correct) - 1 if n_correct else 0), -1
+
+
+def pkpo(
+    n_correct: int, group_size: int, *, k: int, baseline: str = "sloo_minus_one"
+) -> RightWrong:
+    """Pass@k policy optimisation (arXiv 2505.15201): theorem 2 for binary rewards, with a
+    leave-one-out baseline.
+
+    baseline: `none`; `sloo` (eq. 29), which needs k <= N - 1; or `sloo_minus_one` (eq. 33, the
+    paper's choice), which for k = 1 is none. Without changing the expected weight k (1 - p)^(k - 1)
+    they lessen its variance.
+    """
+    known = {"none": group_size, "sloo": group_size - 1, "sloo_minus_one": group_size}
+    if baseline not in known:
+        raise ValueError(f"baseline={baseline!r} of pkpo: choose one of {', '.join(known)}")
+    _at_most("pkpo", k, known[baseline], f"with baseline {baseline} and group_size={group_size}")
+    right = Fraction(k)
+    wrong = k * _any_right(group_size - 1, n_correct, k - 1)
+    others = n_correct - 1, n_correct  # right rollouts among the others
+    if baseline == "sloo":
+        scale = Fraction(group_size * k, group_size - 1)
+        right -= scale * _any_right(group_size - 1, others[0], k)
+        wrong -= scale * _any_right(group_size - 1, others[1], k)
+    elif baseline == "sloo_minus_one" and k > 1:
+        right -= k * _any_right(group_size - 1, others[0], k - 1)
+        wrong -= k * _any_right(group_size - 1, others[1], k - 1)
+    return right, wrong
+
+
+def passk(n_correct: int, group_size: int, *, k: int) -> RightWrong:
+    """Pass@k training, analytic form (arXiv 2508.10751): with R = 1 - C(N - c, k) / C(N, k) and
+    s = sqrt(R (1 - R)), (1 - R) / s for a right rollout and
+    (1 - R - C(N - c - 1, k - 1) / C(N - 1, k - 1)) / s for a wrong one; 0 where s = 0."""
+    _at_most("passk", k, group_size, f"with group_size={group_size}")
+    mean = _any_right(group_size, n_correct, k)
+    if mean in (0, 1):
+        return 0, 0
+    spread = _root(mean * (1 - mean))
+    without = Fraction(comb(max(group_size - n_correct - 1, 0), k - 1), comb(group_size - 1, k - 1))
+    return float(1 - mean) / spread, float(1 - mean - without) / spread
+
+
+def psr(n_correct: int, group_size: int) -> RightWrong:
+    """Positive sample reinforcement (arXiv 2506.01347): right rollouts alone, without baseline."""
+    return 1, 0
+
+
+def nsr(n_correct: int, group_size: int) -> RightWrong:
+    """Negative sample reinforcement (arXiv 2506.01347): wrong rollouts alone."""
+    return 0, -1
+
+
+def w_reinforce(n_correct: int, group_size: int, *, weight: float = 0.1) -> RightWrong:
+    """Weighted REINFORCE (arXiv 2506.01347): right rollouts with `weight` (the paper's lambda),
+    wrong ones with -1."""
+    if weight < 0:
+        raise ValueError(f"weight={weight} of w_reinforce: must be at least 0")
+    return Fraction(weight).limit_denominator(10**9), -1
+
+
+def _any_right(n: int, n_correct: int, k: int) -> Fraction:
+    """1 - C(n - c, k) / C(n, k): chance that k of n hold one of c; a c outside 0 .. n is that of a
+    rollout that the group does not have."""
+    return 1 - Fraction(comb(n - min(max(n_correct, 0), n), k), comb(n, k))
+
+
+def _at_most(name: str, k: int, largest: int, where: str) -> None:
+    if not isinstance(k, int) or not 1 <= k <= largest:
+        raise ValueError(f"k={k} of {name}: must be a whole number from 1 to {largest} {where}")
+
+
+def _root(value: Fraction) -> float:
+    """The square root, to the last digit also where numerator and denominator are huge."""
+    shift = 10**40
+    return isqrt(value.numerator * shift // value.denominator) / sqrt(shift)

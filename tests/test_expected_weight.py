@@ -1,0 +1,98 @@
+"""Expected weights of advantages on the gradient of p: exact, before anything is trained."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from fgrpo_bench.theory import expected_weight
+
+RATES = [Fraction(n, 100) for n in (1, 5, 10, 20, 50, 75, 90, 99)]
+
+
+def weights(advantage, n=8, rates=RATES, **options):
+    return [expected_weight(advantage, group_size=n, success_rate=p, **options) for p in rates]
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 32])
+@pytest.mark.parametrize(
+    ("advantage", "scale"),
+    [
+        *((name, lambda n: 1) for name in ("rloo", "psr", "nsr")),
+        ("dr_grpo", lambda n: Fraction(n - 1, n)),
+        ("w_reinforce", lambda n: Fraction(11, 10)),
+    ],
+)
+def test_unweighted_methods_weigh_every_success_rate_alike(advantage, scale, n):
+    assert set(weights(advantage, n)) == {scale(n)}
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 32])
+def test_maxrl_as_published_is_the_likelihood_truncated_at_n_and_as_coded_at_n_less_1(n):
+    def truncated(p, order):
+        return sum((1 - p) ** (j - 1) for j in range(1, order + 1))
+
+    assert weights("maxrl", n) == [truncated(p, n) for p in RATES]
+    # as coded: the control variate is dropped where no rollout is right
+    assert weights("maxrl_coded", n) == [truncated(p, n) - (1 - p) ** (n - 1) for p in RATES]
+
+
+def test_maxrl_as_coded_at_one_fifth():
+    rates = [Fraction(1, 5)]
+    assert [float(weights("maxrl_coded", n, rates)[0]) for n in (2, 4)] == [1.0, 2.44]
+    assert [float(weights("maxrl", n, rates)[0]) for n in (2, 4)] == [1.8, 2.952]
+
+
+@pytest.mark.parametrize("baseline", ["none", "sloo", "sloo_minus_one"])
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (4, 2), (8, 4), (8, 7), (32, 16)])
+def test_pkpo_is_the_gradient_of_pass_at_k_whatever_its_baseline(n, k, baseline):
+    exact = [k * (1 - p) ** (k - 1) for p in RATES]
+    assert weights("pkpo", n, k=k, baseline=baseline) == exact
+
+
+def test_pkpo_of_4_rollouts_at_2():
+    assert float(weights("pkpo", 4, [Fraction(1, 5)], k=2)[0]) == 1.6
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+def test_at_two_rollouts_grpo_its_focal_forms_and_maxrl_as_coded_are_one_up_to_scale(gamma):
+    for rates in (weights("grpo", 2), weights("grpo", 2, focal_gamma=gamma)):
+        assert rates == pytest.approx([float(rates[0])] * len(RATES), rel=1e-12)
+    assert set(weights("maxrl_coded", 2)) == {1}
+
+
+@pytest.mark.parametrize(
+    ("advantage", "options", "relative"),
+    [
+        ("grpo", {}, "1.41 1.33 1.25 1.09 1.00 1.09 1.25 1.41"),
+        ("grpo", {"focal_gamma": 0.5}, "1.88 1.76 1.62 1.31 1.00 0.83 0.76 0.73"),
+        ("grpo", {"focal_gamma": 1.0}, "2.44 2.25 2.04 1.54 1.00 0.65 0.47 0.37"),
+        ("maxrl_coded", {}, "3.42 3.04 2.63 1.75 1.00 0.67 0.56 0.51"),
+        ("rs_grpo", {"beta": 2.0}, "2.15 2.00 1.83 1.43 1.00 0.75 0.65 0.60"),
+        ("pkpo", {"k": 4}, "7.76 6.86 5.83 3.38 1.00 0.13 0.01 0.00"),
+        ("passk", {"k": 4}, "4.25 3.87 3.43 2.34 1.00 0.19 0.02 0.00"),
+    ],
+)
+def test_weights_at_eight_rollouts_relative_to_one_half(advantage, options, relative):
+    rates = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+    found = weights(advantage, 8, rates, **options)
+    expected = [float(one) for one in relative.split()]
+    assert [weight / found[4] for weight in found] == pytest.approx(expected, abs=0.00501)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "options", "words"),
+    [
+        ("pkpo", {"k": 9}, "k=9 of pkpo: must be a whole number from 1 to 8"),
+        ("pkpo", {"k": 8, "baseline": "sloo"}, "from 1 to 7 with baseline sloo"),
+        ("pkpo", {"k": 2, "baseline": "mean"}, "baseline='mean' of pkpo: choose one of"),
+        ("passk", {"k": 9}, "k=9 of passk"),
+        ("w_reinforce", {"weight": -0.1}, "weight=-0.1 of w_reinforce: must be at least 0"),
+        ("rs_grpo", {"beta": 0.0}, "beta=0.0 of rs_grpo: must be above 0"),
+        ("ds_grpo", {}, "ds_grpo is no function of the rewards alone"),
+    ],
+)
+def test_what_a_formula_is_not_defined_for_is_refused(advantage, options, words):
+    with pytest.raises(ValueError, match=words):
+        weights(advantage, 8, **options)
