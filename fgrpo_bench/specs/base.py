@@ -67,6 +67,12 @@ PositiveFloat = Annotated[
 NonNegativeFloat = Annotated[
     float, Field(ge=0, le=LARGEST, allow_inf_nan=False), AfterValidator(_unsigned)
 ]
+Parameter = (
+    Annotated[int, Field(ge=-MOST, le=MOST)]
+    | Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+    | str
+)
+"""A plain value by name; what it is given to says which ones it takes."""
 Fraction = Annotated[float, Field(ge=0, le=1), AfterValidator(_unsigned)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 FolderName = Annotated[Name, AfterValidator(_not_reserved)]

@@ -15,6 +15,7 @@ from fgrpo_bench.specs.base import (
     NonNegative,
     NonNegativeFloat,
     OneOf,
+    Parameter,
     Positive,
     PositiveFloat,
     known,
@@ -81,7 +82,7 @@ class AlgorithmSpec:
     """A key of fgrpo_bench.objectives.losses.OBJECTIVES."""
     advantage: Annotated[Name, known("advantages")] = "grpo"
     """A key of fgrpo_bench.objectives.advantages.ADVANTAGES."""
-    parameters: dict[str, int | float | str] = Field(default_factory=dict)
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
     """Parameters of the advantage by name (k, baseline, weight, beta); what is not named has the
     default of its function."""
     clip_low: NonNegativeFloat

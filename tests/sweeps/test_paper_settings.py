@@ -64,7 +64,7 @@ PAPER: dict[str, Any] = {
     "KL penalty": 0.0,
     "DAPO's dynamic sampling": NOT_SAID,
     "form of the KL penalty": NOT_SAID,
-    "controls": "ds-grpo, grpo-entropy, grpo-kl, grpo-lowlr",
+    "controls": "ds_grpo, grpo-entropy, grpo-kl, grpo-lowlr",
     "entropy bonus of the control": 1e-3,
     "KL penalty of the control": 1e-3,
     "learning rate of the control": 6.8e-7,
@@ -133,7 +133,7 @@ def shipped(experiment: str) -> dict[str, Any]:
     prompts = {name: every.prompt_of(name) for name in every.benchmarks}
     saved = saved_steps(steps=train.steps, save_every=train.save_every)
     of_kl = flags(kl)
-    controls = sorted(algorithms.keys() - {"grpo", "dapo", "cispo"})
+    controls = sorted({name for name in algorithms if name.startswith("grpo-")} | {"ds_grpo"})
     at_8 = sorted(cell.focal_gamma for cell in sweep.cells if cell.group_size == 8)
     return {
         "model": train.pretrained.path,
