@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+import polars as pl
+
 from fgrpo_bench.analysis.bands import bands, first_losses
 from fgrpo_bench.analysis.checkpoints import (
     HELD_OUT,
@@ -30,6 +33,7 @@ from fgrpo_bench.analysis.rows import (
     Completeness,
     Problem,
     method_of,
+    schema,
     to_frame,
 )
 from fgrpo_bench.analysis.tasks import tasks
@@ -75,9 +79,9 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
         "likelihood": likelihoods(results, tuple(cells.values())),
         "completeness": _completeness(results, scores),
         "tasks": tasks(results, chosen),
-        "problems": _problems(scores, chosen),
     }
-    frames = {name: to_frame(row, rows[name]) for name, row in FRAMES.items()}
+    frames = {name: to_frame(FRAMES[name], own) for name, own in rows.items()}
+    frames["problems"] = _problems(scores, chosen)
     return Analysis(results=results, rule=rule, family=family.name, **frames)
 
 
@@ -131,18 +135,24 @@ def _completeness(
             )
 
 
-def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> Iterator[Problem]:
+def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> pl.DataFrame:
+    """The rows of Problem, made by columns: there are many."""
+    parts = [pl.DataFrame(schema=schema(Problem))]
     for benchmark, of_cell in scores.items():
         for at in chosen:
             own = of_cell[at]
-            for i, seed in enumerate(own.seeds):
-                for j, problem in enumerate(own.problems):
-                    if own.present[i, j]:
-                        yield Problem(
-                            benchmark=benchmark,
-                            problem_id=problem,
-                            cell=at[0],
-                            seed=seed,
-                            n_scored=int(own.n_scored[i, j]),
-                            n_correct=int(own.n_correct[i, j]),
-                        )
+            seed, problem = own.present.nonzero()
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "benchmark": [benchmark] * len(seed),
+                        "problem_id": np.array(own.problems, dtype=object)[problem],
+                        "cell": [at[0]] * len(seed),
+                        "seed": np.array(own.seeds, dtype=int)[seed],
+                        "n_scored": own.n_scored[seed, problem],
+                        "n_correct": own.n_correct[seed, problem],
+                    },
+                    schema=schema(Problem),
+                )
+            )
+    return pl.concat(parts)
