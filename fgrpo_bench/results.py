@@ -5,22 +5,19 @@ Report, tracking and dashboards read through here and need no YAML for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
 from fgrpo_bench.kinds.evaluate import read_spec
+from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stages.files import read_json, read_lines
 from fgrpo_bench.stages.markers import refuse_foreign, stands
 from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
-from fgrpo_bench.stages.paths import default_root as default_root
-from fgrpo_bench.stages.paths import find_runs as find_runs
 from fgrpo_bench.stages.shapes import (
     EVALUATED,
     MANIFEST,
@@ -250,21 +247,6 @@ def metrics_so_far(stage: StagePaths) -> pl.DataFrame:
     return read_table(stage.metrics, METRICS)
 
 
-VIEWS = {"simulation": "fgrpo_bench.simulation.views"}
-"""What is laid out as a sweep and has no checkpoints, by its reserved name: the module that shows
-it, with `report(paths, formats)`, `desired(paths)` (fgrpo_bench.tracking.desired) and COMMAND."""
-
-
-def has_checkpoints(paths: RunPaths) -> bool:
-    """Whether a run found under a root is a sweep's, of trained and evaluated checkpoints."""
-    return paths.sweep not in VIEWS
-
-
-def own_view(paths: RunPaths) -> Any:
-    """The module that shows a run without checkpoints."""
-    return import_module(VIEWS[paths.sweep])
-
-
 def load_results(paths: RunPaths) -> SweepResults:
     """A sweep's points from plan.json; FileNotFoundError where it was never run, ValueError for one
     without checkpoints."""
@@ -317,50 +299,4 @@ def _checkpoints(
             fingerprint=marks.get(each["evaluate"]),
         )
         for each in cell.get("checkpoints", [cell])
-    )
-
-
-def choose_run(
-    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
-) -> RunPaths:
-    """The one run that was meant; what is None may be anything.
-
-    Several runs: the one with the experiment and version that conf/ gives the sweep by default.
-    Raises FileNotFoundError where there is no such run and ValueError where several may be meant,
-    both with a list.
-    """
-    runs = find_runs(root, sweep, experiment=experiment, version=version)
-    if len(runs) > 1:
-        usual = _usual(sweep)
-        wanted = (experiment or usual[0], version or usual[1])
-        runs = [run for run in runs if (run.experiment, run.version) == wanted] or runs
-    if len(runs) == 1:
-        return runs[0]
-    if runs:
-        raise ValueError(
-            f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
-        )
-    others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
-    known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
-    named = " ".join(filter(None, [sweep, experiment, version]))
-    raise FileNotFoundError(
-        f"no run of {named} under {root}: run `python -m sweeps run {sweep}` first, or name "
-        f"another --root, --experiment or --version{known}"
-    )
-
-
-def _usual(sweep: str) -> tuple[str | None, str | None]:
-    """Experiment and version that the sweep has by default; None where conf/ cannot be read."""
-    from fgrpo_bench.specs.config import compose
-
-    try:
-        config = compose([f"sweep={sweep}"])
-    except (ImportError, ValueError):  # no Hydra, or no conf/ beside an installed package
-        return None, None
-    return config["experiment"]["name"], config["version"]
-
-
-def _listed(runs: Sequence[RunPaths]) -> str:
-    return "\n".join(
-        f"  {run.sweep} --experiment {run.experiment} --version {run.version}" for run in runs
     )

@@ -16,7 +16,7 @@ from sweeps.former import Former, taken_over
 from sweeps.points import check, expand, family
 
 if TYPE_CHECKING:
-    from fgrpo_bench.analysis.pairs import Family
+    from fgrpo_bench.analysis.families import Family
 
 RECORDED = ("name", "kind", "point_id", "environment", "fingerprint", "target")
 """Fields of a stage that plan.json has, beside its needs."""

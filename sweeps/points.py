@@ -14,7 +14,7 @@ from fgrpo_bench.objectives.advantages import check_parameters, teaches_when_all
 from fgrpo_bench.specs import Cell, Declaration, SweepPoint, to_dict
 
 if TYPE_CHECKING:
-    from fgrpo_bench.analysis.pairs import Family
+    from fgrpo_bench.analysis.families import Family
 
 CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
 """Fields of an algorithm that not every engine has, in words."""
@@ -64,7 +64,7 @@ def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
 def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     """The comparisons that are the sweep's question; ValueError where it declares some that it does
     not make."""
-    from fgrpo_bench.analysis import pairs, rows  # a tenth of a second, for Polars
+    from fgrpo_bench.analysis import families, rows  # a tenth of a second, for Polars
 
     settings: list[tuple[str | None, int | None, float | None]] = [
         (p.algorithm.name, p.group_size, p.focal_gamma) for p in points
@@ -81,7 +81,7 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
         )
         for setting in dict.fromkeys([(None, None, None), *settings])
     ]
-    return pairs.asked(to_dict(declaration), cells)[1]
+    return families.asked(to_dict(declaration), cells)[1]
 
 
 def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:

@@ -18,5 +18,5 @@ from fgrpo_bench.analysis.frames import Analysis as Analysis
 from fgrpo_bench.analysis.store import analysed as analysed
 from fgrpo_bench.analysis.store import load as load
 from fgrpo_bench.stats.bands import GRID as GRID
+from fgrpo_bench.stats.bootstrap import REPLICATES as REPLICATES
 from fgrpo_bench.stats.intervals import LEVEL as LEVEL
-from fgrpo_bench.stats.intervals import REPLICATES as REPLICATES

@@ -12,7 +12,7 @@ import polars as pl
 from fgrpo_bench.analysis.checkpoints import LAST, RULES
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.store import folder_of, load
-from fgrpo_bench.results import default_root
+from fgrpo_bench.runs import default_root
 
 EXAMPLES = """\
 examples:

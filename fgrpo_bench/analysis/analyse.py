@@ -21,9 +21,9 @@ from fgrpo_bench.analysis.cost import costs
 from fgrpo_bench.analysis.coverage import coverages
 from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
+from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import likelihoods
-from fgrpo_bench.analysis.pairs import asked
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import (

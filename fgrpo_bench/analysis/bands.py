@@ -15,7 +15,8 @@ from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Band, FirstLoss
 from fgrpo_bench.stats.bands import GRID as GRID
 from fgrpo_bench.stats.bands import first_loss, grid, in_words, reach
-from fgrpo_bench.stats.intervals import DIFFERENCES, bootstrap_means, moments
+from fgrpo_bench.stats.bootstrap import bootstrap_means
+from fgrpo_bench.stats.intervals import DIFFERENCES, moments
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import of_average
 

@@ -8,7 +8,8 @@ from itertools import combinations
 
 import numpy as np
 
-from fgrpo_bench.analysis.pairs import Family, Pair
+from fgrpo_bench.analysis.families import Family
+from fgrpo_bench.analysis.pairs import Pair
 from fgrpo_bench.analysis.read import At, Floats
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Cell, Comparison

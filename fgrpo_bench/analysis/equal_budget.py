@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis.comparisons import Compared
-from fgrpo_bench.analysis.pairs import Family, Pair
+from fgrpo_bench.analysis.families import Family
+from fgrpo_bench.analysis.pairs import Pair
 from fgrpo_bench.analysis.rows import Cell, Checkpoint
 
 NEAR = 0.01

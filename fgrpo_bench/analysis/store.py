@@ -19,7 +19,8 @@ from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.results import SweepResults, choose_run, default_root, load_results
+from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.runs import choose_run, default_root
 from fgrpo_bench.stages.files import (
     is_altered,
     read_json,
@@ -45,7 +46,7 @@ def load(
     root: Path | None = None,
     rule: str = LAST,
 ) -> Analysis:
-    """The analysis of a run by its names (as of fgrpo_bench.results.choose_run).
+    """The analysis of a run by its names (as of fgrpo_bench.runs.choose_run).
 
     rule: which checkpoint stands for every run. root: None is the usual folder of all runs. Raises
     FileNotFoundError where there is no such run and ValueError where several may be meant.

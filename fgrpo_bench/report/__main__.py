@@ -10,13 +10,8 @@ from pathlib import Path
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report.build import FILES, render, write_report
-from fgrpo_bench.results import (
-    choose_run,
-    default_root,
-    has_checkpoints,
-    load_results,
-    own_view,
-)
+from fgrpo_bench.results import load_results
+from fgrpo_bench.runs import choose_run, default_root, has_checkpoints, own_view
 
 EXAMPLES = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what

@@ -1,4 +1,4 @@
-"""The simulation as others show it (fgrpo_bench.results.VIEWS): its report, and what MLflow should
+"""The simulation as others show it (fgrpo_bench.runs.VIEWS): its report, and what MLflow should
 hold of it, one run a run that is done; from its files alone."""
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class FamilySpec:
     corrected over these and no others. What is left out or null has its default."""
 
     pairs: Annotated[Axis[Name], Field(min_length=1)] | None = None
-    """Kinds of pairs, keys of fgrpo_bench.analysis.pairs.KINDS; null is none beside `cells`, and
+    """Kinds of pairs, keys of fgrpo_bench.analysis.families.KINDS; null is none beside `cells`, and
     without these the first kind that the grid has pairs of."""
     cells: Axis[CellPair] = ()
     """Further pairs by their cells."""

@@ -12,7 +12,8 @@ from collections.abc import Collection
 from functools import partial
 
 from fgrpo_bench.analysis import store
-from fgrpo_bench.results import has_checkpoints, load_results, own_view
+from fgrpo_bench.results import load_results
+from fgrpo_bench.runs import has_checkpoints, own_view
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 from fgrpo_bench.tracking.cells import report_wanted, with_cells

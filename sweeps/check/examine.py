@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fgrpo_bench.report import provenance
-from fgrpo_bench.results import has_checkpoints
+from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
 from fgrpo_bench.stages.paths import RunPaths

@@ -10,7 +10,8 @@ from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
-from fgrpo_bench.results import has_checkpoints, load_results, own_view
+from fgrpo_bench.results import load_results
+from fgrpo_bench.runs import has_checkpoints, own_view
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside

@@ -12,7 +12,7 @@ from fgrpo_bench.analysis.bands import bands
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.stats.bands import grid, reach
-from fgrpo_bench.stats.intervals import bootstrap_means
+from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
 from tests.calibration import AVERAGE, BENCHMARKS, KS, simulated

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.pairs import KINDS
+from fgrpo_bench.analysis.families import KINDS
 from fgrpo_bench.specs import config
 from fgrpo_bench.stats.multiplicity import holm
 from sweeps.cli import main

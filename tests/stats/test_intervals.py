@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.intervals import (
     BLOCK,
     DIFFERENCES,
     FRACTIONS,
-    bootstrap_means,
     estimate,
     resample,
     resample_together,

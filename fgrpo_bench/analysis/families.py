@@ -1,0 +1,103 @@
+"""The comparisons that are a sweep's question: p-values are corrected over these and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from fgrpo_bench.analysis.pairs import Pair, pairs_of
+from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.results import averages_of, headline_of
+
+KINDS = {
+    "focal": "focal weight against none",
+    "controls": "controls against what they control",
+    "group_size": "group sizes without focal weight",
+    "largest": "focal weight against the largest group size",
+    "base": "training against the base models",
+}
+"""Kinds of pairs in words; the first of which a sweep has pairs is its question by default."""
+BY_NAME = "declared"
+"""Kind of a pair that is declared by its cells and is of no other kind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """The comparisons that are the question: p-values are corrected over these and no others."""
+
+    name: str
+    """In words, e.g. `focal weight against none; k = 1, 256; countdown`."""
+    pairs: tuple[Pair, ...]
+    ks: tuple[int, ...]
+    columns: tuple[str, ...]
+    """Benchmarks and averages."""
+
+    @property
+    def comparisons(self) -> list[tuple[str, int, Pair]]:
+        """Column, k and pair of each."""
+        return list(product(self.columns, self.ks, self.pairs))
+
+    def has(self, pair: Pair, column: str, k: int) -> bool:
+        """Whether a comparison is one of them."""
+        return pair in self.pairs and k in self.ks and column in self.columns
+
+
+def asked(declaration: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[Pair], Family]:
+    """Every pair of a sweep's planned cells, and the family that it declares.
+
+    declaration: fgrpo_bench.specs.Declaration as JSON; one of before families were declared has the
+    default. ValueError where the family names what the sweep does not have.
+    """
+    evaluation = declaration["experiment"]["evaluation"]
+    family = declaration["sweep"].get("family") or {}
+    pairs = pairs_of(cells, declaration.get("algorithms", {}))
+    named = list(_by_name(family.get("cells") or (), cells, pairs))
+    there = [kind for kind in KINDS if any(pair.kind == kind for pair in pairs)]
+    kinds = family.get("pairs") or ([] if named else there[:1])
+    _check("pairs", kinds, there, "has pairs of the kinds")
+    ks, headline = evaluation["ks"], headline_of(evaluation)
+    chosen_ks = family.get("ks") or sorted({ks[0], ks[-1]})
+    _check("ks", chosen_ks, ks, "is evaluated at k =")
+    columns = family.get("columns") or headline
+    _check("columns", columns, [*averages_of(evaluation), *evaluation["benchmarks"]], "has")
+    words = [KINDS[kind] for kind in kinds] + [
+        f"{p.new.label} against {p.old.label}" for p in named
+    ]
+    return list(dict.fromkeys([*pairs, *named])), Family(
+        name=f"{' and '.join(words)}; k = {', '.join(map(str, chosen_ks))}; {', '.join(columns)}",
+        pairs=tuple(dict.fromkeys([*(p for p in pairs if p.kind in kinds), *named])),
+        ks=tuple(chosen_ks),
+        columns=tuple(columns),
+    )
+
+
+def _by_name(
+    declared: Sequence[Mapping[str, str]], cells: Sequence[Cell], pairs: Sequence[Pair]
+) -> Iterator[Pair]:
+    """The pairs of `sweep.family.cells`; of two cells that are a pair anyway it is that one."""
+    by_name = {cell.cell: cell for cell in cells}
+    for each in declared:
+        new, old = each["new"], each["old"]
+        _check("cells", (new, old), list(by_name), "has the cells")
+        if new == old:
+            raise ValueError(f"sweep.family.cells compares {new} with itself: name two cells")
+        known = (pair for pair in pairs if {pair.new.cell, pair.old.cell} == {new, old})
+        yield next(known, None) or Pair(
+            kind=BY_NAME,
+            group="Pairs that the question names",
+            name=f"{by_name[new].label} against {by_name[old].label}",
+            new=by_name[new],
+            old=by_name[old],
+        )
+
+
+def _check(field: str, named: Sequence[Any], valid: Sequence[Any], has: str) -> None:
+    for value in named:
+        if value not in valid:
+            raise ValueError(
+                f"sweep.family.{field} names {value!r}, and this sweep {has} "
+                f"{', '.join(map(str, valid))}: name some of these, or take the default with "
+                "sweep.family=null"
+            )
