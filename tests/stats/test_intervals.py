@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from fgrpo_bench.stats.bootstrap import bootstrap_means
+from fgrpo_bench.stats.bootstrap import BLOCK, bootstrap_means
 from fgrpo_bench.stats.intervals import (
-    BLOCK,
     DIFFERENCES,
     FRACTIONS,
     estimate,
