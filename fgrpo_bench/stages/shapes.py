@@ -140,7 +140,11 @@ SWEEP = {
                 "model?": ({"name": str}, type(None)),
                 "pretrained?": ({"name": str}, type(None)),
             },
-            "evaluation": {"benchmarks": {"*": ({"domain?": str}, type(None))}, "ks": [int]},
+            "evaluation": {
+                "benchmarks": {"*": ({"domain?": str}, type(None))},
+                "ks": [int],
+                "n_samples": int,
+            },
         },
         "algorithms?": {"*": dict},
         "profile": {"dispatcher": str},

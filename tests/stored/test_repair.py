@@ -41,6 +41,7 @@ def results(paths: RunPaths) -> dict[str, bytes]:
         if path.is_file() and path.name not in TIMES and "damaged/" not in name
         if "logs/" not in name and path.suffix not in (".jsonl", ".lock")
         if path.name not in ("provenance.json", "report.md", "report.html")  # hold times, too
+        if path.name not in ("analysis.json", "cost.parquet")
     }
 
 
@@ -71,7 +72,8 @@ def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
     table, figure = countdown.passk, paths.report / "plane-countdown.pdf"
     damaged = flip(table), flip(figure)
     flip(countdown.manifest)  # what the draws were made with is known from the marker as well
-    others = [path for path in paths.folder.rglob("*.parquet") if path != table]
+    stored = [path for path in paths.folder.rglob("*.parquet") if path.parent != paths.analysis]
+    others = [path for path in stored if path != table]
     untouched = {path: path.stat().st_mtime_ns for path in others}
 
     def command(kind, folder, profile, environment):
