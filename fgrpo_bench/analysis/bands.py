@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.comparisons import Compared
-from fgrpo_bench.analysis.read import At, Floats
+from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Band, FirstLoss
 from fgrpo_bench.stats.bands import GRID as GRID
@@ -49,10 +49,7 @@ def bands(
     """
     over = grid(ks)
     pairs = [(each.new, each.old) for each in compared]
-    curves = {
-        name: {pair: made for pair in pairs if (made := _curves(resamples, name, *pair, over))}
-        for name in resamples.scores
-    }
+    curves = {name: _of_pairs(resamples, name, pairs, over) for name in resamples.scores}
     directions = _directions([each for of_pair in curves.values() for each in of_pair.values()])
     drawn = {
         name: _resampled(of_pair, directions, resamples.streams[name])
@@ -68,13 +65,29 @@ def bands(
                 yield from _rows(column, pair, over, own, mean @ directions.T)
 
 
-def _curves(
-    resamples: Resamples, name: str, new: At, old: At, ks: tuple[int, ...]
-) -> _Curves | None:
-    """None without a seed in common, and without two problems that have a value."""
-    after, before = resamples.paired(name, new, old)
-    values = pass_at_ks(after.n_scored, after.n_correct, ks)
-    values -= pass_at_ks(before.n_scored, before.n_correct, ks)
+def _of_pairs(
+    resamples: Resamples, name: str, pairs: Sequence[tuple[At, At]], ks: tuple[int, ...]
+) -> dict[tuple[At, At], _Curves]:
+    """Of the pairs with a seed in common, and two problems that have a value."""
+    known: dict[tuple[At, tuple[int, ...]], Floats] = {}
+
+    def of_cell(at: At, scores: Scores) -> Floats:
+        key = at, scores.seeds
+        if key not in known:  # a cell is in many pairs
+            known[key] = pass_at_ks(scores.n_scored, scores.n_correct, ks)
+        return known[key]
+
+    curves = {}
+    for new, old in pairs:
+        after, before = resamples.paired(name, new, old)
+        own = _curves(of_cell(new, after) - of_cell(old, before))
+        if own is not None:
+            curves[new, old] = own
+    return curves
+
+
+def _curves(values: Floats) -> _Curves | None:
+    """values: new less old, [seeds, problems, ks]."""
     by_seed, n_problems, parts = moments(values)
     within = (n_problems >= 2) & (2 * n_problems >= n_problems[0])
     if not len(by_seed) or not within[0]:

@@ -94,7 +94,7 @@ class Analysis:
 
     def estimate(self, column: str, cell: Cell | str, k: int) -> Estimate:
         """pass@k of a cell at the checkpoint that stands for it; KeyError for no such row."""
-        return self._estimates[column, cell if isinstance(cell, str) else cell.cell, k]
+        return self._estimates[column, _name(cell), k]
 
     def of_column(self, column: str) -> list[Estimate]:
         """The same of every cell, at every k."""
@@ -142,8 +142,7 @@ class Analysis:
     def band(self, column: str, new: Cell | str, old: Cell | str) -> tuple[Band, ...]:
         """The difference of two cells over all k, by rising k; none for a pair that no question
         asks for in this direction, and where they have no seed in common."""
-        names = [cell if isinstance(cell, str) else cell.cell for cell in (new, old)]
-        return self._bands.get((column, names[0], names[1]), ())
+        return self._bands.get((column, _name(new), _name(old)), ())
 
     @cached_property
     def _first_loss(self) -> dict[tuple[str, str, str], FirstLoss]:
@@ -152,8 +151,7 @@ class Analysis:
 
     def first_loss_of(self, column: str, new: Cell | str, old: Cell | str) -> FirstLoss | None:
         """From which k on `new` loses to `old`, by their band; None where there is none."""
-        names = [cell if isinstance(cell, str) else cell.cell for cell in (new, old)]
-        return self._first_loss.get((column, names[0], names[1]))
+        return self._first_loss.get((column, _name(new), _name(old)))
 
     @cached_property
     def _coverage(self) -> dict[tuple[str, str, int], Coverage]:
@@ -162,7 +160,7 @@ class Analysis:
 
     def covered(self, column: str, cell: Cell | str, k: int) -> Coverage | None:
         """Problems retained, lost and gained; None where the base models or the cell have none."""
-        return self._coverage.get((column, cell if isinstance(cell, str) else cell.cell, k))
+        return self._coverage.get((column, _name(cell), k))
 
     @cached_property
     def costs(self) -> dict[str, Cost]:
@@ -202,6 +200,10 @@ class Analysis:
         """Versions of the graders behind the results on these benchmarks."""
         rows = self.completeness.filter(pl.col("benchmark").is_in(benchmarks))
         return tuple(rows["grader"].drop_nulls().unique().sort())
+
+
+def _name(cell: Cell | str) -> str:
+    return cell if isinstance(cell, str) else cell.cell
 
 
 def reversed_(row: Comparison) -> Comparison:
