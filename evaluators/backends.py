@@ -6,14 +6,14 @@ A back end is a function that returns a Sampler and its engine fingerprint, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from evaluators.records import AskedCheckpoint, Draw, Sampler, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Sampler, Waiting, Wanted, drawn
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
@@ -63,8 +63,8 @@ def embedded(asked: AskedCheckpoint, *, length: int) -> tuple[Sampler, dict[str,
     device = asked.device
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
 
-    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-        for rows in blocks(wanted):
+    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+        for rows in every_block(Waiting(wanted)):
             flat = [each for row in rows for each in row]
             prompts = tokenizer.encode([row[0].problem.prompt for row in rows])
             sampled = sample(
@@ -86,6 +86,12 @@ def embedded(asked: AskedCheckpoint, *, length: int) -> tuple[Sampler, dict[str,
             ]
 
     return draw, engine_facts(device)
+
+
+def every_block(waiting: Waiting) -> Iterator[list[list[Wanted]]]:
+    """The blocks of all that is wanted, then of what is wanted after these."""
+    while ready := waiting.take():
+        yield from blocks(ready)
 
 
 def blocks(wanted: Sequence[Wanted]) -> Iterator[list[list[Wanted]]]:

@@ -11,16 +11,22 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
-from evaluators.records import Draw, Sampler, Wanted
+from evaluators.records import Draw, Sampler, Waiting, Wanted
 from fgrpo_bench.engines.processes import spawn
 
 Make = Callable[[], tuple[Sampler, dict[str, Any]]]
 """Starts an engine in the process that calls it; must be picklable."""
+END = "end"
+"""To an engine, in place of draws: all are there that are wanted on this benchmark."""
 END_SECONDS = 30.0
 """For a process to shut its engine down before it is killed."""
 
@@ -54,9 +60,10 @@ def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None
     return [",".join(names[i : i + gpus_each]) for i in range(0, wanted, gpus_each)]
 
 
-def deal(wanted: Sequence[Wanted], engines: int) -> list[list[Wanted]]:
-    """The draws of each engine: problems in turn, in the order in which they come."""
-    numbers: dict[str, int] = {}
+def deal(wanted: Sequence[Wanted], engines: int, numbers: dict[str, int]) -> list[list[Wanted]]:
+    """The draws of each engine: problems in turn, in the order in which they come.
+
+    numbers: of the problems that came before; those that are new are added."""
     parts: list[list[Wanted]] = [[] for _ in range(engines)]
     for each in wanted:
         number = numbers.setdefault(each.problem.problem_id, len(numbers))
@@ -75,15 +82,12 @@ class _Engines:
         weakref.finalize(self, _end, started).atexit = False
         atexit.register(_end, started)  # runs before multiprocessing waits for its processes
 
-    def __call__(self, wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+    def __call__(self, wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
         """Draws as the engines make them."""
-        running: dict[Any, BaseProcess] = {}
-        parts = deal(wanted, len(self.started))
-        for (line, process), part in zip(self.started, parts, strict=True):
-            if part:
-                line.send(part)
-                running[line] = process
+        running: dict[Any, BaseProcess] = dict(self.started)
+        waiting, numbers = Waiting(wanted), dict[str, int]()
         try:
+            self._send(waiting, numbers)
             while running:
                 for ready in wait(list(running)):
                     kind, value = _receive(ready, running[ready])
@@ -91,9 +95,55 @@ class _Engines:
                         del running[ready]
                     else:
                         yield value
+                        self._send(waiting, numbers)
         finally:
             if running:  # stopped in the middle: the engines are of no more use
                 _end(self.started)
+
+
+    def _send(self, waiting: Waiting, numbers: dict[str, int]) -> None:
+        """Hand out what is wanted by now; END once that is all."""
+        if waiting.ended:
+            return
+        parts = deal(waiting.take(), len(self.started), numbers)
+        for (line, _), part in zip(self.started, parts, strict=True):
+            if part:
+                line.send(part)
+            if waiting.ended:
+                line.send(END)
+
+
+class _Arriving:
+    """What comes over the pipe, read by a thread, so that neither side waits for the other to read
+    while both write."""
+
+    def __init__(self, line: Connection) -> None:
+        self._line, self._parts = line, SimpleQueue[list[Wanted] | str | None]()
+        self.in_the_making = 0
+        """Draws that were taken, less those that were made."""
+        Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._parts.put(self._line.recv())
+        self._parts.put(None)
+
+    def __iter__(self) -> Iterator[Wanted | None]:
+        """Up to the next END; EOFError where the other side has closed the pipe."""
+        ready: deque[Wanted] = deque()
+        while True:
+            while not self._parts.empty() or not (ready or self.in_the_making):
+                part = self._parts.get()
+                if part is None:
+                    raise EOFError
+                if part == END:
+                    self.in_the_making += len(ready)
+                    yield from ready
+                    return
+                ready.extend(part)
+            self.in_the_making += bool(ready)
+            yield ready.popleft() if ready else None
 
 
 def _receive(line: Any, process: BaseProcess) -> tuple[str, Any]:
@@ -129,8 +179,10 @@ def serve(line: Connection, make: Make, devices: str | None) -> None:
         try:
             draw, facts = make()
             line.send(("ready", facts))
+            arriving = _Arriving(line)
             while True:
-                for draws in draw(line.recv()):
+                for draws in draw(arriving):
+                    arriving.in_the_making -= len(draws)
                     line.send(("draws", draws))
                 line.send(("done", None))
         except (EOFError, BrokenPipeError, ConnectionResetError):

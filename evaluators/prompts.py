@@ -9,6 +9,9 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, PromptSpec, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
+Encode = Callable[[Problem], list[int]]
+"""From a problem to token ids."""
+
 
 def limits(settings: dict[str, Any]) -> tuple[int, int]:
     """Most tokens of a prompt and of a response, the end token included.
@@ -23,12 +26,19 @@ def limits(settings: dict[str, Any]) -> tuple[int, int]:
 
 def encoder(
     tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]
-) -> Callable[[Problem], list[int]]:
-    """From a problem to token ids; ValueError, which shows no problem's text, for one that is too
-    long."""
+) -> Encode:
+    """From a problem to token ids, each problem once; ValueError, which shows no problem's text,
+    for one that is too long."""
     limit, _ = limits(settings)
+    known: dict[tuple[str, str], list[int]] = {}
 
     def encode(problem: Problem) -> list[int]:
+        key = problem.benchmark, problem.problem_id
+        if key not in known:
+            known[key] = checked(problem)
+        return known[key]
+
+    def checked(problem: Problem) -> list[int]:
         own = evaluation.prompt_of(problem.benchmark)  # else it has the one of all
         spec = own or from_dict(PromptSpec, settings["prompt"])
         ids = encoded(tokenizer, spec, problem.prompt)

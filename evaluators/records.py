@@ -3,7 +3,7 @@ draws as they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,33 @@ class Draw:
     """Id of the end token that was sampled, of which a model may have several; None without one."""
 
 
-Sampler = Callable[[Sequence[Wanted]], Iterator[Sequence[Draw]]]
-"""Wanted draws -> draws as they are made, each once, in any order."""
+Sampler = Callable[[Iterable[Wanted | None]], Iterator[Sequence[Draw]]]
+"""Wanted draws -> draws as they are made, each once, in any order. None among the wanted ones says
+that whether more are wanted is open until some of those in the making are given back."""
+
+
+class Waiting:
+    """What is wanted, for a sampler that takes as much as it has room for."""
+
+    def __init__(self, wanted: Iterable[Wanted | None]) -> None:
+        self._wanted = iter(wanted)
+        self.ended = False
+        """Whether no more will come."""
+
+    def take(self, most: int | None = None) -> list[Wanted]:
+        """The next ones, as many as there are now; most: None is all of them. A sampler that makes
+        nothing meanwhile is given some, or it has ended."""
+        taken: list[Wanted] = []
+        while most is None or len(taken) < most:
+            try:
+                each = next(self._wanted)
+            except StopIteration:
+                self.ended = True
+                break
+            if each is None:
+                break
+            taken.append(each)
+        return taken
 
 
 def drawn(wanted: Wanted, response: str, *, n_tokens: int, end_token: int | None) -> Draw:

@@ -9,15 +9,15 @@ runs wherever torch does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evaluators.prompts import encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Sampler, Wanted, drawn
+from evaluators.prompts import Encode, encoder, limits
+from evaluators.records import AskedCheckpoint, Draw, Sampler, Waiting, Wanted, drawn
 from fgrpo_bench.seeds import uniforms
 from fgrpo_bench.stages.checkpoints import check_weights
 
@@ -46,13 +46,9 @@ def transformers(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     ends = end_tokens(model, tokenizer)
     _, length = limits(asked.settings)
 
-    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-        problems = {each.problem.problem_id: each.problem for each in wanted}
-        ids = {name: encode(problem) for name, problem in problems.items()}
-        alike = sorted(wanted, key=lambda each: len(ids[each.problem.problem_id]))
-        for start in range(0, len(alike), ROWS[device]):
-            rows = alike[start : start + ROWS[device]]
-            prompts = [ids[each.problem.problem_id] for each in rows]
+    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+        for rows in batches(Waiting(wanted), encode, ROWS[device]):
+            prompts = [encode(each.problem) for each in rows]
             seeds = np.array([each.seed for each in rows])
             for finished in generate(
                 model,
@@ -64,6 +60,14 @@ def transformers(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
                 yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in finished]
 
     return draw, facts(device)
+
+
+def batches(waiting: Waiting, encode: Encode, rows: int) -> Iterator[list[Wanted]]:
+    """All that is wanted, by prompts of like length, then what is wanted after that."""
+    while ready := waiting.take():
+        alike = sorted(ready, key=lambda each: len(encode(each.problem)))
+        for start in range(0, len(alike), rows):
+            yield alike[start : start + rows]
 
 
 def drawn_from(wanted: Wanted, tokens: list[int], tokenizer: Any, ends: frozenset[int]) -> Draw:

@@ -7,12 +7,13 @@ before the last is done. Runs in an environment of its own, which pins its vLLM.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from evaluators.prompts import encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Sampler, Wanted, drawn
+from evaluators.prompts import Encode, encoder, limits
+from evaluators.records import AskedCheckpoint, Draw, Sampler, Waiting, Wanted, drawn
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf
@@ -44,13 +45,11 @@ def vllm(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     engine = start(asked, max_model_len=prompt_tokens + length)
     encode = encoder(engine.get_tokenizer(), asked.evaluation, asked.settings)
 
-    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-        problems = {each.problem.problem_id: each.problem for each in wanted}
-        ids = {name: encode(problem) for name, problem in problems.items()}
+    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
         return run(
             engine,
-            wanted,
-            ids,
+            Waiting(wanted),
+            encode,
             temperature=asked.evaluation.temperature,
             length=length,
             in_flight=in_flight(placement, asked.device, prompt_tokens + length),
@@ -111,14 +110,15 @@ def engine_settings(
 
 def run(
     engine: LLM,
-    wanted: Sequence[Wanted],
-    prompts: Mapping[str, list[int]],
+    waiting: Waiting,
+    encode: Encode,
     *,
     temperature: float,
     length: int,
     in_flight: int,
 ) -> Iterator[list[Draw]]:
-    """Every wanted draw, as the engine's steps finish them; prompts: token ids by problem_id.
+    """Every wanted draw, as the engine's steps finish them; what more is wanted by then joins those
+    in flight.
 
     Where the caller stops early, the requests in flight are given up.
     """
@@ -126,14 +126,19 @@ def run(
     from vllm.inputs import TokensPrompt
 
     core = engine.llm_engine
-    waiting, flying = iter(enumerate(wanted)), dict[str, Wanted]()
+    ready, flying, numbers = deque[Wanted](), dict[str, Wanted](), count()
     try:
         while True:
-            for number, each in islice(waiting, in_flight - len(flying)):
+            more = waiting.take()
+            for each in more:
+                encode(each.problem)  # one that is too long is told before the first draw
+            ready += more
+            while ready and len(flying) < in_flight:
+                each, number = ready.popleft(), next(numbers)
                 parameters = SamplingParams(
                     temperature=temperature, max_tokens=length, seed=each.seed
                 )
-                prompt = TokensPrompt(prompt_token_ids=prompts[each.problem.problem_id])
+                prompt = TokensPrompt(prompt_token_ids=encode(each.problem))
                 core.add_request(str(number), prompt, parameters)
                 flying[str(number)] = each
             if not flying:

@@ -106,7 +106,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     import evaluators.vllm as back_end
     from evaluators.grade_worker import GradeWorkers
     from evaluators.grading import Grading, grade_workers
-    from evaluators.records import Draw, Wanted
+    from evaluators.records import Draw, Waiting, Wanted
     from evaluators.sample import complete_draws
     from fgrpo_bench.scoring import count_stored, score
     from fgrpo_bench.stages.paths import BenchmarkPaths
@@ -116,8 +116,8 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     def sampler(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
         for made in back_end.run(
             engine,
-            wanted,
-            prompts,
+            Waiting(wanted),
+            lambda problem: prompts[problem.problem_id],
             temperature=1.0,
             length=TOKENS,
             in_flight=back_end.in_flight(PLACEMENT, "cpu", 16 + TOKENS),

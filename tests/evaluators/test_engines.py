@@ -75,7 +75,7 @@ def test_engines_end_with_their_sampler_and_not_while_it_draws():
 def test_fewer_problems_than_engines_leave_some_idle():
     draw, _ = start_engines(partial(make, "answer"), engines=3, gpus_each=0)
     assert sum(map(len, draw(wanted(1, 4)))) == 4
-    assert [len(part) for part in deal(wanted(2, 4), 3)] == [4, 4, 0]
+    assert [len(part) for part in deal(wanted(2, 4), 3, {})] == [4, 4, 0]
 
 
 @pytest.mark.parametrize(

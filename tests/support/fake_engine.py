@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from evaluators.engines import start_engines
-from evaluators.records import Draw, Sampler, Wanted, drawn
+from evaluators.records import Draw, Sampler, Waiting, Wanted, drawn
 
 
 def make(what: str) -> tuple[Sampler, dict[str, Any]]:
@@ -18,8 +18,9 @@ def make(what: str) -> tuple[Sampler, dict[str, Any]]:
     if what == "refuse":
         raise ValueError("no such checkpoint")
 
-    def draw(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
-        for each in wanted:
+    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+        waiting = Waiting(wanted)
+        while each := next(iter(waiting.take(1)), None):
             if what == "raise":
                 raise MemoryError("out of memory")
             if what == "slow":
