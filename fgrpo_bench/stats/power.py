@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.stats.variance import draw_moments
 
 LEVEL = 0.95
@@ -30,18 +31,24 @@ RATES = np.exp(np.linspace(math.log(1e-6), math.log(0.999), 240))
 """Success rates that are tried; the variance is flat around its largest value."""
 
 
+Draws = int | StagedDesign
+"""Draws of a problem: a fixed number, or a design by which they stop."""
+
+
 @lru_cache(maxsize=256)
-def worst_variance(n_samples: int, k: int) -> float:
-    """The largest variance of a problem's pass@k over its n draws, at whatever success rate.
+def worst_variance(n_samples: Draws, k: int) -> float:
+    """The largest variance of a problem's pass@k over its draws, at whatever success rate.
 
     0.25 for n = k: a problem's value is 0 or 1 then, a coin flip.
     """
+    if isinstance(n_samples, StagedDesign):
+        return float(n_samples.draw_moments(k=k, success_rate=RATES)[1].max())
     return float(draw_moments(n_samples=n_samples, k=k, success_rate=RATES)[1].max())
 
 
 def smallest_effect(
     *,
-    n_samples: int,
+    n_samples: Draws,
     k: int,
     n_problems: int | Sequence[int],
     level: float = LEVEL,
@@ -59,7 +66,7 @@ def smallest_effect(
     return z * math.sqrt(2 * variance)
 
 
-def half_width(*, n_samples: int, k: int, n_problems: int, level: float = LEVEL) -> float:
+def half_width(*, n_samples: Draws, k: int, n_problems: int, level: float = LEVEL) -> float:
     """Half the width of an interval for one model's pass@k, at most; a fraction."""
     return _quantile((1 + level) / 2) * math.sqrt(worst_variance(n_samples, k) / n_problems)
 
@@ -80,13 +87,17 @@ def draws_needed(
     return low
 
 
-def advice(*, n_samples: int, k: int, n_problems: int | Sequence[int]) -> str:
+def advice(*, n_samples: Draws, k: int, n_problems: int | Sequence[int]) -> str:
     """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`."""
     effect = smallest_effect(n_samples=n_samples, k=k, n_problems=n_problems)
-    flip = "; n = k makes each problem a coin flip, draw 2k" if n_samples == k else ""
+    draws, most = str(n_samples), n_samples
+    if isinstance(n_samples, StagedDesign):
+        most = n_samples.stages[-1]
+        draws = f"{n_samples.stages[0]} to {most}"
+    flip = "; n = k makes each problem a coin flip, draw 2k" if most == k else ""
     of = n_problems if isinstance(n_problems, int) else " + ".join(map(str, n_problems))
     return (
-        f"pass@{k} of {of} problems from {n_samples} draws each: differences of "
+        f"pass@{k} of {of} problems from {draws} draws each: differences of "
         f"{100 * effect:.1f} points and more are shown (95% level, 80% power, the draws' noise at "
         f"its largest; seeds add theirs){flip}"
     )
