@@ -17,7 +17,7 @@ from math import comb
 from typing import NamedTuple
 
 
-class Path(NamedTuple):
+class DrawPath(NamedTuple):
     """How a problem's draws lie around the decision to go on for the last time."""
 
     before: int
@@ -27,9 +27,9 @@ class Path(NamedTuple):
     enough: int
     """With fewer correct draws than this among those before, the problem went on."""
 
-    def without(self, k: int) -> Path:
+    def without(self, k: int) -> DrawPath:
         """The path without its first k draws; `last` is below 0 where there are not so many."""
-        return Path(max(0, self.before - k), self.last - max(0, k - self.before), self.enough)
+        return DrawPath(max(0, self.before - k), self.last - max(0, k - self.before), self.enough)
 
     def counts(self, n_correct: Iterable[int]) -> list[int]:
         """W at every one of these numbers of correct draws; 0 where no sequence has so many."""
@@ -56,7 +56,7 @@ def _row(n: int) -> tuple[int, ...]:
     return tuple(row)
 
 
-def pass_at_ks(path: Path, n_correct: Sequence[int], k: int, n_unscored: int = 0) -> list[float]:
+def estimates(path: DrawPath, n_correct: Sequence[int], k: int, n_unscored: int = 0) -> list[float]:
     """1 - W_k / W at each of these numbers of correct draws, rounded once.
 
     n_unscored: draws that were not judged, any of those that are not correct with equal chance. The
@@ -71,7 +71,7 @@ def pass_at_ks(path: Path, n_correct: Sequence[int], k: int, n_unscored: int = 0
     return out
 
 
-def variances(path: Path, n_correct: Sequence[int], k: int) -> list[float]:
+def variances(path: DrawPath, n_correct: Sequence[int], k: int) -> list[float]:
     """(W_k / W)^2 - W_2k / W at each of these numbers of correct draws, rounded once."""
     twice = path.without(2 * k).counts(n_correct)
     return [
@@ -80,6 +80,6 @@ def variances(path: Path, n_correct: Sequence[int], k: int) -> list[float]:
     ]
 
 
-def _paired(path: Path, n_correct: Sequence[int], k: int) -> Iterator[tuple[int, int, int]]:
+def _paired(path: DrawPath, n_correct: Sequence[int], k: int) -> Iterator[tuple[int, int, int]]:
     """Correct draws, W and W_k."""
     return zip(n_correct, path.counts(n_correct), path.without(k).counts(n_correct), strict=True)

@@ -2,10 +2,12 @@
 
     python -m fgrpo_bench.stats.power --k 256 --problems 500 --n-samples 256 512 1024
     python -m fgrpo_bench.stats.power --k 256 --problems 500 --half-width 0.01
+    python -m fgrpo_bench.stats.power --k 1 256 --problems 500 --half-width 0.01 --design
 
 Only the noise of the draws is counted, for given problems and models, and at its largest: as if
 every problem had the success rate at which pass@k is least certain. Training seeds differ beside
-it, and no number of draws makes up for seeds.
+it, and no number of draws makes up for seeds. With --design the problems' success rates are those
+of a Beta distribution, and the draws may stop where enough are correct (`StagedDesign`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fgrpo_bench.stats.designs import MOST_FIXED, beta_rates, cheapest_design, fewest_draws
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.stats.variance import draw_moments
 
@@ -103,6 +106,30 @@ def advice(*, n_samples: Draws, k: int, n_problems: int | Sequence[int]) -> str:
     )
 
 
+def design_advice(
+    *, ks: Sequence[int], n_problems: int, half_width_wanted: float, beta: tuple[float, float]
+) -> str:
+    """The design with the fewest expected draws for this half width at every k, in one line.
+
+    beta: parameters of the distribution of the problems' success rates.
+    """
+    rates = beta_rates(*beta)
+    variance = n_problems * (half_width_wanted / _quantile((1 + LEVEL) / 2)) ** 2
+    fixed = fewest_draws(ks=ks, rates=rates, variance=variance)
+    of = "pass@" + ", ".join(map(str, ks))
+    said = f"{of} +-{100 * half_width_wanted:g} points at 95%, rates as of Beta{beta}: "
+    if fixed is None:
+        return f"{said}not even {MOST_FIXED} draws are enough"
+    design = cheapest_design(ks=ks, rates=rates, variance=variance, fixed=fixed)
+    if len(design.stages) == 1:
+        return f"{said}{fixed} draws a problem; no design that stops makes fewer"
+    stages = ", ".join(map(str, design.stages))
+    return (
+        f"{said}stages [{stages}], enough {design.enough}: "
+        f"{design.expected_draws(rates).mean():.0f} draws a problem on average, {fixed} if fixed"
+    )
+
+
 def _quantile(p: float) -> float:
     from statistics import NormalDist
 
@@ -117,24 +144,60 @@ def main(argv: list[str] | None = None) -> int:
         epilog=(__doc__ or "").split("\n", 1)[1],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--k", type=_positive, required=True, help="the k of pass@k")
+    parser.add_argument("--k", type=_positive, nargs="+", required=True, help="the k of pass@k")
     parser.add_argument("--problems", type=_positive, required=True, help="problems")
     parser.add_argument("--n-samples", type=_positive, nargs="*", default=[], help="draws each")
     parser.add_argument("--half-width", type=float, help="wanted half width, as a fraction")
+    parser.add_argument(
+        "--design", action="store_true", help="name the cheapest design of that half width"
+    )
+    parser.add_argument(
+        "--beta",
+        type=_parameter,
+        nargs=2,
+        default=(0.5, 0.5),
+        metavar=("A", "B"),
+        help="success rates of the problems for --design (default: 0.5 0.5)",
+    )
     options = parser.parse_args(argv)
-    if any(n < options.k for n in options.n_samples):
-        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {options.k}")
+    if any(n < max(options.k) for n in options.n_samples):
+        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
+    if options.design and options.half_width is None:
+        parser.error("--design needs the --half-width that is wanted, e.g. 0.01")
     if options.half_width is not None and not 0 < options.half_width < 1:
         parser.error(f"--half-width {options.half_width}: a fraction between 0 and 1, e.g. 0.01")
-    for n in options.n_samples:
-        print(advice(n_samples=n, k=options.k, n_problems=options.problems))
-    if options.half_width is not None:
-        needed = draws_needed(
-            k=options.k, n_problems=options.problems, half_width_wanted=options.half_width
+    for k in options.k:
+        for n in options.n_samples:
+            print(advice(n_samples=n, k=k, n_problems=options.problems))
+    if options.design:
+        print(
+            design_advice(
+                ks=options.k,
+                n_problems=options.problems,
+                half_width_wanted=options.half_width,
+                beta=tuple(options.beta),
+            )
         )
-        enough = f"{needed} draws" if needed else f"not even {MOST_DRAWS} draws"
-        print(f"+-{100 * options.half_width:g} points at 95%: {enough} a problem are surely enough")
+    elif options.half_width is not None:
+        for k in options.k:
+            print(_needed(k, options.problems, options.half_width))
     return 0
+
+
+def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
+    needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
+    enough = f"{needed} draws" if needed else f"not even {MOST_DRAWS} draws"
+    return (
+        f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
+        "enough"
+    )
+
+
+def _parameter(text: str) -> float:
+    value = float(text)
+    if not 0.01 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: must be from 0.01 to 100")
+    return value
 
 
 def _positive(text: str) -> int:

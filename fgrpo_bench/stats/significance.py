@@ -26,8 +26,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.passk import pass_at_k, pass_at_k_table
+from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.subsamples import Subsamples
 from fgrpo_bench.stats.variance import draw_variance, rescaling, subsample_moments
 
 SUBSAMPLE = 256
@@ -37,8 +38,6 @@ ITERATIONS = 50_000
 SEED = 0
 CHUNK = 5_000
 """Monte Carlo iterations at once: bounds the memory."""
-GUIDES = 4_096
-"""Steps in which a distribution is looked up before it is searched."""
 
 Counts = NDArray[np.int64]
 
@@ -242,7 +241,7 @@ def _monte_carlo(
     a: Counts, n_a: Counts, b: Counts, n_b: Counts, k: int, m: int, iterations: int, seed: int
 ) -> TestResult:
     rng = np.random.default_rng(seed)
-    sides = [_Drawn(c, n, m, k) for c, n in ((b, n_b), (a, n_a))]
+    sides = [Subsamples(c, n, m, k) for c, n in ((b, n_b), (a, n_a))]
     differences = np.concatenate(
         [
             sides[0].means(times, rng) - sides[1].means(times, rng)
@@ -258,37 +257,3 @@ def _monte_carlo(
         p_tie=float((rounded == 0).mean()),
         n_problems=len(a),
     )
-
-
-class _Drawn:
-    """Mean pass@k of subsamples of many problems: correct draws among m are hypergeometric, and
-    are drawn by inverting their distribution, which problems with equal counts share."""
-
-    def __init__(self, c: Counts, n: Counts, m: int, k: int) -> None:
-        from scipy.stats import hypergeom
-
-        varied = (c > 0) & (c < n)  # the others are what they are in every subsample
-        self.fixed = float((c[~varied] == n[~varied]).sum())
-        self.n_problems, self.values = len(c), pass_at_k_table(m, k)
-        pairs, self.times = np.unique(np.stack([n[varied], c[varied]]), axis=1, return_counts=True)
-        self.below = np.asarray(
-            hypergeom.cdf(np.arange(m), pairs[0][:, None], pairs[1][:, None], m)
-        )
-
-    def means(self, iterations: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """float64 [iterations]."""
-        total = np.full(iterations, self.fixed)
-        for below, times in zip(self.below, self.times.tolist(), strict=True):
-            u = rng.random(times * iterations)
-            total += self._values(below, u).reshape(times, iterations).sum(axis=0)
-        return total / self.n_problems
-
-    def _values(self, below: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """pass@k at uniform numbers: looked up in GUIDES equal steps, and searched for in the few
-        steps that hold more than one count."""
-        ends = np.searchsorted(below, np.arange(GUIDES + 1) / GUIDES, side="right")
-        step = (u * GUIDES).astype(np.intp)
-        out: NDArray[np.float64] = self.values[ends[:-1]][step]
-        unsure = np.flatnonzero((ends[1:] > ends[:-1])[step])
-        out[unsure] = self.values[np.searchsorted(below, u[unsure], side="right")]
-        return out

@@ -24,19 +24,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.ends import Ends, most_correct, read_ends
+from fgrpo_bench.stats.ends import Ends, most_correct, read_design, read_ends
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.stats.paths import Path, pass_at_ks, variances
+from fgrpo_bench.stats.paths import DrawPath, estimates, variances
 from fgrpo_bench.stats.variance import draw_moments
-
-MOST_DRAWS = 16_384
-"""Of a design of several stages: its tables hold a whole number of as many bits a draw."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -47,7 +43,7 @@ class StagedDesign:
     """A number of draws for each stage, and how many correct ones stop a problem after a stage.
 
     Raises TypeError for values that are no whole numbers, and ValueError for stages that do not
-    rise or for `enough` below 1.
+    rise, several with more than 16,384 draws, or `enough` below 1.
 
     >>> StagedDesign(stages=(64, 128), enough=8).pass_at_k(n_drawn=64, n_correct=8, k=[1, 128])
     array([0.125, 1.   ])
@@ -60,35 +56,9 @@ class StagedDesign:
     """Correct draws that stop a problem after a stage. A stage of fewer draws stops none."""
 
     def __post_init__(self) -> None:
-        stages, enough = np.asarray(self.stages), np.asarray(self.enough)
-        if stages.ndim != 1 or not stages.size or stages.dtype.kind not in "iu":
-            raise TypeError(
-                f"stages={self.stages!r}: must be whole numbers of draws, at least one, e.g. "
-                "(64, 128, 256)"
-            )
-        if enough.ndim or enough.dtype.kind not in "iu":
-            raise TypeError(f"enough={self.enough!r}: must be a whole number of correct draws")
-        object.__setattr__(self, "stages", tuple(stages.tolist()))
-        object.__setattr__(self, "enough", int(enough))
-        if self.stages[0] < 1:
-            raise ValueError(f"stages={self.stages}: the first stage must have at least 1 draw")
-        for one, following in pairwise(self.stages):
-            if following <= one:
-                raise ValueError(
-                    f"stages={self.stages}: {following} follows {one}, but each stage counts all "
-                    "draws so far and must have more than the one before; sort them, each once"
-                )
-        if self.enough < 1:
-            raise ValueError(
-                f"enough={self.enough}: every problem would stop after {self.stages[0]} draws, "
-                "also one that has none correct, and pass@k above that could not be estimated; "
-                "enough must be at least 1"
-            )
-        if len(self.stages) > 1 and self.stages[-1] > MOST_DRAWS:
-            raise ValueError(
-                f"stages={self.stages}: the last of several stages may have at most "
-                f"{MOST_DRAWS:,} draws, because estimates are computed from exact whole numbers"
-            )
+        stages, enough = read_design(self.stages, self.enough)
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "enough", enough)
 
     def pass_at_k(
         self, *, n_drawn: Any, n_correct: Any, k: Any, n_unscored: ArrayLike | None = None
@@ -110,7 +80,7 @@ class StagedDesign:
         ends = self._read(n_drawn, n_correct, k, n_unscored)
         if len(self.stages) == 1:
             return pass_at_k(n_samples=ends.last, n_correct=ends.n_correct, k=ends.k)
-        return self._estimated(ends, pass_at_ks, draws=ends.k)
+        return self._estimated(ends, estimates, draws=ends.k)
 
     def bounds(
         self, *, n_drawn: Any, n_correct: Any, k: Any, n_unscored: ArrayLike
@@ -129,8 +99,8 @@ class StagedDesign:
             low = pass_at_k(n_samples=n, n_correct=ends.n_correct, k=k)
             return low, pass_at_k(n_samples=n, n_correct=right, k=k)
         judged = self._read(n_drawn, n_correct, k, None)
-        low = self._estimated(judged, pass_at_ks, draws=ends.k)
-        return low, self._estimated(judged, pass_at_ks, draws=ends.k, unscored=ends.n_unscored)
+        low = self._estimated(judged, estimates, draws=ends.k)
+        return low, self._estimated(judged, estimates, draws=ends.k, unscored=ends.n_unscored)
 
     def draw_variance(
         self, *, n_drawn: Any, n_correct: Any, k: Any, n_unscored: ArrayLike | None = None
@@ -159,10 +129,15 @@ class StagedDesign:
         return n_drawn, n_correct
 
     def expected_draws(self, success_rate: ArrayLike) -> Floats:
-        """Mean draws of a problem at a known success rate, of its shape."""
+        """Mean draws of a problem at a known success rate, of its shape.
+
+        Raises ValueError for rates outside [0, 1].
+        """
         from scipy.stats import binom
 
         rate = np.asarray(success_rate, dtype=float)
+        if not np.all((rate >= 0) & (rate <= 1)):
+            raise ValueError(f"success_rate={success_rate!r}: must be from 0 to 1")
         added = np.diff(self.stages)
         going = binom.cdf(self.enough - 1, np.array(self.stages[:-1], float), rate[..., None])
         return np.asarray(self.stages[0] + (going * added).sum(axis=-1))
@@ -180,7 +155,7 @@ class StagedDesign:
         rate = np.asarray(success_rate, dtype=float)[..., None]
         mean, _ = draw_moments(n_samples=k, k=k, success_rate=success_rate)
         variance = np.zeros(mean.shape)
-        for stage, values in enumerate(_tables(self, pass_at_ks, k)):
+        for stage, values in enumerate(_tables(self, estimates, k)):
             path, least = self._path(stage), self._correct(stage).start
             squares = (values - mean[..., None]) ** 2
             rest = binom.pmf(np.arange(path.last + 1), path.last, rate)
@@ -190,9 +165,9 @@ class StagedDesign:
                 variance += ways[..., i] * (rest[..., max(0, least - i) :] * own).sum(axis=-1)
         return mean, variance
 
-    def _path(self, stage: int) -> Path:
+    def _path(self, stage: int) -> DrawPath:
         before = self.stages[stage - 1] if stage else 0
-        return Path(before, self.stages[stage] - before, self.enough)
+        return DrawPath(before, self.stages[stage] - before, self.enough)
 
     def _correct(self, stage: int) -> range:
         """Numbers of correct draws with which a problem can end at a stage."""
@@ -211,9 +186,10 @@ class StagedDesign:
     def _estimated(
         self, ends: Ends, estimator: Estimator, *, draws: Counts, unscored: Counts | None = None
     ) -> Any:
-        """What an estimator gives: looked up where every draw counts, else computed.
+        """What an estimator gives: looked up where every draw was judged, else computed.
 
-        draws: how many the first of all draws an estimator looks at; nan where there are less.
+        draws: how many of the first draws it looks at, k or 2k; nan where there are less. unscored:
+        draws that are in the ends but were not judged; None: those that the ends lack.
         """
         last = len(self.stages) - 1
         left_out = ends.n_unscored if unscored is None else unscored
@@ -230,7 +206,7 @@ class StagedDesign:
             parts.append(unscored)
         distinct, index = np.unique([part[few] for part in parts], axis=1, return_inverse=True)
         singles = [
-            estimator(Path(before, last, self.enough), [c], *of)[0]
+            estimator(DrawPath(before, last, self.enough), [c], *of)[0]
             for before, last, c, *of in distinct.T.tolist()
         ]
         out[few] = np.array(singles)[index.ravel()] if singles else []

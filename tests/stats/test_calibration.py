@@ -73,5 +73,5 @@ def test_under_staged_designs_intervals_over_seeds_hold_what_they_promise(n_seed
 def test_stopped_draws_bias_the_usual_formula_and_not_ours():
     for each in staged_calibration.biases(TIMES):
         assert abs(each.ours) <= 4 * each.error, each
-        # Above the first stage of 64 draws hardly a problem stops that is not all but certain.
+        # At k = 64 a problem that stops is all but solved, so hardly a bias is left.
         assert each.k == 64 or each.usual > 10 * each.error, each

@@ -1,9 +1,9 @@
-"""pass@k from draws that stop, against exact rationals and against every sequence of draws."""
+"""pass@k from draws that stop, against exact rationals, and its refusals."""
 
-from collections import Counter, defaultdict
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 from math import comb, isnan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgrpo_bench import StagedDesign, pass_at_k
-from fgrpo_bench.stats.paths import Path, pass_at_ks, variances
+from fgrpo_bench.stats.paths import DrawPath, estimates, variances
 from fgrpo_bench.stats.variance import draw_variance
+from tests.support.staged import designs, paths
 
 DESIGNS = [
     StagedDesign(stages=(4, 8, 16), enough=2),
@@ -22,13 +23,6 @@ DESIGNS = [
     StagedDesign(stages=(12,), enough=1),
 ]
 RATES = [Fraction(1, 7), Fraction(1, 50), Fraction(2, 3), Fraction(1), Fraction(0)]
-
-
-def paths(design):
-    """Every end of a design: draws, correct ones, and the path to it."""
-    for n, c in np.stack(design.ends(), axis=1).tolist():
-        before = max((stage for stage in design.stages if stage < n), default=0)
-        yield n, c, Path(before, n - before, design.enough)
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=str)
@@ -65,40 +59,6 @@ def test_values_are_the_rationals_rounded_once(stages, k):
         assert value == float(1 - Fraction(failing, ways))
 
 
-@st.composite
-def designs(draw: st.DrawFn, most: int = 9) -> StagedDesign:
-    stages = draw(st.sets(st.integers(1, most), min_size=1, max_size=4))
-    return StagedDesign(stages=sorted(stages), enough=draw(st.integers(1, 4)))
-
-
-def end_of(design, draws):
-    """The draws of this sequence that the design makes, played draw by draw."""
-    for n in design.stages:
-        if sum(draw == "right" for draw in draws[:n]) >= design.enough:
-            return draws[:n]
-    return draws
-
-
-def sequences(design, verdicts):
-    """Every sequence of verdicts that the design lets end, each once."""
-    return {end_of(design, all_of) for all_of in product(verdicts, repeat=design.stages[-1])}
-
-
-@given(designs())
-def test_it_is_the_share_of_all_sequences_that_the_first_k_draws_do_not_fail(design):
-    ways, failing = Counter(), defaultdict(Counter)
-    for sequence in sequences(design, ("right", "wrong")):
-        end = len(sequence), sequence.count("right")
-        ways[end] += 1
-        first = sequence.index("right") if end[1] else design.stages[-1]
-        failing[end].update(range(1, first + 1))
-    assert sorted(ways) == sorted(zip(*(part.tolist() for part in design.ends()), strict=True))
-    ks = np.arange(1, design.stages[-1] + 1)
-    for (n, c), way in ways.items():
-        want = [1 - failing[n, c][k] / way for k in ks.tolist()]
-        assert design.pass_at_k(n_drawn=n, n_correct=c, k=ks) == pytest.approx(want, abs=1e-15)
-
-
 @settings(max_examples=25)
 @given(designs(), st.fractions(0, 1, max_denominator=60))
 def test_in_rationals_the_estimated_variance_is_unbiased_and_never_negative(design, p):
@@ -115,68 +75,25 @@ def test_in_rationals_the_estimated_variance_is_unbiased_and_never_negative(desi
             second += chance * Fraction(once, way) ** 2
             of_variance += chance * estimate
         assert of_variance == second - mean**2
-        moments = design.draw_moments(k=k, success_rate=float(p))
-        assert [float(part) for part in moments] == pytest.approx(
-            [float(1 - mean), float(of_variance)], rel=1e-9, abs=1e-14
-        )
 
 
-@settings(max_examples=25)
-@given(designs(most=7), st.data())
-def test_given_which_draws_were_judged_it_is_the_share_of_the_sequences_of_those(design, data):
-    """The first k are the first k judged ones; sequences that leave out the same draws."""
-    left_out = data.draw(st.sets(st.integers(0, design.stages[-1] - 1), max_size=3))
-    ways, failing = Counter(), defaultdict(Counter)
-    for sequence in sequences(design, ("right", "wrong")):
-        if any(i in left_out and draw == "right" for i, draw in enumerate(sequence)):
-            continue
-        judged = [draw for i, draw in enumerate(sequence) if i not in left_out]
-        end = len(sequence), judged.count("right")
-        ways[end] += 1
-        first = judged.index("right") if end[1] else len(judged)
-        failing[end].update(range(1, first + 1))
-    judged = design.stages[-1] - len(left_out)
-    ks = np.arange(1, design.stages[-1] + 1)
-    for (n, c), way in ways.items():
-        edges = (0, *(stage for stage in design.stages if stage <= n))
-        unscored = [len(left_out & set(range(a, b))) for a, b in pairwise(edges)]
-        unscored += [0] * (len(design.stages) - len(unscored))
-        asked = {"n_drawn": n, "n_correct": c, "k": ks, "n_unscored": unscored}
-        reach = judged if n == design.stages[-1] else design.stages[-1]
-        want = [1 - failing[n, c][k] / way if k <= reach else np.nan for k in ks.tolist()]
-        assert design.pass_at_k(**asked) == pytest.approx(want, abs=1e-15, nan_ok=True)
-        want = [
-            (failing[n, c][k] / way) ** 2 - failing[n, c][2 * k] / way if 2 * k <= reach else np.nan
-            for k in ks.tolist()
-        ]
-        assert design.draw_variance(**asked) == pytest.approx(want, abs=1e-15, nan_ok=True)
-
-
-@settings(max_examples=25)
-@given(designs(most=6))
-def test_the_bounds_are_the_shares_of_sequences_that_judge_unscored_draws_wrong_or_right(design):
-    ways, failing = Counter(), {what: defaultdict(Counter) for what in ("wrong", "right")}
-    for sequence in sequences(design, ("right", "wrong", "unscored")):
-        end = len(sequence), sequence.count("right"), sequence.count("unscored")
-        ways[end] += 1
-        for what, counts in failing.items():
-            judged = [what if draw == "unscored" else draw for draw in sequence]
-            first = judged.index("right") if "right" in judged else design.stages[-1]
-            counts[end].update(range(1, first + 1))
-    ks = np.arange(1, design.stages[-1] + 1)
-    for (n, c, u), way in ways.items():
-        # By the stage of each: whichever leaves the end possible.
-        stage = design.stages.index(n)
-        lengths = np.diff(design.stages, prepend=0)[: stage + 1]
-        later = min(u, lengths[-1] - max(0, c - design.enough + 1 if stage else c))
-        unscored = [0] * len(design.stages)
-        unscored[stage] = int(later)
-        for i in range(stage):
-            unscored[i] = min(u - sum(unscored), int(lengths[i]))
-        low, high = design.bounds(n_drawn=n, n_correct=c, k=ks, n_unscored=unscored)
-        for got, what in ((low, "wrong"), (high, "right")):
-            want = [1 - failing[what][n, c, u][k] / way for k in ks.tolist()]
-            assert got == pytest.approx(want, abs=1e-15)
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_moments_at_a_known_rate_are_those_of_the_enumerated_ends(design):
+    rates = [Fraction(0), Fraction(1, 50), Fraction(1, 3), Fraction(1)]
+    for k in (1, 2, 5, design.stages[-1]):
+        got = design.draw_moments(k=k, success_rate=[float(p) for p in rates])
+        for p, mean, variance in zip(rates, *(part.tolist() for part in got), strict=True):
+            second = Fraction(0)
+            for n, c, path in paths(design):
+                way, failing = (path.without(j).counts([c])[0] for j in (0, k))
+                second += p**c * (1 - p) ** (n - c) * Fraction(failing * failing, way)
+            assert mean == pytest.approx(float(1 - (1 - p) ** k), rel=1e-12)
+            want = float(second - (1 - p) ** (2 * k))
+            assert variance == pytest.approx(want, rel=1e-9, abs=1e-16)
+    with pytest.raises(ValueError, match=r"success_rate=1\.5"):
+        design.draw_moments(k=1, success_rate=1.5)
+    with pytest.raises(ValueError, match="k=99"):
+        design.draw_moments(k=99, success_rate=0.5)
 
 
 def test_at_k_1_of_two_stages_it_is_the_mean_of_the_first_draw_over_all_paths():
@@ -215,9 +132,9 @@ def test_one_stage_is_the_usual_formula_to_the_last_bit(n):
 
 
 def test_the_upper_bound_of_a_single_stage_written_out_is_the_usual_one():
-    path = Path(0, 40, 3)
+    path = DrawPath(0, 40, 3)
     for c, u, k in product((0, 5, 20), (1, 7, 20), (1, 8, 30)):
-        (got,) = pass_at_ks(path, [c], k, u)
+        (got,) = estimates(path, [c], k, u)
         assert got == pytest.approx(pass_at_k(n_samples=40, n_correct=c + u, k=k), abs=1e-15)
     assert variances(path, [0, 40], 4) == [0, 0]
 
@@ -259,6 +176,8 @@ def test_expected_draws_are_those_of_the_enumerated_ends():
         assert design.expected_draws(p) == pytest.approx(mean, rel=1e-12)
     assert design.expected_draws([[0.0, 1.0]]).tolist() == [[30.0, 4.0]]
     assert StagedDesign(stages=(7,), enough=1).expected_draws(0.5) == 7
+    with pytest.raises(ValueError, match=r"success_rate=\[0\.5, 1\.1\]"):
+        design.expected_draws([0.5, 1.1])
 
 
 def test_a_design_is_a_value():
@@ -311,3 +230,19 @@ def test_ends_that_the_design_cannot_reach_are_refused_by_name(change, error, te
     design = StagedDesign(stages=(64, 128), enough=8)
     with pytest.raises(error, match=text):
         design.pass_at_k(**({"n_drawn": 64, "n_correct": 9, "k": 4} | change))
+
+
+def test_the_page_about_designs_has_the_figures_that_they_give():
+    page = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text()
+    design = StagedDesign(stages=(64, 128, 256, 512, 1024), enough=8)
+    fixed = StagedDesign(stages=(1024,), enough=8)
+    for p in (0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.3, 1):
+        cells = [f"{p}", f"{float(design.expected_draws(p)):,.0f}"]
+        for k in (1, 16, 256):
+            sds = [
+                100 * float(own.draw_moments(k=k, success_rate=p)[1]) ** 0.5
+                for own in (design, fixed)
+            ]
+            cells.append("{:.1f} ({:.1f})".format(*sds))
+        assert f"| {' | '.join(cells)} |" in page
+    assert design.pass_at_k(n_drawn=64, n_correct=8, k=16) == pytest.approx(0.9147, abs=1e-3)
