@@ -100,7 +100,6 @@ class _Engines:
             if running:  # stopped in the middle: the engines are of no more use
                 _end(self.started)
 
-
     def _send(self, waiting: Waiting, numbers: dict[str, int]) -> None:
         """Hand out what is wanted by now; END once that is all."""
         if waiting.ended:

@@ -46,7 +46,7 @@ def evaluate(
     run.quiet = bar is not None and bar.shown
     spec = Spec(run.paths, content)
     asked = AskedCheckpoint.of(spec, step=spec.step, device=device, placement=placement)
-    evaluation = asked.evaluation
+    evaluation, stopping = asked.evaluation, asked.evaluation.stopping
 
     @cache
     def sampler() -> Sampler:
@@ -70,7 +70,13 @@ def evaluate(
             write_json(paths.manifest, manifest)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
-                Grading(paths, problems, grader, workers=workers)
+                Grading(
+                    paths,
+                    problems,
+                    grader,
+                    workers=workers,
+                    decides=stopping is not None and grader == benchmark.grader,
+                )
                 for grader in graders_of(benchmark)
             ]
             pace = Pace()
@@ -101,15 +107,17 @@ def evaluate(
                 seed=evaluation.seed,
                 sampler=sampler,
                 tell=tell,
+                stopping=stopping,
+                grading=layers[0] if stopping else None,
             )
             if engine:
                 write_json(paths.manifest, manifest | {"engine": engine} | doors.record())
             for layer in layers:
                 layer.finish(draws)
-                counts = count_stored(paths.grades(layer.version))
                 own = layer is layers[0]
                 at = paths.passk if own else paths.also_passk(layer.version)
-                write_table(at, score(counts, list(evaluation.ks)), PASSK)
+                counts = count_stored(paths.grades(layer.version), stopping)
+                write_table(at, score(counts, list(evaluation.ks), stopping), PASSK)
                 run.leave(paths.grades(layer.version), at)
             run.leave(paths.manifest, paths.draws)
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}

@@ -62,6 +62,8 @@ class Grading:
     """The judgements of one benchmark by one grader.
 
     problems: all of the benchmark. workers: for the same problems, used by a grader of WAITING.
+    decides: whether sampling goes by these judgements; then none is left for later, and sampling
+    waits where too many are outstanding.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class Grading:
         grader: str,
         *,
         workers: GradeWorkers,
+        decides: bool = False,
     ) -> None:
+        self._decides = decides
         self.version = grader_version(grader)
         self.tally = Tally()
         self._paths, self._grader = paths, grader
@@ -97,12 +101,12 @@ class Grading:
     def add(self, draws: Sequence[Draw]) -> None:
         """Draws that were just made; returns without waiting for a grader of WAITING."""
         for draw in draws:
-            self._ask(self._rows[draw.problem_id], draw.draw, draw.response, wait=False)
+            self._ask(self._rows[draw.problem_id], draw.draw, draw.response, wait=self._decides)
         if self._workers is not None:
             self._take(self._workers.answers(self._grader, wait=False))
 
-    def finish(self, draws: pl.DataFrame) -> pl.DataFrame:
-        """Judgements (tables.GRADES) of all draws (tables.DRAWS), in their order, stored."""
+    def judge(self, draws: pl.DataFrame) -> None:
+        """Judge what is not judged yet of these (tables.DRAWS), and wait for it."""
         rows, numbers = self._places(draws)
         if self._workers is not None:
             self._take(self._workers.answers(self._grader, wait=True))
@@ -112,6 +116,23 @@ class Grading:
                 self._take(self._workers.answers(self._grader, wait=False))
         if self._workers is not None:
             self._take(self._workers.answers(self._grader, wait=True))
+
+    def wait(self) -> None:
+        """Until all that was asked of a grader of WAITING is judged."""
+        if self._workers is not None:
+            self._take(self._workers.answers(self._grader, wait=True))
+
+    def correct(self, problem_id: str, n_draws: int) -> int | None:
+        """Of a problem's first draws those judged correct; None where some are not judged yet."""
+        row = self._at[self._rows[problem_id], :n_draws]
+        if len(row) < n_draws or (row == UNKNOWN).any():
+            return None
+        return sum(self._grades[number].outcome == "correct" for number in row.tolist())
+
+    def finish(self, draws: pl.DataFrame) -> pl.DataFrame:
+        """Judgements (tables.GRADES) of all draws (tables.DRAWS), in their order, stored."""
+        self.judge(draws)
+        rows, numbers = self._places(draws)
         kinds = self._at[rows, numbers]
         text = {
             name: pl.Series(name, [getattr(g, name) for g in self._grades], pl.String).gather(kinds)

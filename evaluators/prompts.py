@@ -24,9 +24,7 @@ def limits(settings: dict[str, Any]) -> tuple[int, int]:
     return task.prompt_length, task.response_length + 1
 
 
-def encoder(
-    tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]
-) -> Encode:
+def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> Encode:
     """From a problem to token ids, each problem once; ValueError, which shows no problem's text,
     for one that is too long."""
     limit, _ = limits(settings)

@@ -38,7 +38,8 @@ def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
     table = grading.finish(draws)
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
-    write_table(at, score(count(table), stored.spec.ks), PASSK)
+    stopping = stored.spec.stopping
+    write_table(at, score(count(table, stopping), stored.spec.ks, stopping), PASSK)
     _mark(stored, grader, [stored.paths.grades(grading.version), at])
     said = f"{stored.benchmark.name}, {grading.version}: "
     tally = grading.tally

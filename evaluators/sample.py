@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.records import Draw, Sampler, Wanted
+from evaluators.asked import AskedDraws
+from evaluators.grading import Grading
+from evaluators.records import Draw, Sampler
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stages.files import append_lines, numbered_lines, set_aside
 from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, read_table, write_table
 
 SYNC_SECONDS = 1.0
@@ -107,19 +110,6 @@ def stored_draws(paths: BenchmarkPaths, seeds: Seeds) -> tuple[pl.DataFrame, dic
     return have.unique(["problem_id", "draw"], keep="first", maintain_order=True), refused
 
 
-def missing(have: pl.DataFrame, problems: list[Problem], seeds: Seeds) -> Iterator[Wanted]:
-    """The draws of every problem that are not there yet, problem by problem."""
-    known = {
-        problem_id: set(draws)
-        for problem_id, draws in have.group_by("problem_id").agg("draw").iter_rows()
-    }
-    for problem in problems:
-        there = known.get(problem.problem_id, set())
-        for number, its in enumerate(seeds[problem.problem_id]):
-            if number not in there:
-                yield Wanted(problem=problem, draw=number, seed=its)
-
-
 def complete_draws(
     paths: BenchmarkPaths,
     problems: list[Problem],
@@ -128,12 +118,18 @@ def complete_draws(
     seed: int,
     sampler: Callable[[], Sampler],
     tell: Callable[[int, int, Sequence[Draw]], None],
+    stopping: StagedDesign | None = None,
+    grading: Grading | None = None,
 ) -> tuple[pl.DataFrame, int]:
     """All draws of a benchmark (tables.DRAWS), and how many of them were made just now.
 
+    Of every problem these are n_samples, or as many as `stopping` asks for by the judgements of
+    `grading`, which judges them all; and what was stored beyond that before.
+
     sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
-    whenever draws are stored, with these; it may raise to stop there.
+    whenever draws are stored, with these, and gives them to `grading`; it may raise to stop there.
     """
+    design = stopping or StagedDesign(stages=(n_samples,), enough=1)
     seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
     have, refused = stored_draws(paths, seeds)
     for path, lines in refused.items():
@@ -143,20 +139,23 @@ def complete_draws(
             "drawn again",
             flush=True,
         )
-    wanted = list(missing(have, problems, seeds))
-    if not wanted and not paths.shards.exists():
+    if grading is not None:
+        grading.judge(have)
+    asked = AskedDraws(design, problems, seeds, _numbers(have), grading)
+    if not asked.n_asked and not paths.shards.exists():
         return have, 0
     n_made = 0
-    if wanted:
+    if asked.n_asked:
         with Shard(paths) as shard:
-            for draws in sampler()(wanted):
+            for draws in sampler()(asked):
                 shard.append(draws)
                 n_made += len(draws)
-                tell(len(have) + n_made, len(have) + len(wanted), draws)
+                tell(len(have) + n_made, len(have) + asked.n_asked, draws)
+                asked.made(draws)
         fresh, _ = read_shards(paths, seeds)
         have = pl.concat([have, fresh]).unique(["problem_id", "draw"], keep="first")
-    if n_made < len(wanted):
-        raise RuntimeError(f"the sampler made {n_made} of {len(wanted)} draws and ended")
+    if n_made < asked.n_asked:
+        raise RuntimeError(f"the sampler made {n_made} of {asked.n_asked} draws and ended")
     table = have.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
     if refused:
@@ -164,3 +163,9 @@ def complete_draws(
     else:
         shutil.rmtree(paths.shards)
     return table, n_made
+
+
+def _numbers(draws: pl.DataFrame) -> dict[str, set[int]]:
+    """Of the draws that are there, by problem_id."""
+    by_problem = draws.group_by("problem_id").agg("draw")
+    return {problem_id: set(numbers) for problem_id, numbers in by_problem.iter_rows()}

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
-from fgrpo_bench.kinds.evaluate import read_spec
+from fgrpo_bench.kinds.evaluate import read_spec, stopping
 from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stages.files import read_json, read_lines
@@ -27,6 +27,7 @@ from fgrpo_bench.stages.shapes import (
     SWEEP,
     misfit,
 )
+from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import METRICS, PASSK, metrics_table, read_table
 
 
@@ -131,6 +132,10 @@ class PointResult:
         """The marker of the evaluation (shapes.EVALUATED)."""
         marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
         return marker
+
+    def stopping(self) -> StagedDesign | None:
+        """The design that the stored pass@k is of; None: of a fixed number of draws."""
+        return stopping(self.evaluated()["target"].get("design"), self.evaluate.done)
 
     def evaluation_spec(self) -> EvaluationSpec:
         """What the evaluation computes."""

@@ -3,55 +3,127 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import GRADES, PASSK, reading, scan_table
 
+_UNSCORED, _CORRECT = pl.col("outcome") == "unscored", pl.col("outcome") == "correct"
 
-def count_stored(path: Path) -> pl.DataFrame:
-    """`count` of a stored table of grades, of which only two columns are read."""
+
+def count_stored(path: Path, design: StagedDesign | None = None) -> pl.DataFrame:
+    """`count` of a stored table of grades, of which only three columns are read."""
     with reading(path):
-        return count(scan_table(path, GRADES))
+        return count(scan_table(path, GRADES), design)
 
 
-def count(grades: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-    """n_samples, n_scored and n_correct by problem, sorted by problem_id."""
+def count(grades: pl.DataFrame | pl.LazyFrame, design: StagedDesign | None = None) -> pl.DataFrame:
+    """Counts by problem, sorted by problem_id: n_samples, n_scored, n_correct and n_unscored.
+
+    design: None counts all draws, and n_unscored is null. A design is followed along the draws in
+    their order, whichever were made: n_samples are those up to where the problem stops, and
+    n_unscored is as in tables.PASSK. Both are null where it would go on and draws are missing.
+    """
+    rows = grades.lazy()
+    if design is None:
+        return _counted(rows, pl.lit(None, pl.List(pl.Int64))).collect()
+    return _followed(rows, design)
+
+
+def _counted(rows: pl.LazyFrame, n_unscored: pl.Expr) -> pl.LazyFrame:
     return (
-        grades.lazy()
-        .group_by("problem_id")
+        rows.group_by("problem_id")
         .agg(
             n_samples=pl.len().cast(pl.Int64),
-            n_scored=(pl.col("outcome") != "unscored").sum().cast(pl.Int64),
-            n_correct=(pl.col("outcome") == "correct").sum().cast(pl.Int64),
+            n_scored=(~_UNSCORED).sum().cast(pl.Int64),
+            n_correct=_CORRECT.sum().cast(pl.Int64),
+            n_unscored=n_unscored,
         )
+        .sort("problem_id")
+    )
+
+
+def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.DataFrame:
+    ends = list(zip((0, *design.stages), design.stages, strict=False))
+    correct, there = (
+        pl.concat_list([(what & (pl.col("draw") < end)).sum() for _, end in ends])
+        for what in (_CORRECT, pl.lit(True))
+    )
+    stages = rows.group_by("problem_id").agg(correct=correct, there=there).collect()
+    right, made = (np.array(stages[name].to_list()) for name in ("correct", "there"))
+    enough = (right >= design.enough) | (np.arange(len(ends)) == len(ends) - 1)
+    stops = enough.argmax(axis=1)
+    last = np.array(design.stages)[stops]
+    whole = made[np.arange(len(made)), stops] == last
+    marks = pl.DataFrame(
+        {"problem_id": stages["problem_id"], "last": last, "is_whole": whole}
+    ).lazy()
+    unscored = pl.concat_list(
+        [(_UNSCORED & pl.col("draw").is_between(start, end, closed="left")).sum().cast(pl.Int64)
+         for start, end in ends]
+    )  # fmt: skip
+    counted = _counted(rows.join(marks, on="problem_id").filter(pl.col("draw") < pl.col("last")),
+                       unscored)  # fmt: skip
+    return (
+        counted.join(marks, on="problem_id")
+        .with_columns(
+            pl.when("is_whole").then(name).alias(name) for name in ("n_samples", "n_unscored")
+        )
+        .drop("last", "is_whole")
         .sort("problem_id")
         .collect()
     )
 
 
-def score(counts: pl.DataFrame, ks: list[int]) -> pl.DataFrame:
-    """pass@k by problem (tables.PASSK) under the fixed-n design; null where n_scored < k.
+def score(counts: pl.DataFrame, ks: list[int], design: StagedDesign | None = None) -> pl.DataFrame:
+    """pass@k by problem (tables.PASSK). counts: of `count` with the same design.
 
     Unscored draws count neither as correct nor as incorrect; the bounds say what pass@k would be
-    over all draws, were they all the one or all the other. This is the seam for designs that stop
-    early: they need an estimator of their own here.
+    over all draws, were they all the one or all the other.
     """
-    drawn, n, c = (counts[name].to_numpy() for name in ("n_samples", "n_scored", "n_correct"))
-
-    def column(n_samples: object, n_correct: object, k: int) -> pl.Series:
-        return pl.Series(pass_at_k(n_samples=n_samples, n_correct=n_correct, k=k)).fill_nan(None)
-
+    estimate = _fixed if design is None else _staged
     return pl.concat(
         counts.select(
             "problem_id",
             pl.lit(k, dtype=pl.Int64).alias("k"),
             "n_scored",
             "n_correct",
-            column(n, c, k).alias("pass_at_k"),
-            column(drawn, c, k).alias("pass_at_k_low"),
-            column(drawn, c + drawn - n, k).alias("pass_at_k_high"),
+            *(
+                pl.Series(name, values).fill_nan(None)
+                for name, values in estimate(counts, k, design).items()
+            ),
+            "n_unscored",
         )
         for k in ks
     ).cast(PASSK)
+
+
+def _fixed(counts: pl.DataFrame, k: int, _: None) -> dict[str, Any]:
+    """nan where n_scored < k."""
+    drawn, n, c = (counts[name].to_numpy() for name in ("n_samples", "n_scored", "n_correct"))
+    return {
+        "pass_at_k": pass_at_k(n_samples=n, n_correct=c, k=k),
+        "pass_at_k_low": pass_at_k(n_samples=drawn, n_correct=c, k=k),
+        "pass_at_k_high": pass_at_k(n_samples=drawn, n_correct=c + drawn - n, k=k),
+    }
+
+
+def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any]:
+    """nan where draws are missing."""
+    values = np.full((3, len(counts)), np.nan)
+    whole = counts["n_samples"].is_not_null().to_numpy()
+    known = counts.filter(whole)
+    if len(known):
+        ends = {
+            "n_drawn": known["n_samples"].to_numpy(),
+            "n_correct": known["n_correct"].to_numpy(),
+            "n_unscored": np.array(known["n_unscored"].to_list()),
+            "k": k,
+        }
+        values[0, whole] = design.pass_at_k(**ends)
+        values[1:, whole] = design.bounds(**ends)
+    return dict(zip(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values, strict=True))

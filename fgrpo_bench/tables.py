@@ -2,7 +2,7 @@
 
 A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop", 1)
 A row of GRADES: ("3256-24", 7, "incorrect", "6*3+5+1", "digits are not those given", "countdown-1")
-A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757...)
+A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757..., null)
 """
 
 from __future__ import annotations
@@ -44,9 +44,13 @@ PASSK = pl.Schema(
         "k": pl.Int64,
         "n_scored": pl.Int64,  # draws that the grader could judge
         "n_correct": pl.Int64,
-        "pass_at_k": pl.Float64,  # fraction; null where n_scored < k, never 1.0
+        "pass_at_k": pl.Float64,  # fraction; null where n_scored < k of a fixed number of draws
         "pass_at_k_low": pl.Float64,  # were all unscored draws incorrect; null with fewer than k
         "pass_at_k_high": pl.Float64,  # were they all correct
+        # Of a staged design, draws that were not judged, by the stage that made them, 0 for those
+        # after the problem stopped; null for a fixed number of draws, and where the judgements ask
+        # for draws that are not there.
+        "n_unscored": pl.List(pl.Int64),
     }
 )
 BOUNDS = ("pass_at_k_low", "pass_at_k_high")
@@ -108,7 +112,7 @@ METRICS = pl.Schema(
         "eval_pass_at_n": pl.Float64,  # share of problems with any correct draw; null likewise
     }
 )
-LATER = frozenset({*BOUNDS, "end_token"})
+LATER = frozenset({*BOUNDS, "n_unscored", "end_token"})
 """Columns that tables of before they were stored lack; they are null there."""
 
 _DRAW = ("problem_id", "draw")
@@ -147,8 +151,8 @@ def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
     """Read Parquet; ValueError that names the file where it is damaged or another table."""
     frame = _read(path)
-    if frame.columns == [name for name in schema if name not in LATER]:
-        lacking = [name for name in schema if name in LATER]
+    lacking = [name for name in schema if name in LATER and name not in frame.columns]
+    if lacking and frame.columns == [name for name in schema if name not in lacking]:
         frame = frame.with_columns(pl.lit(None, schema[name]).alias(name) for name in lacking)
         frame = frame.select(list(schema))
     return _checked(path, frame, schema)

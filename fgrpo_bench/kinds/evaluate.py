@@ -14,6 +14,7 @@ from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, make_stage
 from fgrpo_bench.specs import (
     BenchmarkSpec,
+    DesignSpec,
     EvalSpec,
     PromptSpec,
     SweepPoint,
@@ -27,6 +28,7 @@ from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import EVALUATION
+from fgrpo_bench.stats.staged import StagedDesign
 
 NAME = "evaluate"
 VERSION = 1
@@ -82,12 +84,20 @@ def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:
 
 
 def target(evaluation: EvalSpec) -> dict[str, Any]:
-    """What is asked for beside the draws' settings: how many, which k, and by which graders."""
+    """What is asked for beside the draws' settings: how many, when a problem stops (None: never),
+    which k, and by which graders."""
     return {
         "n_samples": evaluation.n_samples,
+        "design": evaluation.design and to_dict(evaluation.design),
         "ks": list(evaluation.ks),
         "graders": versions(evaluation.benchmarks),
     }
+
+
+def stopping(design: dict[str, Any] | None, path: Path) -> StagedDesign | None:
+    """The estimator of a design as a target or an evaluation has it in a file (None: of a fixed
+    number of draws); ValueError that names the file where it is none."""
+    return None if design is None else from_stored(DesignSpec, design, path).estimator
 
 
 def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
@@ -156,8 +166,13 @@ class Draws(Frozen):
 
     @property
     def n_samples(self) -> int:
-        """Draws a problem that are asked for."""
+        """Draws a problem that are asked for; of a design the most."""
         return int(self.value("evaluation", "n_samples"))
+
+    @property
+    def stopping(self) -> StagedDesign | None:
+        """When a problem stops; None: never."""
+        return stopping(self.value("evaluation").get("design"), self.stage.spec)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[s
         return
     stored = read_table(paths.passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
-    again = score(count_stored(paths.grades(version)), ks).sort("k", "problem_id")
+    design = point.stopping()
+    again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")
     columns = [
         name for name in PASSK if name not in BOUNDS or stored[name].null_count() < len(stored)
     ]  # tables of before there were bounds have none

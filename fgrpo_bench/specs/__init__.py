@@ -12,6 +12,7 @@ from fgrpo_bench.specs.dataset import PretrainedSpec as PretrainedSpec
 from fgrpo_bench.specs.dataset import withheld as withheld
 from fgrpo_bench.specs.evaluation import BenchmarkPrompt as BenchmarkPrompt
 from fgrpo_bench.specs.evaluation import BenchmarkSpec as BenchmarkSpec
+from fgrpo_bench.specs.evaluation import DesignSpec as DesignSpec
 from fgrpo_bench.specs.evaluation import EvalSpec as EvalSpec
 from fgrpo_bench.specs.evaluation import PromptSpec as PromptSpec
 from fgrpo_bench.specs.evaluation import RareSpec as RareSpec

@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, PositiveFloat, Seed
 from fgrpo_bench.specs.dataset import DatasetSpec
+from fgrpo_bench.stats.staged import StagedDesign
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -81,6 +82,24 @@ class RareSpec:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
+class DesignSpec:
+    """Draws in stages, of which a problem makes no more once enough are correct."""
+
+    stages: tuple[Positive, ...]
+    """Draws of a problem after each stage, rising; the last is n_samples."""
+    enough: Positive
+    """Correct draws that stop a problem after a stage."""
+
+    @property
+    def estimator(self) -> StagedDesign:
+        """What estimates pass@k from the draws that it makes."""
+        return StagedDesign(stages=self.stages, enough=self.enough)
+
+    def __post_init__(self) -> None:
+        _ = self.estimator  # which refuses what is no design
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
 class EvalSpec:
     """How checkpoints are judged: draws, sampling settings and the k of pass@k."""
 
@@ -91,7 +110,11 @@ class EvalSpec:
     benchmarks: dict[str, BenchmarkSpec]
     """Benchmarks by name."""
     n_samples: Positive
-    """n: draws a problem. A target: raising it later adds draws to those that exist."""
+    """n: draws a problem, of a design the most. A target: raising it later adds draws to those
+    that exist."""
+    design: DesignSpec | None = None
+    """When a problem stops; null is never, so that all make n_samples draws. A target too: under
+    another design the draws that exist are used as far as it asks for them."""
     ks: tuple[Positive, ...]
     """The k of pass@k; none above n_samples. n = k is a coin flip per problem: prefer n > k."""
     temperature: PositiveFloat
@@ -110,6 +133,11 @@ class EvalSpec:
         name = self.benchmarks[benchmark].prompt
         return None if name is None else self.prompts[name]
 
+    @property
+    def stopping(self) -> StagedDesign | None:
+        """The design's estimator; None where every problem makes n_samples draws."""
+        return None if self.design is None else self.design.estimator
+
     def __post_init__(self) -> None:
         if not self.benchmarks or not self.ks:
             raise ValueError("benchmarks and ks must not be empty: name at least one of each")
@@ -124,6 +152,12 @@ class EvalSpec:
             raise ValueError(
                 f"k={self.ks[-1]} is larger than n_samples={self.n_samples}: pass@k needs at "
                 "least k draws a problem; raise n_samples or drop that k"
+            )
+        if self.design is not None and self.design.stages[-1] != self.n_samples:
+            raise ValueError(
+                f"n_samples={self.n_samples}, but the last of design.stages="
+                f"{list(self.design.stages)} is another: n_samples is the most draws a problem, so "
+                "set both alike"
             )
         for key, benchmark in self.benchmarks.items():
             if key != benchmark.name:

@@ -27,14 +27,15 @@ MARKER = {
     "cpu_seconds?": NUMBER,
     "finished_ms?": int,
 }
-EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}}}
+DESIGN = ({"stages": [int], "enough": int}, type(None))
+EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN}}
 """The marker of an evaluation."""
 LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
 OWNER = {"token": str, "over": str | None}
 SPEC = {"kind": str, "fingerprint": str, "target": dict}
 EVALUATION = SPEC | {
     "identity": {"sampling?": {"task?": (dict, type(None))}},
-    "evaluation": {"benchmarks": {"*": dict}, "n_samples": int, "ks": [int]},
+    "evaluation": {"benchmarks": {"*": dict}, "n_samples": int, "ks": [int], "design?": DESIGN},
     "data": {"*": str},
 }
 """The spec of an evaluation."""

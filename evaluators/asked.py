@@ -1,0 +1,99 @@
+"""Which draws a design asks for: those of a problem's first stage, and those of the next one where
+too few of the stages before are correct.
+
+A stage is asked for only after the judgement of all before it, so no draw of a problem is in the
+making when the problem stops. Which draws are made follows from the judgements alone, whatever the
+order in which they come; a later run finds the same ones missing. A fixed number of draws is a
+design of one stage, which waits for no judgement.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+
+from evaluators.grading import Grading
+from evaluators.records import Draw, Wanted
+from fgrpo_bench.records import Problem
+from fgrpo_bench.stats.staged import StagedDesign
+
+
+class AskedDraws:
+    """An iterator over what is missing, for a sampler (evaluators.records.Sampler).
+
+    have: the numbers of the draws that are stored, by problem_id. seeds: of a problem's draws up to
+    the last stage. grading: whose judgements stop a problem, and which has judged what is stored;
+    None for a design of one stage.
+    """
+
+    def __init__(
+        self,
+        design: StagedDesign,
+        problems: Sequence[Problem],
+        seeds: Mapping[str, Sequence[int]],
+        have: Mapping[str, Collection[int]],
+        grading: Grading | None,
+    ) -> None:
+        self.n_asked = 0
+        """Draws that were missing so far; later stages add to them."""
+        self._design, self._seeds, self._have, self._grading = design, seeds, have, grading
+        self._ready: deque[Wanted] = deque()
+        self._in_the_making = 0
+        self._lacking: dict[str, int] = {}  # draws of its stage that a problem still lacks
+        self._stages: dict[str, int] = {}  # that problems are in, those that have stopped left out
+        self._problems = {problem.problem_id: problem for problem in problems}
+        for problem in problems:
+            self._enter(problem, 0)
+        self._go_on()
+
+    def __iter__(self) -> AskedDraws:
+        return self
+
+    def __next__(self) -> Wanted | None:
+        if not self._ready:
+            self._go_on()
+        while not self._ready and not self._in_the_making and self._stages:
+            assert self._grading is not None  # a design of one stage is through by now
+            self._grading.wait()
+            self._go_on()
+        if self._ready:
+            self._in_the_making += 1
+            return self._ready.popleft()
+        if self._stages:
+            return None
+        raise StopIteration
+
+    def made(self, draws: Sequence[Draw]) -> None:
+        """These were made and given to the grading."""
+        self._in_the_making -= len(draws)
+        for draw in draws:
+            self._lacking[draw.problem_id] -= 1
+
+    def _enter(self, problem: Problem, stage: int) -> None:
+        """Ask for what a stage of a problem lacks."""
+        name, start = problem.problem_id, self._design.stages[stage - 1] if stage else 0
+        there = self._have.get(name, ())
+        lacking = [
+            Wanted(problem=problem, draw=number, seed=self._seeds[name][number])
+            for number in range(start, self._design.stages[stage])
+            if number not in there
+        ]
+        self._stages[name], self._lacking[name] = stage, len(lacking)
+        self._ready += lacking
+        self.n_asked += len(lacking)
+
+    def _go_on(self) -> None:
+        """Let every problem whose stage is judged stop, or enter the next."""
+        stages = self._design.stages
+        for name in [name for name, lacking in self._lacking.items() if not lacking]:
+            while not self._lacking.get(name, 1):
+                stage = self._stages[name]
+                if stage < len(stages) - 1:
+                    assert self._grading is not None
+                    correct = self._grading.correct(name, stages[stage])
+                    if correct is None:
+                        break
+                    if correct < self._design.enough:
+                        self._enter(self._problems[name], stage + 1)
+                        continue
+                del self._stages[name], self._lacking[name]
