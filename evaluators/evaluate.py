@@ -22,9 +22,9 @@ from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import Spec
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.specs import Placement
+from fgrpo_bench.specs import EvalSpec, Placement, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.files import now, read_json, write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.shapes import MANIFEST
 from fgrpo_bench.stages.stage import StageRun, Stopped
@@ -68,6 +68,7 @@ def evaluate(
         if "engine" not in manifest and run.former.get("engine"):  # of draws that stood before
             manifest |= {"engine": run.former["engine"]}
             write_json(paths.manifest, manifest)
+        manifest = with_design(paths, manifest, evaluation)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
                 Grading(
@@ -183,6 +184,23 @@ class Pace:
             return 0.0
         self._tokens += sum(draw.n_tokens for draw in draws)
         return self._tokens / max(clock - self._begun, 1e-9)
+
+
+def with_design(
+    paths: BenchmarkPaths, manifest: dict[str, Any], evaluation: EvalSpec
+) -> dict[str, Any]:
+    """What the draws belong to, with the design in its list of designs, where it is another than
+    the last: pass@k is exact for a design that was chosen before any grade was seen."""
+    designs = list(manifest.get("designs", []))
+    if not designs and paths.draws.exists():
+        designs = [{"since": None, "n_samples": None, "design": None}]
+    design = evaluation.design and to_dict(evaluation.design)
+    if designs and designs[-1]["design"] == design:
+        return manifest
+    own = {"since": now(), "n_samples": evaluation.n_samples, "design": design}
+    manifest = manifest | {"designs": [*designs, own]}
+    write_json(paths.manifest, manifest)
+    return manifest
 
 
 def check_manifest(

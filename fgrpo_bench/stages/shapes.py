@@ -63,8 +63,14 @@ PROGRESS = {"step?": int, "of?": int, "eta_seconds?": NUMBER | None}
 PROGRESS |= {f"{name}?": NUMBER for name in NUMBERS}
 STEP_ROW = {"step": int, "time_ms": int, "seconds": NUMBER, "tokens": int}
 """Of a line of a training run's step_rows, what there must be."""
-MANIFEST = {"fingerprint": str, "weights_sha256?": str | None, "engine?": dict}
-"""draws.json."""
+MANIFEST = {
+    "fingerprint": str,
+    "weights_sha256?": str | None,
+    "engine?": dict,
+    "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
+}
+"""draws.json. designs: how many draws were asked for, and when a problem stopped (null: never), each
+from when on; the first of several has null where that was not recorded yet."""
 EVENT = {
     "event": str,
     "stage": str,
