@@ -1,9 +1,10 @@
 """From the rewards of groups to their advantages, with the focal weight.
 
 Both engines read ADVANTAGES; to add one: a function of rewards [groups, group_size] that gives
-advantages of that shape, and a line there. Its keyword arguments with plain values are parameters
-of an algorithm; one that takes `log_probs` and `n_tokens` gets those of the rollouts under the
-policy that sampled them, [groups, group_size]: the sum over the response, and its tokens.
+advantages of that shape, and a line there, as OfBinary where only rewards of 0 and 1 have a
+meaning. Its keyword arguments with plain values are parameters of an algorithm; one that takes
+`log_probs` and `n_tokens` gets those of the rollouts under the policy that sampled them, [groups,
+group_size]: the sum over the response, and its tokens.
 Nothing is imported to load the table: the functions take tensors and NumPy arrays alike.
 """
 
@@ -76,28 +77,64 @@ def ds_grpo(rewards: Any, *, log_probs: Any, n_tokens: Any, beta: float = 0.05) 
 
 
 def unlikeliness(rewards: Any, *, log_probs: Any, n_tokens: Any, beta: float = 0.25) -> Any:
-    """GRPO of R (1 - beta rank / N), where rank 0 is the rollout with the lowest log pi a token:
-    likely answers earn less (arXiv 2506.02355, after its authors' code)."""
+    """GRPO of R (1 - beta rank / N), where rank 0 is the rollout with the lowest log pi a token and
+    equal ones keep their order: likely answers earn less (arXiv 2506.02355, after its authors'
+    code)."""
     _positive("unlikeliness", beta)
-    rank = (log_probs / n_tokens).argsort(1).argsort(1)
+    rank = _like(rewards, _ranks(log_probs / n_tokens))
     return grpo(rewards * (1 - beta * rank / rewards.shape[1]))
 
 
+def _ranks(log_probs: Any) -> Any:
+    """Places of log-probabilities, [groups, group_size], in their groups, 0 the lowest.
+
+    NumPy sorts whole numbers many times faster than torch sorts floats. The bits of a float32 of at
+    least 0 rise with it; below them stands the place in the group, so that no two keys are alike.
+    """
+    import numpy as np
+
+    if hasattr(log_probs, "cpu"):
+        log_probs = log_probs.cpu()
+    places = np.arange(log_probs.shape[1])
+    width = len(places).bit_length()
+    keys = (0 - np.asarray(log_probs, np.float32)).view(np.int32).astype(np.int64)
+    np.negative(keys, out=keys)
+    for _ in range(2):  # by log-probability with the place below it, by place with the rank below
+        keys <<= width
+        keys |= places
+        keys.sort(1)
+        keys &= (1 << width) - 1
+    return keys
+
+
 @dataclass(frozen=True)
-class ByCount:
-    """An advantage of fgrpo_bench.objectives.by_count for groups of rewards, by table lookup."""
+class OfBinary:
+    """An advantage whose formula is for rewards of 0 and 1 alone."""
 
-    function: Callable[..., by_count.RightWrong]
+    function: Callable[..., Any]
 
-    def __call__(self, rewards: Any, **parameters: Any) -> Any:
-        """ValueError for rewards other than 0 and 1."""
+    def __call__(self, rewards: Any, **keywords: Any) -> Any:
+        """ValueError for other rewards."""
         if not ((rewards == 0) | (rewards == 1)).all():
             raise ValueError(
                 f"rewards of {self.function.__name__} must be 0 and 1, and some are not: take "
                 "another advantage, or leave out what changes rewards (a length penalty)"
             )
-        values = _table(self.function, rewards.shape[1], tuple(sorted(parameters.items())))
-        table = rewards.new_tensor(values) if hasattr(rewards, "new_tensor") else _array(values)
+        return self._values(rewards, **keywords)
+
+    def _values(self, rewards: Any, **keywords: Any) -> Any:
+        return self.function(rewards, **keywords)
+
+
+@dataclass(frozen=True)
+class ByCount(OfBinary):
+    """An advantage of fgrpo_bench.objectives.by_count for groups of rewards, by table lookup."""
+
+    function: Callable[..., by_count.RightWrong]
+
+    def _values(self, rewards: Any, **keywords: Any) -> Any:
+        values = _table(self.function, rewards.shape[1], tuple(sorted(keywords.items())))
+        table = _like(rewards, values)
         both = table[rewards.sum(1).round().astype(int) if hasattr(rewards, "astype")
                      else rewards.sum(1).round().long()]  # fmt: skip
         return rewards * both[:, :1] + (1 - rewards) * both[:, 1:]
@@ -114,15 +151,16 @@ def _table(
     return [[float(right), float(wrong)] for right, wrong in rows]
 
 
-def _array(values: list[list[float]]) -> Any:
+def _like(rewards: Any, values: Any) -> Any:
+    """Values as the kind of array that the rewards are."""
     import numpy as np
 
-    return np.asarray(values)
+    return rewards.new_tensor(values) if hasattr(rewards, "new_tensor") else np.asarray(values)
 
 
-def _positive(name: str, beta: float) -> None:
-    if not beta > 0:
-        raise ValueError(f"beta={beta} of {name}: must be above 0")
+def _positive(name: str, beta: Any) -> None:
+    if isinstance(beta, str) or not beta > 0:
+        raise ValueError(f"beta={beta} of {name}: must be a number above 0")
 
 
 Advantage = Callable[..., Any]
@@ -138,7 +176,7 @@ ADVANTAGES: dict[str, Advantage] = {
     "nsr": ByCount(by_count.nsr),
     "w_reinforce": ByCount(by_count.w_reinforce),
     "rs_grpo": rs_grpo,
-    "ds_grpo": ds_grpo,
+    "ds_grpo": OfBinary(ds_grpo),
     "unlikeliness": unlikeliness,
 }
 
@@ -159,17 +197,22 @@ def reads_log_probs(advantage: str) -> bool:
 
 def needs_binary(advantage: str) -> bool:
     """Whether its formula is for rewards of 0 and 1 alone."""
-    return isinstance(doors.entry("advantages", advantage), ByCount) or advantage == "ds_grpo"
+    return isinstance(doors.entry("advantages", advantage), OfBinary)
 
 
 def _keywords(advantage: str) -> dict[str, Parameter]:
-    entry = doors.entry("advantages", advantage)
-    function = entry.function if isinstance(entry, ByCount) else entry
     return {
         name: parameter
-        for name, parameter in signature(function).parameters.items()
+        for name, parameter in signature(_function(advantage)).parameters.items()
         if parameter.kind is Parameter.KEYWORD_ONLY
     }
+
+
+def _function(advantage: str) -> Callable[..., Any]:
+    """The formula of an entry of the table."""
+    entry = doors.entry("advantages", advantage)
+    function: Callable[..., Any] = entry.function if isinstance(entry, OfBinary) else entry
+    return function
 
 
 def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> None:
@@ -183,7 +226,7 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
     missing = [n for n, default in known.items() if default is Parameter.empty]
     for name in missing:
         if name not in parameters:
-            raise ValueError(f"the advantage {advantage} needs {name}: give it in `parameters`")
+            raise ValueError(f"the advantage {advantage} needs its parameter {name}")
     if "beta" in parameters:
         _positive(advantage, parameters["beta"])
     if _is_exact(advantage):
@@ -192,8 +235,8 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
 
 def _is_exact(advantage: str) -> bool:
     """Whether `right_wrong` has it: those of this package that are functions of rewards."""
-    entry = doors.entry("advantages", advantage)
-    return entry.__module__ == __name__ and not reads_log_probs(advantage)
+    is_ours = _function(advantage).__module__ in (__name__, by_count.__name__)
+    return is_ours and not reads_log_probs(advantage)
 
 
 def right_wrong(advantage: str, group_size: int, **parameters: Any) -> list[by_count.RightWrong]:

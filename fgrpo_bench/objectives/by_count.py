@@ -88,8 +88,8 @@ def nsr(n_correct: int, group_size: int) -> RightWrong:
 def w_reinforce(n_correct: int, group_size: int, *, weight: float = 0.1) -> RightWrong:
     """Weighted REINFORCE (arXiv 2506.01347): right rollouts with `weight` (the paper's lambda),
     wrong ones with -1."""
-    if weight < 0:
-        raise ValueError(f"weight={weight} of w_reinforce: must be at least 0")
+    if isinstance(weight, str) or not weight >= 0:
+        raise ValueError(f"weight={weight} of w_reinforce: must be a number of at least 0")
     return Fraction(weight).limit_denominator(10**9), -1
 
 
