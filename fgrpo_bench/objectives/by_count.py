@@ -19,7 +19,7 @@ RightWrong = tuple[Any, Any]
 
 
 def grpo(n_correct: int, group_size: int) -> RightWrong:
-    """GRPO's (fgrpo_bench.objectives.advantages.grpo) without its epsilon: (1 - m) / s and -m / s
+    """GRPO's (fgrpo_bench.objectives.by_rewards.grpo) without its epsilon: (1 - m) / s and -m / s
     with the unbiased standard deviation s = sqrt(c (N - c) / (N (N - 1))); 0 where s = 0."""
     if n_correct in (0, group_size):
         return 0, 0

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fgrpo_bench.objectives.advantages import EPSILON, right_wrong
+from fgrpo_bench.objectives.advantages import right_wrong
+from fgrpo_bench.objectives.by_rewards import EPSILON
 from fgrpo_bench.objectives.focal import focal_weight
 
 
@@ -48,23 +49,24 @@ def expected_weight(
         for c, pair in enumerate(right_wrong(advantage, group_size, **parameters))
     ]
     gains = [right - wrong for (right, _), (_, wrong) in zip(weighted[1:], weighted, strict=False)]
-    weights = [_mean(gains, Fraction(p)) for p in rates.flat]
+    common = lcm(*(value.denominator for value in gains))
+    terms = [comb(len(gains) - 1, j) * int(gain * common) for j, gain in enumerate(gains)]
+    weights = [_mean(terms, Fraction(p)) / common for p in rates.flat]
     if isinstance(success_rate, Fraction):
         return weights[0]
     values = np.array(weights, dtype=float).reshape(rates.shape)
     return values if rates.shape else float(values)
 
 
-def _mean(values: Sequence[Fraction], p: Fraction) -> Fraction:
-    """Of values[j] over a binomial j of as many trials as fit; in whole numbers until the end,
-    since a sum of fractions would be reduced at every term."""
-    trials, right, whole = len(values) - 1, p.numerator, p.denominator
-    common = lcm(*(value.denominator for value in values))
-    total = sum(
-        comb(trials, j) * int(value * common) * right**j * (whole - right) ** (trials - j)
-        for j, value in enumerate(values)
-    )
-    return Fraction(total, common * whole**trials)
+def _mean(terms: Sequence[int], p: Fraction) -> Fraction:
+    """Sum of terms[j] p^j (1 - p)^(J - j), j to J, by Horner's scheme in whole numbers: a sum of
+    fractions would be reduced at every term."""
+    right, wrong = p.numerator, p.denominator - p.numerator
+    total, power = 0, 1
+    for term in reversed(terms):
+        total = total * right + term * power
+        power *= wrong
+    return Fraction(total, p.denominator ** (len(terms) - 1))
 
 
 def epsilon_effect(group_size: int) -> float:

@@ -214,6 +214,11 @@ def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(a
         ("pkpo", {"beta": 2}, "beta=2: the advantage pkpo takes k, baseline"),
         ("pkpo", {}, "the advantage pkpo needs its parameter k"),
         ("passk", {"k": 5}, "k=5 of passk: must be a whole number from 1 to 4"),
+        (
+            "passk",
+            {"k": 4},
+            "k=4 of passk: with group_size=4 every advantage is 0 and nothing would",
+        ),
         ("passk", {"k": 1.5}, "k=1.5 of passk: must be a whole number"),
         ("pkpo", {"k": 4, "baseline": "sloo"}, "k=4 of pkpo: must be a whole number from 1 to 3"),
         ("w_reinforce", {"weight": -1}, "weight=-1 of w_reinforce: must be a number of at least 0"),
@@ -223,3 +228,9 @@ def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(a
 def test_parameters_that_are_none_are_refused(advantage, parameters, words):
     with pytest.raises(ValueError, match=words):
         check_parameters(advantage, 4, parameters)
+
+
+def test_a_whole_number_and_the_same_as_a_fraction_are_told_apart():
+    check_parameters("passk", 4, {"k": 2})
+    with pytest.raises(ValueError, match=r"k=2\.0 of passk: must be a whole number"):
+        check_parameters("passk", 4, {"k": 2.0})
