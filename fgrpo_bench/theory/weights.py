@@ -24,9 +24,14 @@ from fgrpo_bench.theory import epsilon_effect, expected_weight
 
 RATES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 """Success rates of the table."""
-CURVE = (
-    *(round(2 * 10 ** (i / 12 - 3), 6) for i in range(29)),  # 0.002 to 0.43
-    *(round(i / 100, 2) for i in (*range(50, 100, 5), 97, 99)),
+CURVE = tuple(
+    sorted(
+        {
+            *RATES,
+            *(round(2 * 10 ** (i / 12 - 3), 6) for i in range(29)),  # 0.002 to 0.43
+            *(round(i / 100, 2) for i in (*range(50, 100, 5), 97)),
+        }
+    )
 )
 """Those of the lines."""
 SIZES = (2, 4, 8, 16, 32, 64, 128)
