@@ -50,14 +50,13 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
         ),
         controls=choices(
             form.control("benchmark", "Measured on"),
-            form.control("n", "Weights at N"),
-            form.control("over", "Weights over N of", labels, long=True),
+            form.control("n", "At N", at="weights"),
+            form.control("over", "Over N", labels, long=True, at="weights"),
         ),
         charts=(
             _tail(tail, results, benchmark),
             _advantage(tail, results, benchmark),
-            theory_weights.chosen(methods, group_size),
-            theory_weights.over(over),
+            *theory_weights.build(methods, group_size, over),
         ),
         context={
             "measured": tail is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import polars as pl
@@ -22,41 +23,58 @@ SCHEMA = {
 RELATIVE = "Relative to p = 0.5, since optimizer and learning rate take out a constant factor."
 
 
-def chosen(methods: Sequence[str], group_size: int) -> Chart:
-    """Methods at a group size; those that it does not allow are named below."""
+def build(methods: Sequence[str], group_size: int, over: str) -> tuple[Chart, Chart]:
+    """Methods at a group size, with those that it does not allow named below; and one method at
+    every group size that it is defined for."""
     made = {text: Method.parse(text) for text in methods}
     defined = [text for text, method in made.items() if method.is_defined(group_size)]
-    lines = at_size(tuple(defined), group_size)
+    lines, (sizes, lines_over) = at_size(tuple(defined), group_size), over_sizes(over)
     notes = [RELATIVE, epsilon_note(group_size)]
     notes += [f"One line: {', '.join(line.labels)}." for line in lines if len(line.labels) > 1]
     left_out = [method.label for text, method in made.items() if text not in defined]
     if left_out:
         notes.append(f"Not defined, or always 0, at this N: {', '.join(left_out)}.")
-    return Chart(
-        name="weights",
-        title=f"What an advantage weighs by the success rate, N = {group_size}",
-        figure=_figure(lines),
-        data=_data([(text, group_size) for text in defined]),
-        call=calls.WEIGHTS.format(pairs=[(text, group_size) for text in defined]),
-        note=" ".join(notes),
+    highest = max(float(line.values.max()) for line in [*lines, *lines_over])
+    return (
+        _chart(
+            "weights",
+            f"Chosen advantages, N = {group_size}",
+            lines,
+            pairs=[(text, group_size) for text in defined],
+            note=" ".join(notes),
+            highest=highest,
+        ),
+        _chart(
+            "weights-over",
+            f"{Method.parse(over).label} over N",
+            lines_over,
+            pairs=[(over, size) for size in sizes],
+            note=RELATIVE,
+            highest=highest,
+        ),
     )
 
 
-def over(text: str) -> Chart:
-    """One method at every group size that it is defined for."""
-    sizes, lines = over_sizes(text)
-    pairs = [(text, size) for size in sizes]
+def _chart(
+    name: str,
+    title: str,
+    lines: Sequence[Line],
+    *,
+    pairs: Sequence[tuple[str, int]],
+    note: str,
+    highest: float,
+) -> Chart:
     return Chart(
-        name="weights-over",
-        title=f"The same of {Method.parse(text).label} over N",
-        figure=_figure(lines),
+        name=name,
+        title=title,
+        figure=_figure(lines, highest),
         data=_data(pairs),
         call=calls.WEIGHTS.format(pairs=pairs),
-        note=RELATIVE,
+        note=note,
     )
 
 
-def _figure(lines: Sequence[Line]) -> dict[str, object]:
+def _figure(lines: Sequence[Line], highest: float) -> dict[str, object]:
     traces = [
         charts.curve(
             CURVE,
@@ -71,10 +89,14 @@ def _figure(lines: Sequence[Line]) -> dict[str, object]:
         traces,
         x="success rate p",
         y="weight, relative to p = 0.5",
-        xaxis={"type": "log", **_ticks(RATES_SHOWN, [f"{rate:g}" for rate in RATES_SHOWN])},
+        xaxis={
+            "type": "log",
+            "range": [math.log10(CURVE[0]), 0],
+            **_ticks(RATES_SHOWN, [f"{rate:g}" for rate in RATES_SHOWN]),
+        },
         yaxis={
             "type": "log",
-            "range": [-1.25, 1.85],
+            "range": [math.log10(WEIGHTS_SHOWN[0]), math.log10(1.2 * highest)],
             **_ticks(
                 WEIGHTS_SHOWN, [f"{w:g}" if w >= 1 else f"1/{1 / w:g}" for w in WEIGHTS_SHOWN]
             ),

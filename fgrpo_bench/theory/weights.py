@@ -101,7 +101,8 @@ class Method:
         """The same relative to the weight at a success rate of one half: a constant factor is taken
         out by the optimizer, or by the learning rate."""
         weights = self.weights(group_size, [*rates, 0.5])
-        return weights[:-1] / weights[-1]
+        relative: NDArray[np.float64] = weights[:-1] / weights[-1]
+        return relative
 
     def is_defined(self, group_size: int) -> bool:
         """Whether its parameters allow that group size."""

@@ -94,7 +94,7 @@ def test_every_choice_of_the_weights_is_in_the_address(open_page, dashboard):
     drawn(page)
     assert page.locator("#title-weights").inner_text().endswith("N = 32")
     page.select_option("#choose-over", label="MAXRL")
-    page.wait_for_url("**n=32&over=maxrl")
+    page.wait_for_url("**n=32&over=maxrl#weights")
     drawn(page)
     assert "MAXRL over N" in page.locator("#title-weights-over").inner_text()
     for method in ("maxrl", "grpo@1"):
