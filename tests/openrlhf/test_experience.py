@@ -80,20 +80,23 @@ def test_an_advantage_of_the_table_takes_the_place_of_openrlhfs_own(gamma, order
     torch.testing.assert_close(got, wanted, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("group_size", [2, 4])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 @pytest.mark.parametrize("advantage", sorted(ADVANTAGES))
-def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma):
-    parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
+def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma, group_size):
+    parameters = {"k": group_size // 2} if "k" in parameters_of(advantage) else {}
     log_probs = torch.randn(16, 5, generator=torch.Generator().manual_seed(0))
     mask = torch.ones(16, 5)
     mask[::3, 3:] = 0
     read = {}
     if reads_log_probs(advantage):
         totals = {"log_probs": (log_probs * mask).sum(1), "n_tokens": mask.sum(1)}
-        read = {name: values.view(4, 4) for name, values in totals.items()}
-    rewards = torch.tensor(SCORES).view(4, 4)
+        read = {name: values.view(-1, group_size) for name, values in totals.items()}
+    rewards = torch.tensor(SCORES).view(-1, group_size)
     embedded = group_advantages(rewards, gamma, advantage, parameters, **read)
-    arguments = maker_arguments(gamma, advantage=advantage, parameters=parameters)
+    arguments = maker_arguments(
+        gamma, group_size=group_size, advantage=advantage, parameters=parameters
+    )
     batch = micro_batches(SCORES, ORDERS[2], mask=mask, log_probs=log_probs)
     maker = make(FocalExperienceMaker, arguments)
     got = made_by(maker, batch)
