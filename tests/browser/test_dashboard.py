@@ -97,11 +97,8 @@ def test_every_choice_of_the_weights_is_in_the_address(open_page, dashboard):
     page.wait_for_url("**n=32&over=maxrl#weights")
     drawn(page)
     assert "MAXRL over N" in page.locator("#title-weights-over").inner_text()
-    for method in ("maxrl", "grpo@1"):
-        page.check(f"form.methods input[value='{method}']")
-    for box in page.locator("form.methods input:checked").all():
-        if box.get_attribute("value") not in ("maxrl", "grpo@1"):
-            box.uncheck()
+    for box in page.locator("form.methods input[type=checkbox]").all():
+        box.set_checked(box.get_attribute("value") in ("maxrl", "grpo@1"))
     page.click("form.methods button")
     page.wait_for_url("**method=**")
     drawn(page)
