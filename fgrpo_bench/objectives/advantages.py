@@ -120,6 +120,10 @@ def _array(values: list[list[float]]) -> Any:
     return np.asarray(values)
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
 def _positive(name: str, beta: float) -> None:
     if not beta > 0:
         raise ValueError(f"beta={beta} of {name}: must be above 0")
@@ -180,6 +184,8 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "has no parameters"
             raise ValueError(f"{name}={parameters[name]!r}: the advantage {advantage} {takes}")
+        if isinstance(known[name], float) and not _is_number(parameters[name]):
+            raise ValueError(f"{name}={parameters[name]!r} of {advantage}: must be a finite number")
     missing = [n for n, default in known.items() if default is Parameter.empty]
     for name in missing:
         if name not in parameters:
