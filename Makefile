@@ -149,12 +149,14 @@ test-latex: setup-dev ## Set the report's tables with a real LaTeX; as root on D
 test-integrations: $(INTEGRATIONS)/.installed ## Run the integrations' tests: the real verl and TRL on the CPU
 	@$(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
 
-# It reads the packages of .venv, torch among them, and holds verl, TRL and what they need beside these.
+# It reads the packages of .venv, torch among them, and holds verl, TRL and what they need beside these. verl's wheel
+# brings a package named `tests` too.
 $(INTEGRATIONS)/.installed: requirements/integrations.txt $(VENV)/.dev
 	@$(PY) -m venv --clear --without-pip $(INTEGRATIONS)
 	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 	  > $$($(INTEGRATIONS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/of_venv.pth
 	@$(INTEGRATIONS)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $<
+	@rm -rf $(INTEGRATIONS)/lib/python3.*/site-packages/tests
 	@touch $@
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU

@@ -31,14 +31,15 @@ def rollout_advantages(
     advantage: str,
     focal_gamma: float,
     parameters: Mapping[str, Any],
-    **read: Tensor,
+    read: Mapping[str, Tensor],
 ) -> Tensor:
     """Advantages [rollouts] of `group_advantages`, group by group.
 
     rewards: [rollouts]; groups: the name of each rollout's group, None for one of no group, whose
-    advantage is 0; read: `of_rollouts`, for an advantage that reads them. ValueError for settings
-    that `check` refuses for a group, and for rewards that the advantage or the focal weight is not
-    defined for; FloatingPointError for advantages that are not finite. All name the groups.
+    advantage is 0; read: `of_rollouts`, or nothing for an advantage that reads the rewards alone.
+    ValueError for settings that `check` refuses for a group, and for rewards that the advantage or
+    the focal weight is not defined for; FloatingPointError for advantages that are not finite. All
+    name the groups.
     """
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):

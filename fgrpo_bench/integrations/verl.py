@@ -69,7 +69,7 @@ def estimate(
     }
     groups = [uid if uid in answered else None for uid in index]
     rewards = token_level_rewards.sum(-1)
-    made = rollout_advantages(rewards, groups, advantage, focal_gamma, parameters, **read)
+    made = rollout_advantages(rewards, groups, advantage, focal_gamma, parameters, read)
     advantages = made[:, None] * mask
     return advantages, advantages
 
