@@ -18,7 +18,7 @@ else:
 
     with warnings.catch_warnings(action="ignore"):  # they tell of engines that are not installed
         import trl  # noqa: F401
-        import verl.trainer.ppo.ray_trainer  # noqa: F401
+        import verl.trainer.ppo.v1.utils  # noqa: F401
 
     torch.set_num_threads(1)
 

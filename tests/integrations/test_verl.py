@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 from verl import DataProto
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 from verl.trainer.ppo.ray_trainer import compute_advantage
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 import fgrpo_bench.integrations.verl  # noqa: F401  (registers)
 from fgrpo_bench.objectives.advantages import ADVANTAGES, reads_log_probs, right_wrong
@@ -104,6 +105,17 @@ def test_a_command_line_of_verl_sets_estimator_weight_and_parameters():
     made = computed(batch(), given)
     assert made == computed(batch(), configured("pkpo", {"focal_gamma": 0.5, "k": 3}))
     assert made != computed(batch(), configured("pkpo", {"k": 3}))
+
+
+def test_verls_default_trainer_takes_the_same_way():
+    """It hands over its rows with keys of prompt, session and output."""
+    data = batch()
+    keys = [f"{uid}_{row}_0" for row, uid in enumerate(data.non_tensor_batch["uid"])]
+    config = configured("maxrl", {"focal_gamma": 0.5})
+    made = compute_advantage_for_multi_trajectories(
+        data, keys, adv_estimator=config.adv_estimator, config=config
+    )
+    assert made.batch["advantages"][:, 0].tolist() == computed(batch(), config)
 
 
 def test_without_a_section_the_defaults_hold_and_verls_own_estimators_stay():
