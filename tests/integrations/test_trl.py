@@ -85,7 +85,12 @@ def test_two_processes_get_their_parts_of_a_group_over_both(tmp_path):
         )
         for rank in range(2)
     ]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    try:
+        assert [process.wait(timeout=600) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
     parts = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     for one, two in zip(*parts, strict=True):
         whole = {name: torch.tensor([*one[name], *two[name]]) for name in ("log_probs", "n_tokens")}

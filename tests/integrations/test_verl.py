@@ -218,7 +218,7 @@ def test_the_installed_wheel_registers_by_its_entry_point_and_by_name(wheel):
         for variables in ({}, by_name)
     ]
     for process in processes:
-        names = process.communicate(timeout=300)[0].split()
+        names = process.communicate(timeout=600)[0].split()
         assert [name for name in names if name.startswith("fgrpo_")] == [
             f"fgrpo_{name}" for name in ADVANTAGES
         ]
