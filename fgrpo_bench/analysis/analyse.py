@@ -32,7 +32,7 @@ from fgrpo_bench.analysis.rows import (
     Checkpoint,
     Completeness,
     Problem,
-    method_of,
+    make_cell,
     schema,
     to_frame,
 )
@@ -99,19 +99,10 @@ def cells_of(results: SweepResults) -> dict[str, Cell]:
     by_cell: dict[str, list[PointResult]] = {}
     for point in results.points:
         by_cell.setdefault(key_of(point)[0], []).append(point)
-    cells = {}
-    for name, points in by_cell.items():
-        algorithm, group_size, focal_gamma = points[0].cell
-        cells[name] = Cell(
-            cell=name,
-            method=method_of(algorithm, focal_gamma),
-            algorithm=algorithm,
-            group_size=group_size,
-            focal_gamma=focal_gamma,
-            step=points[0].step,
-            n_planned=len(points),
-        )
-    return cells
+    return {
+        name: make_cell(points[0].cell, step=points[0].step, n_planned=len(points))
+        for name, points in by_cell.items()
+    }
 
 
 def _completeness(

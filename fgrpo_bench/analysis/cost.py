@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import polars as pl
 
 from fgrpo_bench.analysis.read import At
-from fgrpo_bench.analysis.rows import Cost, cell_name
+from fgrpo_bench.analysis.rows import Cost, key_of_cell
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stages.markers import read_marker
 
@@ -16,7 +16,7 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
     """A row a cell and checkpoint."""
     cells: dict[str, list[PointResult]] = {}
     for point in results.points:
-        cells.setdefault(cell_name(*point.cell), []).append(point)
+        cells.setdefault(key_of_cell(point.cell), []).append(point)
     for name, points in cells.items():
         trained = [p for p in points if p.is_trained and p.algorithm is not None]
         metrics = [point.metrics().sort("step") for point in trained]
