@@ -23,6 +23,7 @@ from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
 from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.analysis.frames import Analysis
+from fgrpo_bench.analysis.front import fronts
 from fgrpo_bench.analysis.likelihood import likelihoods
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
@@ -66,13 +67,17 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     at_budget = budget_family([each.pair for each in matched if each.pair], ks, columns)
     of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
     over_k = list(bands(resamples, [one for one in compared if one.pair], columns, ks))
+    differences = compare(resamples, compared, columns=columns, ks=ks, family=family)
+    trained = [cell.cell for cell in cells.values() if not cell.is_base]
+    ends = sorted({ks[0], ks[-1]})
     rows = {
         "cells": cells.values(),
         "estimates": estimates(results, cells, resamples, columns, chosen),
-        "comparisons": compare(resamples, compared, columns=columns, ks=ks, family=family),
+        "comparisons": differences,
         "equal_budget": [row for row in of_budgets if row.k in at_budget.ks],
         "bands": over_k,
         "first_loss": first_losses(over_k),
+        "front": fronts(differences, trained, columns, ends),
         "coverage": coverages(resamples, columns, chosen, ks),
         "cost": costs(results, chosen),
         "checkpoints": checkpoints,

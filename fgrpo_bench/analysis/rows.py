@@ -211,6 +211,20 @@ class FirstLoss:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Front:
+    """Whether a trained cell is on the front of the plane of pass@k at the smallest and the largest
+    k: no other is robustly better at one of them and, by the point estimate, not worse at the
+    other."""
+
+    column: str
+    cell: str
+    is_on_front: bool | None
+    """Null for a cell that the family compares with no other at either k."""
+    dominated_by: tuple[str, ...]
+    """Cells that are so; empty on the front."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Coverage:
     """Problems that a trained cell and the base models of its seeds have within reach at k, as
     expected numbers, mean over seeds. One that a model never solved is out of its reach."""
@@ -233,8 +247,8 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a run of a cell cost up to a checkpoint, as means over its finished runs; null where
-    there is none."""
+    """What a run of a cell cost up to a checkpoint, and what it trained on, as means over its
+    finished runs; null where there is none."""
 
     cell: str
     step: int
@@ -245,6 +259,10 @@ class Cost:
     tokens: float | None
     """Sampled in training."""
     optimizer_steps: float | None
+    active_fraction: float | None
+    """Share of the groups of a step that have an advantage that is not 0, mean over the steps."""
+    entropy: float | None
+    """Of the policy as it samples, nats a token, mean over the last tenth of the steps."""
     train_gpu_seconds: float | None
     """Seconds of all steps times the GPUs that they held; 0 on processors."""
     train_cpu_seconds: float | None
@@ -338,6 +356,7 @@ FRAMES: dict[str, type] = {
     "equal_budget": Comparison,
     "bands": Band,
     "first_loss": FirstLoss,
+    "front": Front,
     "coverage": Coverage,
     "cost": Cost,
     "checkpoints": Checkpoint,
