@@ -78,9 +78,9 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     from fgrpo_bench.analysis import families, rows  # a tenth of a second, for Polars
 
     settings = [point.cell for point in points]
-    cells = [
+    cells = [rows.make_cell(None, step=0, n_planned=0)] + [
         rows.make_cell(setting, step=0, n_planned=settings.count(setting))
-        for setting in (None, *dict.fromkeys(settings))
+        for setting in dict.fromkeys(settings)
     ]
     return families.asked(to_dict(declaration), cells)[1]
 
