@@ -150,6 +150,9 @@ def serve(root: Path, *, host: str, port: int) -> None:
 
 
 def _load() -> None:
-    """Import what the first click would otherwise wait for."""
+    """Import and compile what the first click would otherwise wait for."""
     import latex2mathml.converter  # noqa: F401
     import scipy.special  # noqa: F401
+
+    for view in VIEWS:
+        rendering.environment().get_template(f"{view}.html")

@@ -10,7 +10,7 @@ import polars as pl
 from dashboards.form import Form, Given, choices
 from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.draws_links import draws_address
-from dashboards.queries.analysis import fates_of
+from dashboards.queries.analysis import Counts, Fates, fates_of
 from dashboards.queries.draws import (
     OUTCOMES,
     answers,
@@ -43,7 +43,9 @@ class Side:
 
     point: PointResult
     total: int
-    correct: int
+    """Stored draws."""
+    counts: Counts | None
+    """By the analysis; None where it has none."""
     matching: int
     """Draws that the filter lets through."""
     answers: Grid
@@ -59,7 +61,8 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     page."""
     form = Form(results.paths, "draws", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
-    order, problems = _problems(results, benchmark)
+    fates = _fates(results, benchmark)
+    order, problems = _problems(results, benchmark, fates)
     points = points_of(results)
     if not problems:
         return _nothing(results, benchmark)
@@ -108,6 +111,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             len(matching[name]),
             _answers(tables[name], form, links, gated, most=None if listed == ALL else ANSWERS),
             gated,
+            counts=None if fates is None else fates.counts(points[name], problem),
             others=other_judgements(points[name], benchmark, problem),
         )
         for name in (a, b)
@@ -141,12 +145,18 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     )
 
 
-def _problems(results: SweepResults, benchmark: str) -> tuple[str, list[str]]:
-    """The order in words, and the problems: those that training lost most first, or by name where
-    damaged files leave no analysis, which the other pages say."""
+def _fates(results: SweepResults, benchmark: str) -> Fates | None:
+    """None where damaged files leave no analysis, which the other pages say."""
     try:
-        fates = fates_of(results, benchmark, results.evaluation["ks"][-1])
+        return fates_of(results, benchmark, results.evaluation["ks"][-1])
     except ValueError:
+        return None
+
+
+def _problems(results: SweepResults, benchmark: str, fates: Fates | None) -> tuple[str, list[str]]:
+    """The order in words, and the problems: those that training lost most first, or by name without
+    an analysis."""
+    if fates is None:
         tables = [point.passk(benchmark).select("problem_id") for point in results.points]
         return "Problem, by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
     ordered = [fates.problems[i] for i in fates.order("loss")]
@@ -175,6 +185,7 @@ def _side(
     listed: Grid,
     gated: bool,
     *,
+    counts: Counts | None,
     others: pl.DataFrame,
 ) -> Side:
     """shown: draws of this page."""
@@ -188,7 +199,7 @@ def _side(
     return Side(
         point=point,
         total=len(table),
-        correct=int((table["outcome"] == "correct").sum()),
+        counts=counts,
         matching=n_matching,
         answers=listed,
         draws=rows,

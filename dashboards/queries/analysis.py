@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -37,6 +38,14 @@ def analysis_of(results: SweepResults) -> Analysis:
     return analysed(results, is_kept=False)
 
 
+class Counts(NamedTuple):
+    """Draws of a problem at a point."""
+
+    n_scored: int
+    """Judged ones."""
+    n_correct: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fates:
     """What became of the problems of one benchmark at one k."""
@@ -58,6 +67,11 @@ class Fates:
             .to_numpy()
             .reshape(len(self.points), len(self.problems))
         )
+
+    def counts(self, point: PointResult, problem: str) -> Counts | None:
+        """Of a problem; None for a point without results."""
+        own = self.rows.filter(cell=key_of(point)[0], seed=point.seed, problem_id=problem)
+        return next((Counts(*row) for row in own.select(Counts._fields).iter_rows()), None)
 
     def order(self, by: str) -> list[int]:
         """Places of the problems, sorted by a key of SORTED."""

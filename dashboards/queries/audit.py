@@ -15,6 +15,7 @@ from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
+DRAW = ("problem_id", "draw")
 Example = tuple[str, int] | None
 """Problem and draw; None where there is none."""
 
@@ -67,22 +68,21 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
             continue
         draws = scan_table(paths.draws, DRAWS)
         grades = scan_table(paths.grades(version), GRADES)
-        cut, unjudged = pl.col("finish_reason") == "length", pl.col("outcome") == "unscored"
         with reading(paths.draws, paths.grades(version)):
-            of_draws, of_grades, cut_off, not_judged = pl.collect_all(
+            n_draws, cut_off, not_judged = pl.collect_all(
                 [
-                    draws.select(draws=pl.len(), truncated=cut.sum()),
-                    grades.select(unscored=unjudged.sum()),
-                    _first(draws.filter(cut)),
-                    _first(grades.filter(unjudged)),
+                    draws.select(pl.len()),
+                    draws.filter(finish_reason="length").select(DRAW),
+                    grades.filter(outcome="unscored").select(DRAW),
                 ]
             )
         found.append(
             PointAudit(
                 point_id=point.point_id,
-                **of_draws.to_dicts()[0],
-                **of_grades.to_dicts()[0],
-                examples={"truncated": _only(cut_off), "unscored": _only(not_judged)},
+                draws=n_draws.item(),
+                unscored=len(not_judged),
+                truncated=len(cut_off),
+                examples={"truncated": _first(cut_off), "unscored": _first(not_judged)},
             )
         )
     return found
@@ -99,22 +99,17 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
             both = first.join(second, on=["problem_id", "draw"], suffix="_2")
             differs = pl.col("outcome") != pl.col("outcome_2")
             with reading(*(paths.grades(version) for version in pair)):
-                facts, shown = pl.collect_all(
-                    [
-                        both.select(
-                            draws=pl.len(),
-                            differing=differs.sum(),
-                            only_second=(differs & (pl.col("outcome_2") == "correct")).sum(),
-                        ),
-                        _first(both.filter(differs)),
-                    ]
+                n_both, differing = pl.collect_all(
+                    [both.select(pl.len()), both.filter(differs).select(*DRAW, "outcome_2")]
                 )
             found.append(
                 Disagreement(
                     point_id=point.point_id,
                     versions=pair,
-                    **facts.to_dicts()[0],
-                    example=_only(shown),
+                    draws=n_both.item(),
+                    differing=len(differing),
+                    only_second=len(differing.filter(outcome_2="correct")),
+                    example=_first(differing.select(DRAW)),
                 )
             )
     return found
@@ -144,9 +139,6 @@ def _layer(point: PointResult, benchmark: str, version: str) -> pl.LazyFrame:
     return scan_table(path, GRADES).select("problem_id", "draw", "outcome")
 
 
-def _first(draws: pl.LazyFrame) -> pl.LazyFrame:
-    return draws.select("problem_id", "draw").sort("problem_id", "draw").head(1)
-
-
-def _only(frame: pl.DataFrame) -> Example:
-    return next(iter(frame.rows()), None)
+def _first(draws: pl.DataFrame) -> Example:
+    """draws: columns DRAW."""
+    return next(iter(draws.sort(DRAW).rows()), None)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dashboards.queries.training import gpu_seconds
 from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.kinds import remade
-from fgrpo_bench.results import PointResult, SweepResults, metrics_so_far
+from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
@@ -62,10 +63,11 @@ def progress(results: SweepResults) -> Progress:
     found = read_stages(results.paths, plan["stages"], remade=remade)
     stages = {stage.name: stage for stage in found}
     folder = results.paths.folder
-    own = {name: _cost(StagePaths(folder / name)) for name in stages}
     by_point = {
         p.point_id: (_name(results, p.train), _name(results, p.evaluate)) for p in results.points
     }
+    gpus = {by_point[point][0]: spent for point, spent in gpu_seconds(results).items()}
+    own = {name: _cost(StagePaths(folder / name), gpus.get(name, 0.0)) for name in stages}
     of_points = {name for pair in by_point.values() for name in pair}
     states = Counter(stage.state for stage in stages.values())
     return Progress(
@@ -122,13 +124,11 @@ def _name(results: SweepResults, stage: StagePaths) -> str:
     return str(stage.folder.relative_to(results.paths.folder))
 
 
-def _cost(stage: StagePaths) -> Cost:
+def _cost(stage: StagePaths, gpu: float) -> Cost:
     try:
         marker = read_marker(stage) if stage.done.exists() else {}
     except ValueError:
         marker = {}  # the stage is shown as damaged
-    steps = metrics_so_far(stage)
-    gpu = float((steps["seconds"] * steps["gpus"]).sum())
     return Cost(marker.get("cpu_seconds", 0.0), gpu, marker.get("wall_seconds", 0.0))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.watch import TOKENS_PER_SECOND
+from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 from fgrpo_bench.tables import METRICS
 
 LONGEST = 200
 """Points of a line by training step."""
 LEARNING = ("eval_pass_at_1", "eval_pass_at_n")
+_VALUES = ("seconds", "gpus", "tokens", *(n for n in NUMBERS if n != TOKENS_PER_SECOND), *LEARNING)
 
 
 def _metrics(results: SweepResults, *_: object) -> State:
@@ -24,10 +26,33 @@ def _metrics(results: SweepResults, *_: object) -> State:
 
 
 @remembered(_metrics)
+def metrics(results: SweepResults) -> pl.DataFrame:
+    """What all runs have told so far: point_id, cell, step and some columns of tables.METRICS, by
+    rising step within a run. Each table is read once for all that a page makes of them."""
+    runs = [point for point in results.points if point.algorithm is not None]
+    tables = [point.metrics().sort("step") for point in runs]
+    run = np.repeat(np.arange(len(runs)), [len(table) for table in tables])
+    names = {"point_id": [p.point_id for p in runs], "cell": [key_of(p)[0] for p in runs]}
+    return pl.concat([METRICS.to_frame(), *tables]).select(
+        *(pl.Series(name, own, pl.String).gather(run) for name, own in names.items()),
+        *("step", *_VALUES),
+    )
+
+
+@remembered(_metrics)
+def gpu_seconds(results: SweepResults) -> dict[str, float]:
+    """By point_id of the runs that have told a step: wall seconds of the steps times the GPUs
+    held."""
+    spent = (pl.col("seconds") * pl.col("gpus")).sum()
+    return dict(metrics(results).group_by("point_id").agg(spent).iter_rows())
+
+
+@remembered(_metrics)
 def learning(results: SweepResults) -> pl.DataFrame:
     """Evaluations during training so far: cell, step, LEARNING as means over `seeds` runs."""
     return (
-        _runs(results, *(pl.col(name) for name in LEARNING))
+        metrics(results)
+        .lazy()
         .drop_nulls(LEARNING[0])
         .group_by("cell", "step")
         .agg(pl.col(LEARNING).mean(), seeds=pl.len())
@@ -45,25 +70,17 @@ def steps(results: SweepResults, name: str) -> pl.DataFrame:
     """
     value = pl.col(name)
     if name == TOKENS_PER_SECOND:
-        tokens = pl.col("tokens").diff().fill_null(pl.col("tokens"))
+        tokens = pl.col("tokens").diff().fill_null(pl.col("tokens")).over("point_id")
         value = (tokens / pl.col("seconds")).alias(name)
-    told = _runs(results, value).drop_nulls().collect()
+    told = metrics(results).select("cell", "step", value).drop_nulls()
     width = -(-max(told["step"].to_list(), default=1) // LONGEST)
     return (
-        told.group_by("cell", "step")
+        told.lazy()
+        .group_by("cell", "step")
         .agg(pl.col(name).mean(), seeds=pl.len())
         .group_by("cell", block=(pl.col("step") - 1) // width)
         .agg(pl.col("step").max(), pl.col(name).mean(), pl.col("seeds").max(), steps=pl.len())
         .sort("cell", "step")
         .drop("block")
-    )
-
-
-def _runs(results: SweepResults, *values: pl.Expr) -> pl.LazyFrame:
-    """cell, step and these of all runs, whose values are over the rows of one run."""
-    frames = [("", METRICS.to_frame())]  # no rows, for a sweep that trains nothing
-    frames += [(key_of(p)[0], p.metrics()) for p in results.points if p.algorithm is not None]
-    return pl.concat(
-        frame.lazy().sort("step").select(pl.lit(cell).alias("cell"), "step", *values)
-        for cell, frame in frames
+        .collect()
     )

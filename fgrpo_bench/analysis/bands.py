@@ -14,7 +14,7 @@ from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Band, FirstLoss
 from fgrpo_bench.stats.bands import GRID as GRID
-from fgrpo_bench.stats.bands import first_loss, grid, in_words, reach
+from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.intervals import DIFFERENCES, moments
 from fgrpo_bench.stats.passk import pass_at_ks
@@ -62,7 +62,7 @@ def bands(
             seeds = {resamples.seeds(name, *pair) for name in names}
             if len(own) == len(names) and len(seeds) == 1:
                 mean = np.mean([drawn[name][pair] for name in names], axis=0)
-                yield from _rows(column, pair, over, own, mean @ directions.T)
+                yield from _rows(column, pair, over, own, directions, mean)
 
 
 def _of_pairs(
@@ -113,7 +113,7 @@ def _directions(curves: Sequence[_Curves]) -> Floats:
 def _resampled(
     curves: Mapping[tuple[At, At], _Curves], directions: Floats, stream: int
 ) -> dict[tuple[At, At], Floats]:
-    """Means of resampled problems less their mean, along the directions, [replicates, directions].
+    """Means of resampled problems less their mean, along the directions, [directions, replicates].
 
     The same resamples as of an interval: a problem that is not whole counts 0 times."""
     if not curves:
@@ -122,10 +122,11 @@ def _resampled(
         np.concatenate([each.by_problem @ directions, each.whole[:, None]], axis=1)
         for each in curves.values()
     ]
-    means = bootstrap_means(np.concatenate(values, axis=1)[None], stream=stream)
-    by_pair = np.split(means, len(values), axis=1)
+    together = np.concatenate(values, axis=1, dtype=np.float32)
+    means = bootstrap_means(together[None], stream=stream)
+    by_pair = np.split(means, len(values))
     return {
-        pair: np.divide(own[:, :-1], np.maximum(own[:, -1:], 1e-9), dtype=np.float32)
+        pair: own[:-1] / np.maximum(own[-1:], 1e-9)
         for pair, own in zip(curves, by_pair, strict=True)
     }
 
@@ -135,12 +136,14 @@ def _rows(
     pair: tuple[At, At],
     ks: Sequence[int],
     curves: Sequence[_Curves],
-    deviations: Floats,
+    directions: Floats,
+    resampled: Floats,
 ) -> Iterator[Band]:
     by_seed = np.mean([each.by_seed for each in curves], axis=0)
     parts = of_average([each.parts for each in curves])
     n = int((~np.isnan(by_seed[0])).sum())
-    widths = reach(ks[:n], by_seed=by_seed[:, :n], parts=parts[:, :n], deviations=deviations[:, :n])
+    strays = largest(directions[:n], resampled)
+    widths = reach(ks[:n], by_seed=by_seed[:, :n], parts=parts[:, :n], strays=strays)
     means = by_seed[:, :n].mean(axis=0)
     ends = np.clip([means - widths, means + widths], *DIFFERENCES)
     for k, mean, low, high in zip(ks[:n], means.tolist(), *ends.tolist(), strict=True):

@@ -34,6 +34,7 @@ def losses(analysis: Analysis, column: str) -> Figure:
     n_rows, look = -(-len(bands) // ABREAST), looks(cells)
     figure = Figure(figsize=(WIDTH, 0.9 + 1.75 * n_rows), layout="constrained")
     panels = figure.subplots(n_rows, ABREAST, sharex=True, sharey=True, squeeze=False)
+    _log_k(panels[0, 0], analysis.ks)  # which all panels share
     for axes in panels.flat[len(bands) :]:
         axes.set_axis_off()
     for axes, (name, band) in zip(panels.flat, bands.items(), strict=False):
@@ -41,9 +42,6 @@ def losses(analysis: Analysis, column: str) -> Figure:
         _curve(axes, band, look[cell].color)
         _crossing(axes, analysis.first_loss_of(column, name, band[0].old), band[-1].k)
         axes.set_title(cell.label)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(analysis.ks, _ticks(analysis.ks))
-        axes.set_xlim(band[0].k, analysis.ks[-1])
         axes.minorticks_off()
         axes.tick_params(labelbottom=True)
     figure.supxlabel("k", fontsize=10)
@@ -51,9 +49,11 @@ def losses(analysis: Analysis, column: str) -> Figure:
     return figure
 
 
-def _ticks(ks: tuple[int, ...]) -> list[str]:
+def _log_k(axes: Axes, ks: tuple[int, ...]) -> None:
     every = 1 if len(ks) < 5 else 2
-    return [str(k) if i % every == 0 else "" for i, k in enumerate(ks)]
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ks, [str(k) if i % every == 0 else "" for i, k in enumerate(ks)])
+    axes.set_xlim(1, ks[-1])
 
 
 def _curve(axes: Axes, band: tuple[Band, ...], color: str) -> None:

@@ -59,20 +59,20 @@ def reach(
     *,
     by_seed: Floats,
     parts: Floats,
-    deviations: Floats,
+    strays: Floats,
     level: float = LEVEL,
 ) -> Floats:
     """How far the band reaches to either side of the difference, [ks].
 
     by_seed: [seeds, ks], the mean over problems of every seed. parts: [3, ks], of
-    `fgrpo_bench.stats.spread`. deviations: [replicates, ks], of resampled problems from their mean,
-    each problem at its mean over seeds.
+    `fgrpo_bench.stats.spread`. strays: of `largest`, of resampled problems, each at its mean over
+    seeds.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 
     n_seeds, (problems, left, _), upper = len(by_seed), parts, (1 + level) / 2
     normal = float(ndtri(upper))
-    c = max(float(np.quantile(_largest(deviations), level)), normal)
+    c = max(float(np.quantile(strays, level)), normal)
     squares = stdtrit(degrees_of_problems(parts), ndtr(c)) ** 2 * problems
     if n_seeds > 1:
         own, stable = by_seed.var(axis=0, ddof=1) / n_seeds, problems + left
@@ -84,11 +84,19 @@ def reach(
     return np.asarray(np.sqrt(np.maximum(squares, stdtrit(degrees, upper) ** 2 * of_mean)))
 
 
-def _largest(deviations: Floats) -> Floats:
-    """The largest over columns, in standard deviations of each, [replicates]."""
-    sd = deviations.std(axis=0)
-    scaled = np.divide(deviations, sd, out=np.zeros_like(deviations), where=sd > 0)
-    return np.asarray(np.abs(scaled, out=scaled).max(axis=1))
+def largest(directions: Floats, resampled: Floats) -> Floats:
+    """How far each resample's curve strays from the mean at most, in standard deviations at each k,
+    [replicates].
+
+    directions @ resampled are the deviations from the mean: [ks, directions], [directions,
+    replicates].
+    """
+    varied = np.einsum(
+        "kd,de,ke->k", directions, np.atleast_2d(np.cov(resampled, ddof=0)), directions
+    )
+    scale = np.sqrt(np.divide(1, varied, out=np.zeros_like(varied), where=varied > 0))
+    scaled = (directions * scale[:, None]).astype(resampled.dtype) @ resampled
+    return np.asarray(np.abs(scaled, out=scaled).max(axis=0, initial=0.0))
 
 
 def first_loss(ks: Sequence[int], low: Floats, high: Floats) -> tuple[int | None, int | None]:

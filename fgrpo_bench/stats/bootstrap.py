@@ -7,6 +7,7 @@ pigeonhole bootstrap", Annals of Applied Statistics 1(2), 386-411.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +23,29 @@ ROWS = 256
 
 
 def bootstrap_means(
-    values: NDArray[np.float64],
+    values: NDArray[Any],
     *,
     replicates: int = REPLICATES,
     seed: int = SEED,
     stream: int = 0,
-) -> NDArray[np.float64]:
-    """Means of resampled data, float64 [replicates, columns].
+) -> NDArray[Any]:
+    """Means of resampled data, [columns, replicates], in the type of the values.
 
-    values: float64 [seeds, problems, columns] without nan. The same shape, seed and stream give the
-    same resamples, whatever the values; streams differ in the problems that they draw.
+    values: float64 or float32 [seeds, problems, columns] without nan. The same shape, seed and
+    stream give the same resamples, whatever the values; streams differ in the problems that they
+    draw.
     """
     n_seeds, n_problems, n_columns = values.shape
-    of_problems = _counts(n_problems, replicates, seed, 1 + stream)
-    of_seeds = _counts(n_seeds, replicates, seed, 0)
-    means = np.empty((replicates, n_columns))
+    of_problems = _counts(n_problems, replicates, seed, 1 + stream).astype(values.dtype).T
+    of_seeds = np.ascontiguousarray(_counts(n_seeds, replicates, seed, 0).T, values.dtype)
+    means = np.empty((n_columns, replicates), values.dtype)
     width = max(1, BLOCK // n_seeds)
-    counts = of_problems.astype(np.float64)
     for start in range(0, n_columns, width):
         block = slice(start, start + width)
-        by_seed = np.tensordot(counts, values[:, :, block], axes=(1, 1))
-        means[:, block] = np.einsum("bs,bsc->bc", of_seeds, by_seed)
-    return np.asarray(means / (n_seeds * n_problems))
+        by_seed = np.tensordot(values[:, :, block], of_problems, axes=(1, 0))
+        means[block] = np.einsum("sb,scb->cb", of_seeds, by_seed)
+    means /= n_seeds * n_problems
+    return means
 
 
 @lru_cache(maxsize=12)
@@ -60,3 +62,16 @@ def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.uint
         rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
     counts.setflags(write=False)
     return counts
+
+
+def tails(means: NDArray[np.float64], tail: float) -> NDArray[np.float64]:
+    """The quantiles `tail` and 1 - `tail` of every row, [2, rows]; straight between two resamples,
+    as np.quantile, which takes six times as long as to put the row in order.
+
+    means: [rows, replicates], without nan.
+    """
+    ordered = np.sort(means, axis=1)
+    places = np.array([tail, 1 - tail]) * (means.shape[1] - 1)
+    below = np.floor(places).astype(int)
+    low, high = ordered[:, below], ordered[:, np.ceil(places).astype(int)]
+    return np.asarray((low + (high - low) * (places - below)).T)

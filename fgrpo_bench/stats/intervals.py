@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stats.bootstrap import REPLICATES, bootstrap_means
+from fgrpo_bench.stats.bootstrap import REPLICATES, bootstrap_means, tails
 from fgrpo_bench.stats.spread import of_average, spread, variance
 
 LEVEL = 0.95
@@ -68,7 +68,7 @@ class Resampled:
     by_seed: NDArray[np.float64]
     """[seeds, columns]; nan where no problem has a value for every seed."""
     means: NDArray[np.float64]
-    """[replicates, columns]; nan with fewer than two such problems."""
+    """[columns, replicates]; nan with fewer than two such problems."""
     n_problems: NDArray[np.int64]
     """[columns]."""
     spread: NDArray[np.float64]
@@ -96,10 +96,10 @@ def resample(values: NDArray[np.float64], *, limits: Limits, stream: int = 0) ->
     """The data of `estimate` resampled; another stream resamples its problems independently, and
     seeds as every stream does."""
     by_seed, n_problems, varied = moments(values)
-    means = np.full((REPLICATES, values.shape[2]), np.nan)
+    means = np.full((values.shape[2], REPLICATES), np.nan)
     for columns, known in _of_equal_problems(values):
         if known.shape[1] > 1:
-            means[:, columns] = bootstrap_means(known, stream=stream)
+            means[columns] = bootstrap_means(known, stream=stream)
     return Resampled(
         by_seed=by_seed,
         means=means,
@@ -152,7 +152,7 @@ def resample_together(
             own = slice(end - cells[i].shape[2], end)
             found[i] = Resampled(
                 by_seed=whole.by_seed[:, own],
-                means=whole.means[:, own],
+                means=whole.means[own],
                 n_problems=whole.n_problems[own],
                 spread=whole.spread[:, own],
                 limits=whole.limits[:, own],
@@ -191,7 +191,7 @@ def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
     """Mean, interval and p-value of every column."""
     by_seed = resampled.by_seed
     n_seeds, n_columns = by_seed.shape
-    drawn = np.flatnonzero(~np.isnan(resampled.means[0]))
+    drawn = np.flatnonzero(~np.isnan(resampled.means[:, 0]))
     rows = _ends(resampled, drawn, level).T if drawn.size else ()
     ends = {int(column): tuple(map(float, row)) for column, row in zip(drawn, rows, strict=True)}
     out = []
@@ -221,10 +221,10 @@ def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDA
     """Both ends of the interval, p, standard error and its degrees, [5, len(columns)]."""
     from scipy.special import ndtri, stdtr, stdtrit
 
-    by_seed, means = resampled.by_seed[:, columns], resampled.means[:, columns]
+    by_seed, means = resampled.by_seed[:, columns], resampled.means[columns]
     mean, tail = by_seed.mean(axis=0), (1 - level) / 2
-    spans = np.abs(ndtri(tail)) * means.std(axis=0)
-    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    spans = np.abs(ndtri(tail)) * means.std(axis=1)
+    low, high = tails(means, tail)
     # How far the bootstrap reaches to either side, in standard deviations of a normal one.
     shape = np.zeros((2, len(columns)))
     np.divide(np.maximum([mean - low, high - mean], 0), spans, out=shape, where=spans > 0)

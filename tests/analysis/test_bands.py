@@ -11,7 +11,7 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.bands import bands
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.stats.bands import grid, reach
+from fgrpo_bench.stats.bands import grid, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
@@ -50,7 +50,7 @@ def test_a_band_is_that_of_resamples_at_every_k_though_few_directions_are_resamp
         ks,
         by_seed=values.mean(axis=1),
         parts=spread(values),
-        deviations=drawn - by_problem.mean(axis=0),
+        strays=largest(np.eye(len(ks)), drawn - by_problem.mean(axis=0)[:, None]),
     )
     np.testing.assert_allclose([row.difference for row in rows], values.mean(axis=(0, 1)))
     np.testing.assert_allclose([(row.high - row.low) / 2 for row in rows], half, rtol=1e-3)

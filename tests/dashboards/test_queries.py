@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 import pytest
 
+from dashboards.app import ServerLinks
+from dashboards.pages import BUILDERS
 from dashboards.queries import audit, progress, tail, training
 from dashboards.queries.analysis import SORTED, analysis_of, fates_of
 from dashboards.queries.draws import answers, draws, is_gated, problem_text
@@ -175,6 +178,15 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     assert told.training[first.point_id].numbers == step_numbers(run.rows)
     gpu_seconds = 8 * sum(row["seconds"] for row in run.rows)
     assert told.costs[first.point_id].gpu == pytest.approx(gpu_seconds)
+
+
+def test_a_page_reads_every_table_of_metrics_once(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    with patch("fgrpo_bench.results.read_table", wraps=read_table) as reads:
+        for _ in ("first", "again"):
+            BUILDERS["sweep"](results, {}, ServerLinks())
+    trained = [point.train.metrics for point in results.points if point.algorithm is not None]
+    assert [call.args[0] for call in reads.call_args_list] == trained
 
 
 def test_a_long_run_has_a_point_for_several_steps(tmp_path):

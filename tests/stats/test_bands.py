@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.stats.bands import SINGLE, STEPS, first_loss, grid, in_words, reach
+from fgrpo_bench.stats.bands import SINGLE, STEPS, first_loss, grid, in_words, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.spread import spread, variance
 
@@ -18,7 +18,10 @@ def reach_of(values, ks=None):
         ks or range(1, values.shape[2] + 1),
         by_seed=values.mean(axis=1),
         parts=spread(values),
-        deviations=bootstrap_means(by_problem[None]) - by_problem.mean(axis=0),
+        strays=largest(
+            np.eye(values.shape[2]),
+            bootstrap_means(by_problem[None]) - by_problem.mean(axis=0)[:, None],
+        ),
     )
 
 
@@ -47,12 +50,12 @@ def test_a_curve_of_one_direction_is_no_wider_than_an_interval():
 
 
 def test_independent_columns_have_sidaks_width():
-    deviations = np.random.default_rng(2).normal(size=(20_000, 10))
+    deviations = np.random.default_rng(2).normal(size=(10, 20_000))
     made = reach(
         range(1, 11),
         by_seed=np.zeros((1, 10)),
         parts=np.array([np.ones(10), np.zeros(10), np.zeros(10)]),
-        deviations=deviations,
+        strays=largest(np.eye(10), deviations),
     )
     assert made == pytest.approx(stats.norm.ppf((1 + 0.95**0.1) / 2), rel=0.01)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from fgrpo_bench.stats.bootstrap import BLOCK, bootstrap_means
+from fgrpo_bench.stats.bootstrap import BLOCK, bootstrap_means, tails
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     FRACTIONS,
@@ -34,7 +34,7 @@ def test_the_bootstrap_distribution_is_that_of_all_resamples_in_turn():
         for seeds in product(range(2), repeat=2)
         for problems in product(range(3), repeat=3)
     ]
-    drawn = bootstrap_means(values[:, :, None])[:, 0]
+    drawn = bootstrap_means(values[:, :, None])[0]
     assert set(np.round(drawn, 12)) == set(np.round(every, 12))
     assert drawn.mean() == pytest.approx(np.mean(every), abs=0.005)
     assert drawn.var() == pytest.approx(np.var(every), rel=0.05)
@@ -44,7 +44,7 @@ def test_the_bootstrap_distribution_is_that_of_all_resamples_in_turn():
 
 def test_one_seed_gives_the_binomial_variance_over_problems():
     passed = np.repeat([1.0, 0.0], [30, 70])[None, :, None]
-    drawn = bootstrap_means(passed)[:, 0]
+    drawn = bootstrap_means(passed)[0]
     assert drawn.var() == pytest.approx(0.3 * 0.7 / 100, rel=0.05)
 
 
@@ -84,7 +84,7 @@ def test_one_seed_gives_students_interval_over_problems():
 def test_variance_due_to_neither_is_counted_up_to_three_times():
     size = 30
     noise = np.random.default_rng(2).normal(size=(size, size, 40))
-    ratio = bootstrap_means(noise, replicates=2000).var(axis=0).mean() * size**2
+    ratio = bootstrap_means(noise, replicates=2000).var(axis=1).mean() * size**2
     assert ratio == pytest.approx((2 - 1 / size) ** 2 - 1, rel=0.1)
 
 
@@ -178,8 +178,15 @@ def test_more_columns_than_are_resampled_at_once_are_all_resampled():
     values = np.random.default_rng(4).random((2, 6, BLOCK))
     drawn = bootstrap_means(values, replicates=50)
     for column in (0, BLOCK // 2 - 1, BLOCK // 2, BLOCK - 1):
-        one = bootstrap_means(values[:, :, [column]], replicates=50)[:, 0]
-        np.testing.assert_allclose(drawn[:, column], one, rtol=1e-13)
+        one = bootstrap_means(values[:, :, [column]], replicates=50)[0]
+        np.testing.assert_allclose(drawn[column], one, rtol=1e-13)
+
+
+def test_tails_are_the_quantiles():
+    means = np.random.default_rng(6).normal(size=(4, 1_001))
+    for tail in (0.0, 0.025, 0.1234, 0.4):
+        quantiles = np.quantile(means, [tail, 1 - tail], axis=1)
+        np.testing.assert_allclose(tails(means, tail), quantiles, rtol=1e-13)
 
 
 def test_an_interval_ends_at_zero_where_p_is_one_less_its_level():

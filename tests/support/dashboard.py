@@ -43,16 +43,20 @@ def sweep_with_draws(
 
 
 def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> None:
-    """Draws and grades of a point as its pass@k table has them; the last draw is cut off."""
+    """Draws and grades of a point as its pass@k table has them; the last draw is cut off, and the
+    last ones are those that could not be judged."""
     paths = point.evaluate.benchmark(benchmark)
     table = read_table(paths.passk, PASSK)
     table = table.filter(pl.col("k") == pl.col("k").min()).sort("problem_id")
-    n, problems = int(table["n_scored"][0]), table["problem_id"].to_list()
+    n, problems = read_json(point.evaluate.done)["target"]["n_samples"], table["problem_id"]
     size = n * len(problems)
     draw = np.tile(np.arange(n), len(problems))
-    right = draw < np.repeat(table["n_correct"].to_numpy(), n)
+    right, judged = (
+        draw < np.repeat(table[name].to_numpy(), n) for name in ("n_correct", "n_scored")
+    )
+    outcome = np.where(right, "correct", np.where(judged, "incorrect", "unscored"))
     said = [texts[i % len(texts)] for i in range(size)]
-    names = np.repeat(problems, n).tolist()
+    names = np.repeat(problems.to_list(), n).tolist()
     draws = {
         "problem_id": names,
         "draw": draw,
@@ -65,7 +69,7 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     grades = {
         "problem_id": names,
         "draw": draw,
-        "outcome": np.where(right, "correct", "incorrect").tolist(),
+        "outcome": outcome.tolist(),
         "extracted": [None if i % 5 == 4 else text for i, text in enumerate(said)],
         "reason": [f"because {text}" for text in said],
         "grader_version": [GRADER] * size,
@@ -73,7 +77,7 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     write_table(paths.draws, pl.DataFrame(draws, schema=DRAWS), DRAWS)
     write_table(paths.grades(GRADER), pl.DataFrame(grades, schema=GRADES), GRADES)
     marker = read_json(point.evaluate.done)
-    marker["target"]["graders"] = {benchmark: GRADER}
+    marker["target"]["graders"] |= {benchmark: GRADER}
     write_json(point.evaluate.done, marker)
     engine = {"engine": "embedded", "torch": "2.13.0"}
     write_json(paths.manifest, {"fingerprint": marker["fingerprint"], "engine": engine})

@@ -14,7 +14,8 @@ from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.tables import PASSK, PROBLEMS, read_table, write_table
+from fgrpo_bench.tables import GRADES, PASSK, PROBLEMS, read_table, write_table
+from tests.support.dashboard import GRADER, add_draws
 from tests.support.synthetic import SMALL, write_sweep
 
 ONE_SEED = "sweep.grid.seed=[11]"
@@ -144,11 +145,31 @@ MIXED = [
 
 def mixed_sweep(root: Path) -> SweepResults:
     """Two benchmarks of one domain and so an average, two checkpoints of every run, draws that
-    could not be judged (four of each of three problems of grpo-n8-g0-s11 on countdown), and a cell
-    without one of its seeds (grpo-n8-g1-s12)."""
+    could not be judged (four of each of three problems of grpo-n8-g0-s11 on countdown, which has
+    another engine and grades of a second grader too), and a cell without one of its seeds
+    (grpo-n8-g1-s12). The last checkpoints have draws."""
     results = small_sweep(root, "groupsize", *MIXED)
-    rewrite_passk(next(p for p in results.points if p.point_id == "grpo-n8-g0-s11"), _unjudged)
+    other = next(p for p in results.points if p.point_id == "grpo-n8-g0-s11")
+    rewrite_passk(other, _unjudged)
+    for point in results.points:
+        for benchmark in results.benchmarks:
+            add_draws(point, benchmark, tuple(f"answer {i}" for i in range(9)))
+    paths = other.evaluate.benchmark("countdown")
+    write_json(paths.manifest, read_json(paths.manifest) | {"engine": {"engine": "another"}})
+    write_table(
+        paths.grades("second-2"), _of_second(read_table(paths.grades(GRADER), GRADES)), GRADES
+    )
     return forget(results, "grpo-n8-g1-s12")
+
+
+def _of_second(grades: pl.DataFrame) -> pl.DataFrame:
+    """As a grader that takes every sixteenth draw for right, and the first of a problem for
+    wrong."""
+    right, wrong = pl.col("draw") % 16 == 7, pl.col("draw") == 0
+    outcome = pl.when(right).then(pl.lit("correct")).when(wrong).then(pl.lit("incorrect"))
+    return grades.with_columns(
+        outcome=outcome.otherwise("outcome"), grader_version=pl.lit("second-2")
+    )
 
 
 def _unjudged(table: pl.DataFrame) -> pl.DataFrame:
