@@ -13,7 +13,7 @@ from fgrpo_bench.report.bars import bars
 from fgrpo_bench.report.curves import AXES, by_axis, curves, varied_axis
 from fgrpo_bench.report.looks import algorithms
 from fgrpo_bench.report.losses import against_base, losses
-from fgrpo_bench.report.plane import is_dominated, plane
+from fgrpo_bench.report.plane import plane, plane_words
 from fgrpo_bench.report.training import caption, has_metrics, training
 
 
@@ -45,8 +45,6 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
     cells, ks = list(analysis.by_cell.values()), analysis.ks
     axis, name = varied_axis(cells), column.replace(" ", "-")
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
-    dominated = any(is_dominated(analysis, column, cell) for cell in cells)
-    hollow = "; hollow: dominated by another" if dominated else ""
     if any(analysis.estimate(column, cell, ks[-1]).n_seeds for cell in cells):
         if len(ks) > 1:
             yield Picture(
@@ -63,8 +61,8 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
         if len(ks) > 1:
             yield Picture(
                 name=f"plane-{name}",
-                caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; the line "
-                f"joins group sizes without focal weight{hollow}.",
+                caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; "
+                f"{plane_words(analysis, column)}.",
                 draw=partial(plane, analysis, column),
             )
     if len(ks) > 1 and against_base(analysis, column):

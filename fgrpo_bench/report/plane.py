@@ -45,7 +45,7 @@ def plane(analysis: Analysis, column: str) -> Figure:
                 color=style.color,
                 elinewidth=1.0,
                 capsize=2,
-                **_marker(style, is_dominated=is_dominated(analysis, column, cell)),
+                **_marker(style, hollow=is_dominated(analysis, column, cell)),
                 label=_label(cell, several=len(names) > 1),
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
@@ -99,11 +99,22 @@ def _numbered(analysis: Analysis, column: str) -> Figure:
     return figure
 
 
-def _marker(style: Look, *, is_dominated: bool) -> dict[str, object]:
+def _marker(style: Look, *, hollow: bool) -> dict[str, object]:
     if not style.marker:  # the base models
         return {"marker": "X", "ms": 7, "ls": "none"}
-    hollow = {"mfc": "white", "mec": style.color} if is_dominated else {"mec": "white"}
-    return {"marker": style.marker, "ms": 6.5, "ls": "none", "mew": 0.6} | hollow
+    edge = {"mfc": "white", "mec": style.color} if hollow else {"mec": "white"}
+    return {"marker": style.marker, "ms": 6.5, "ls": "none", "mew": 0.6} | edge
+
+
+def plane_words(analysis: Analysis, column: str) -> str:
+    """What lines, numbers and hollow points of the figure mean."""
+    cells = list(analysis.by_cell.values())
+    words = "the line joins group sizes without focal weight"
+    if len(algorithms(cells)) > ABREAST:
+        words = "numbers stand for the cells of the legend"
+    if any(is_dominated(analysis, column, cell) for cell in cells):
+        words += "; hollow: dominated by another"
+    return words
 
 
 def _label(cell: Cell, *, several: bool) -> str:
