@@ -6,6 +6,7 @@ no MLflow and no Hydra.
 
 from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.staged import StagedDesign
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "focal_weight", "pass_at_k"]
+__all__ = ["StagedDesign", "__version__", "focal_weight", "pass_at_k"]

@@ -2,11 +2,8 @@
 
     python -m tests.calibration
 
-Problems have success rates from a skewed Beta distribution. A training run shifts all of them by
-one normal amount in log-odds, stretches log-odds by another, and shifts each by one of its own, so
-that runs differ as wholes, along k and problem by problem. The new method stretches more: better
-for small k, worse for large ones. The truth is the difference over all problems and all runs.
-`tests/stats/test_calibration.py` holds the bounds.
+The truths are those of `tests.support.planted`; what draws that stop do to them is measured by
+`tests.staged_calibration`. `tests/stats/test_calibration.py` holds the bounds.
 """
 
 from __future__ import annotations
@@ -14,8 +11,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -28,59 +24,23 @@ from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
 from fgrpo_bench.stats.significance import TestResult, draws_test, subsampling_test
 from fgrpo_bench.stats.variance import draw_moments
+from tests import staged_calibration
+from tests.support.planted import (
+    KS,
+    METHODS,
+    PROBLEMS,
+    TIMES,
+    Finding,
+    N,
+    population,
+    rates,
+    runs,
+    true_differences,
+)
 
-N, PROBLEMS = 256, 100
-SEED_SPREAD, STRETCH_SPREAD, OWN_SPREAD = 0.25, 0.08, 0.5
-"""Standard deviations of a run's shift of log-odds and of its stretch, and of each problem's."""
-METHODS = {"old": (0.0, 1.0), "new": (1.2, 1.35)}
-"""Mean shift and stretch. The new one loses from k = 22 on."""
 BENCHMARKS = {"small": 30, "usual": PROBLEMS, "large": 200}
 """Problems of each; an average is over all three."""
-KS = (1, 64, 128)
 AVERAGE = "average"
-TIMES = 1_000
-"""Simulations of each."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A share that was found beside the share that was promised."""
-
-    what: str
-    promised: float
-    found: float
-    times: int
-
-    @property
-    def error(self) -> float:
-        """Standard error of `found` over simulations, were the promise kept exactly."""
-        return float(np.sqrt(self.promised * (1 - self.promised) / self.times))
-
-
-def rates(rng: np.random.Generator, n_problems: int) -> np.ndarray:
-    """Success rates of problems under the base method."""
-    return np.clip(rng.beta(0.25, 1.5, n_problems), 1e-6, 1 - 1e-6)
-
-
-def runs(rng: np.random.Generator, bases: list[np.ndarray], *, n_seeds: int, method: str) -> list:
-    """Success rates of trained models on every benchmark, [seeds, problems] each."""
-    shift, stretch = METHODS[method]
-    shifts = shift + rng.normal(0, SEED_SPREAD, (n_seeds, 1))
-    stretches = stretch + rng.normal(0, STRETCH_SPREAD, (n_seeds, 1))
-    out = []
-    for base in bases:
-        own = rng.normal(0, OWN_SPREAD, (n_seeds, len(base)))
-        out.append(_rate(shifts + stretches * _log_odds(base) + own))
-    return out
-
-
-def _log_odds(rate: np.ndarray) -> np.ndarray:
-    return np.log(rate / (1 - rate))
-
-
-def _rate(log_odds: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-log_odds))
-
 
 TESTS: dict[str, Callable[..., TestResult]] = {
     "paper's subsampling test": partial(subsampling_test, subsample=N // 4),
@@ -188,14 +148,11 @@ def _judged(correct: np.ndarray) -> Scores:
 def coverage_over_problems(k: int, times: int) -> Finding:
     """How often an interval of one run of each method holds the difference over all problems."""
     rng = np.random.default_rng([k, 4])
-    everything = rates(np.random.default_rng(9), 200_000)
-    own = np.random.default_rng(10).normal(0, OWN_SPREAD, (2, len(everything)))
-    shifts, stretches = np.array(list(METHODS.values()))[:, :, None].transpose(1, 0, 2)
-    both = _rate(shifts + stretches * _log_odds(everything) + own)
+    both = population()
     truth = float(((1 - both[0]) ** k - (1 - both[1]) ** k).mean())
     held = 0
     for _ in range(times):
-        chosen = rng.integers(0, len(everything), PROBLEMS)
+        chosen = rng.integers(0, both.shape[1], PROBLEMS)
         old, new = rng.binomial(N, both[:, chosen])
         values = pass_at_k(n_samples=N, n_correct=new, k=k) - pass_at_k(
             n_samples=N, n_correct=old, k=k
@@ -207,26 +164,6 @@ def coverage_over_problems(k: int, times: int) -> Finding:
     return Finding(what=what, promised=0.95, found=held / times, times=times)
 
 
-@lru_cache(maxsize=1)
-def true_differences() -> np.ndarray:
-    """pass@k of the new method less that of the old one, at every k up to the largest, [ks]."""
-    from scipy.stats import beta
-
-    quantiles = (np.arange(20_000) + 0.5) / 20_000
-    base = np.clip(beta.ppf(quantiles, 0.25, 1.5), 1e-6, 1 - 1e-6)[:, None]
-    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    log_odds, means = _log_odds(base), []
-    spread = np.sqrt(SEED_SPREAD**2 + (STRETCH_SPREAD * log_odds) ** 2 + OWN_SPREAD**2)
-    for shift, stretch in METHODS.values():
-        misses = 1 - _rate(shift + stretch * log_odds + spread * nodes)
-        left, by_k = np.ones_like(misses), []
-        for _ in range(KS[-1]):
-            left *= misses
-            by_k.append(1 - (left @ weights).mean() / weights.sum())
-        means.append(by_k)
-    return np.subtract(means[1], means[0])
-
-
 def study(times: int) -> list[Finding]:
     """Every finding; `times` simulations each."""
     found = [one for k in (1, 16, 64) for one in size_of_tests(k, times)]
@@ -234,16 +171,17 @@ def study(times: int) -> list[Finding]:
     found += [coverage_over_problems(k, times) for k in (1, 64)]
     for n_seeds in (2, 3, 5, 10):
         found += coverage_over_seeds(n_seeds, times)
-    return found
+    return found + staged_calibration.study(times)
 
 
 def main() -> int:
-    """Print the study as a Markdown table."""
+    """Print the study as Markdown tables."""
     print("| what | promised | found | its Monte Carlo error |\n| :-- | --: | --: | --: |")
     for one in study(TIMES):
         print(
             f"| {one.what} | {one.promised:.3f} | {one.found:.3f} | {one.error:.3f} |", flush=True
         )
+    staged_calibration.print_bias(TIMES)
     return 0
 
 

@@ -44,7 +44,7 @@ def pass_at_k(*, n_samples: Any, n_correct: Any, k: Any) -> Any:
     0.5
     """
     n, c, kk = (
-        _integers(name, value)
+        integers(name, value)
         for name, value in (("n_samples", n_samples), ("n_correct", n_correct), ("k", k))
     )
     if kk.size and kk.min() < 1:
@@ -94,7 +94,8 @@ def _mixed(n: NDArray[np.int64], c: NDArray[np.int64], k: NDArray[np.int64]) -> 
     return out
 
 
-def _integers(name: str, value: Any) -> NDArray[np.int64]:
+def integers(name: str, value: Any) -> NDArray[np.int64]:
+    """The value as an array; TypeError, with its name, for anything but integers."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name}={value!r}: must be an integer or an integer array")

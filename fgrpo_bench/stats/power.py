@@ -2,10 +2,12 @@
 
     python -m fgrpo_bench.stats.power --k 256 --problems 500 --n-samples 256 512 1024
     python -m fgrpo_bench.stats.power --k 256 --problems 500 --half-width 0.01
+    python -m fgrpo_bench.stats.power --k 1 256 --problems 500 --half-width 0.01 --design
 
 Only the noise of the draws is counted, for given problems and models, and at its largest: as if
 every problem had the success rate at which pass@k is least certain. Training seeds differ beside
-it, and no number of draws makes up for seeds.
+it, and no number of draws makes up for seeds. With --design the problems' success rates are those
+of a Beta distribution, and the draws may stop where enough are correct (`StagedDesign`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from fgrpo_bench.stats.designs import MOST_FIXED, beta_rates, cheapest_design, fewest_draws
+from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.stats.variance import draw_moments
 
 LEVEL = 0.95
@@ -30,18 +34,24 @@ RATES = np.exp(np.linspace(math.log(1e-6), math.log(0.999), 240))
 """Success rates that are tried; the variance is flat around its largest value."""
 
 
+Draws = int | StagedDesign
+"""Draws of a problem: a fixed number, or a design by which they stop."""
+
+
 @lru_cache(maxsize=256)
-def worst_variance(n_samples: int, k: int) -> float:
-    """The largest variance of a problem's pass@k over its n draws, at whatever success rate.
+def worst_variance(n_samples: Draws, k: int) -> float:
+    """The largest variance of a problem's pass@k over its draws, at whatever success rate.
 
     0.25 for n = k: a problem's value is 0 or 1 then, a coin flip.
     """
+    if isinstance(n_samples, StagedDesign):
+        return float(n_samples.draw_moments(k=k, success_rate=RATES)[1].max())
     return float(draw_moments(n_samples=n_samples, k=k, success_rate=RATES)[1].max())
 
 
 def smallest_effect(
     *,
-    n_samples: int,
+    n_samples: Draws,
     k: int,
     n_problems: int | Sequence[int],
     level: float = LEVEL,
@@ -59,7 +69,7 @@ def smallest_effect(
     return z * math.sqrt(2 * variance)
 
 
-def half_width(*, n_samples: int, k: int, n_problems: int, level: float = LEVEL) -> float:
+def half_width(*, n_samples: Draws, k: int, n_problems: int, level: float = LEVEL) -> float:
     """Half the width of an interval for one model's pass@k, at most; a fraction."""
     return _quantile((1 + level) / 2) * math.sqrt(worst_variance(n_samples, k) / n_problems)
 
@@ -80,15 +90,43 @@ def draws_needed(
     return low
 
 
-def advice(*, n_samples: int, k: int, n_problems: int | Sequence[int]) -> str:
+def advice(*, n_samples: Draws, k: int, n_problems: int | Sequence[int]) -> str:
     """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`."""
     effect = smallest_effect(n_samples=n_samples, k=k, n_problems=n_problems)
-    flip = "; n = k makes each problem a coin flip, draw 2k" if n_samples == k else ""
+    draws, most = str(n_samples), n_samples
+    if isinstance(n_samples, StagedDesign):
+        most = n_samples.stages[-1]
+        draws = f"{n_samples.stages[0]} to {most}"
+    flip = "; n = k makes each problem a coin flip, draw 2k" if most == k else ""
     of = n_problems if isinstance(n_problems, int) else " + ".join(map(str, n_problems))
     return (
-        f"pass@{k} of {of} problems from {n_samples} draws each: differences of "
+        f"pass@{k} of {of} problems from {draws} draws each: differences of "
         f"{100 * effect:.1f} points and more are shown (95% level, 80% power, the draws' noise at "
         f"its largest; seeds add theirs){flip}"
+    )
+
+
+def design_advice(
+    *, ks: Sequence[int], n_problems: int, half_width_wanted: float, beta: tuple[float, float]
+) -> str:
+    """The design with the fewest expected draws for this half width at every k, in one line.
+
+    beta: parameters of the distribution of the problems' success rates.
+    """
+    rates = beta_rates(*beta)
+    variance = n_problems * (half_width_wanted / _quantile((1 + LEVEL) / 2)) ** 2
+    fixed = fewest_draws(ks=ks, rates=rates, variance=variance)
+    of = "pass@" + ", ".join(map(str, ks))
+    said = f"{of} +-{100 * half_width_wanted:g} points at 95%, rates as of Beta{beta}: "
+    if fixed is None:
+        return f"{said}not even {MOST_FIXED} draws are enough"
+    design = cheapest_design(ks=ks, rates=rates, variance=variance, fixed=fixed)
+    if len(design.stages) == 1:
+        return f"{said}{fixed} draws a problem; no design that stops makes fewer"
+    stages = ", ".join(map(str, design.stages))
+    return (
+        f"{said}stages [{stages}], enough {design.enough}: "
+        f"{design.expected_draws(rates).mean():.0f} draws a problem on average, {fixed} if fixed"
     )
 
 
@@ -106,24 +144,60 @@ def main(argv: list[str] | None = None) -> int:
         epilog=(__doc__ or "").split("\n", 1)[1],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--k", type=_positive, required=True, help="the k of pass@k")
+    parser.add_argument("--k", type=_positive, nargs="+", required=True, help="the k of pass@k")
     parser.add_argument("--problems", type=_positive, required=True, help="problems")
     parser.add_argument("--n-samples", type=_positive, nargs="*", default=[], help="draws each")
     parser.add_argument("--half-width", type=float, help="wanted half width, as a fraction")
+    parser.add_argument(
+        "--design", action="store_true", help="name the cheapest design of that half width"
+    )
+    parser.add_argument(
+        "--beta",
+        type=_parameter,
+        nargs=2,
+        default=(0.5, 0.5),
+        metavar=("A", "B"),
+        help="success rates of the problems for --design (default: 0.5 0.5)",
+    )
     options = parser.parse_args(argv)
-    if any(n < options.k for n in options.n_samples):
-        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {options.k}")
+    if any(n < max(options.k) for n in options.n_samples):
+        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
+    if options.design and options.half_width is None:
+        parser.error("--design needs the --half-width that is wanted, e.g. 0.01")
     if options.half_width is not None and not 0 < options.half_width < 1:
         parser.error(f"--half-width {options.half_width}: a fraction between 0 and 1, e.g. 0.01")
-    for n in options.n_samples:
-        print(advice(n_samples=n, k=options.k, n_problems=options.problems))
-    if options.half_width is not None:
-        needed = draws_needed(
-            k=options.k, n_problems=options.problems, half_width_wanted=options.half_width
+    for k in options.k:
+        for n in options.n_samples:
+            print(advice(n_samples=n, k=k, n_problems=options.problems))
+    if options.design:
+        print(
+            design_advice(
+                ks=options.k,
+                n_problems=options.problems,
+                half_width_wanted=options.half_width,
+                beta=tuple(options.beta),
+            )
         )
-        enough = f"{needed} draws" if needed else f"not even {MOST_DRAWS} draws"
-        print(f"+-{100 * options.half_width:g} points at 95%: {enough} a problem are surely enough")
+    elif options.half_width is not None:
+        for k in options.k:
+            print(_needed(k, options.problems, options.half_width))
     return 0
+
+
+def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
+    needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
+    enough = f"{needed} draws" if needed else f"not even {MOST_DRAWS} draws"
+    return (
+        f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
+        "enough"
+    )
+
+
+def _parameter(text: str) -> float:
+    value = float(text)
+    if not 0.01 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: must be from 0.01 to 100")
+    return value
 
 
 def _positive(text: str) -> int:

@@ -12,7 +12,7 @@ problems and training seeds too.
   made, 1.73 times for n = 1,024, m = 256 and k far below m. `rescaled=True` scales each problem's
   variance to that of its n draws, so that the size is right at every k.
 - `draws_test`: the same question with the variance of the n draws estimated without bias, so that
-  its size is right at every k with 2k <= n.
+  its size is right at every k with 2k <= n; also of draws that stop by a `StagedDesign`.
 
 p-values of many cells are corrected together by `fgrpo_bench.stats.multiplicity`.
 """
@@ -26,7 +26,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.passk import pass_at_k, pass_at_k_table
+from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.subsamples import Subsamples
 from fgrpo_bench.stats.variance import draw_variance, rescaling, subsample_moments
 
 SUBSAMPLE = 256
@@ -36,8 +38,6 @@ ITERATIONS = 50_000
 SEED = 0
 CHUNK = 5_000
 """Monte Carlo iterations at once: bounds the memory."""
-GUIDES = 4_096
-"""Steps in which a distribution is looked up before it is searched."""
 
 Counts = NDArray[np.int64]
 
@@ -121,19 +121,41 @@ def _lattice(k: int, subsample: int) -> float:
     return 1.0 if k == subsample else 1 / subsample if k == 1 else 0.0
 
 
-def draws_test(*, old: ArrayLike, new: ArrayLike, n_samples: ArrayLike, k: int) -> TestResult:
+def draws_test(
+    *,
+    old: ArrayLike,
+    new: ArrayLike,
+    n_samples: ArrayLike,
+    k: int,
+    design: StagedDesign | tuple[StagedDesign | None, StagedDesign | None] | None = None,
+) -> TestResult:
     """Normal test of a difference in pass@k with the draws' own variance.
 
     Arguments as of `subsampling_test`. The variance of a problem's pass@k is estimated without
-    bias (`draw_variance`), so nothing is resampled. Raises ValueError where 2k > n: no unbiased
+    bias (`draw_variance`), so nothing is resampled. design: that of both models, or a pair of those
+    for old and new; None is a fixed number of draws, else n_samples are the draws after which each
+    problem stopped. Raises ValueError where 2k > n, of a design its last stage: no unbiased
     estimate exists then.
     """
-    (a, n_a), (b, n_b) = _sides(old, new, n_samples)
-    values = [pass_at_k(n_samples=n, n_correct=c, k=k) for c, n in ((a, n_a), (b, n_b))]
-    variances = draw_variance(n_samples=n_a, n_correct=a, k=k) + draw_variance(
-        n_samples=n_b, n_correct=b, k=k
+    designs = design if isinstance(design, tuple) else (design, design)
+    sides = _sides(old, new, n_samples)
+    (mean_a, var_a), (mean_b, var_b) = (
+        _estimated(c, n, k, own) for (c, n), own in zip(sides, designs, strict=True)
     )
-    return normal_test(values[1] - values[0], variances)
+    return normal_test(mean_b - mean_a, var_a + var_b)
+
+
+def _estimated(
+    c: Counts, n: Counts, k: int, design: StagedDesign | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """pass@k and its variance over the draws, [problems] each."""
+    if design is None:
+        value = pass_at_k(n_samples=n, n_correct=c, k=k)
+        return value, draw_variance(n_samples=n, n_correct=c, k=k)
+    if reason := design.no_variance(k):
+        raise ValueError(reason)
+    value = design.pass_at_k(n_drawn=n, n_correct=c, k=k)
+    return value, design.draw_variance(n_drawn=n, n_correct=c, k=k)
 
 
 def normal_test(differences: NDArray[np.float64], variances: NDArray[np.float64]) -> TestResult:
@@ -219,7 +241,7 @@ def _monte_carlo(
     a: Counts, n_a: Counts, b: Counts, n_b: Counts, k: int, m: int, iterations: int, seed: int
 ) -> TestResult:
     rng = np.random.default_rng(seed)
-    sides = [_Drawn(c, n, m, k) for c, n in ((b, n_b), (a, n_a))]
+    sides = [Subsamples(c, n, m, k) for c, n in ((b, n_b), (a, n_a))]
     differences = np.concatenate(
         [
             sides[0].means(times, rng) - sides[1].means(times, rng)
@@ -235,37 +257,3 @@ def _monte_carlo(
         p_tie=float((rounded == 0).mean()),
         n_problems=len(a),
     )
-
-
-class _Drawn:
-    """Mean pass@k of subsamples of many problems: correct draws among m are hypergeometric, and
-    are drawn by inverting their distribution, which problems with equal counts share."""
-
-    def __init__(self, c: Counts, n: Counts, m: int, k: int) -> None:
-        from scipy.stats import hypergeom
-
-        varied = (c > 0) & (c < n)  # the others are what they are in every subsample
-        self.fixed = float((c[~varied] == n[~varied]).sum())
-        self.n_problems, self.values = len(c), pass_at_k_table(m, k)
-        pairs, self.times = np.unique(np.stack([n[varied], c[varied]]), axis=1, return_counts=True)
-        self.below = np.asarray(
-            hypergeom.cdf(np.arange(m), pairs[0][:, None], pairs[1][:, None], m)
-        )
-
-    def means(self, iterations: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """float64 [iterations]."""
-        total = np.full(iterations, self.fixed)
-        for below, times in zip(self.below, self.times.tolist(), strict=True):
-            u = rng.random(times * iterations)
-            total += self._values(below, u).reshape(times, iterations).sum(axis=0)
-        return total / self.n_problems
-
-    def _values(self, below: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """pass@k at uniform numbers: looked up in GUIDES equal steps, and searched for in the few
-        steps that hold more than one count."""
-        ends = np.searchsorted(below, np.arange(GUIDES + 1) / GUIDES, side="right")
-        step = (u * GUIDES).astype(np.intp)
-        out: NDArray[np.float64] = self.values[ends[:-1]][step]
-        unsure = np.flatnonzero((ends[1:] > ends[:-1])[step])
-        out[unsure] = self.values[np.searchsorted(below, u[unsure], side="right")]
-        return out

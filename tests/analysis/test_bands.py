@@ -15,7 +15,8 @@ from fgrpo_bench.stats.bands import grid, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
-from tests.calibration import AVERAGE, BENCHMARKS, KS, simulated
+from tests.calibration import AVERAGE, BENCHMARKS, simulated
+from tests.support.planted import KS
 from tests.support.report import small_sweep
 
 PAIR = Compared(new=("new", 1), old=("old", 1), pair=None)

@@ -19,7 +19,7 @@ from fgrpo_bench.stats.bootstrap import REPLICATES, bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
 from tests import calibration
-from tests.calibration import KS, N
+from tests.support.planted import KS, METHODS, N, rates, runs, true_differences
 
 PROBLEMS, TIMES, SEEDS = 500, 500, 3
 
@@ -27,10 +27,9 @@ PROBLEMS, TIMES, SEEDS = 500, 500, 3
 def same_counts() -> dict[str, object]:
     """One run of each method on the same problems."""
     rng = np.random.default_rng(0)
-    base = [calibration.rates(rng, PROBLEMS)]
+    base = [rates(rng, PROBLEMS)]
     old, new = (
-        rng.binomial(N, calibration.runs(rng, base, n_seeds=1, method=method)[0][0])
-        for method in calibration.METHODS
+        rng.binomial(N, runs(rng, base, n_seeds=1, method=method)[0][0]) for method in METHODS
     )
     begun = time.process_time()
     theirs = compare(old, N, new, N, ks=range(1, KS[-1] + 1), bootstrap=REPLICATES)
@@ -57,7 +56,7 @@ def same_counts() -> dict[str, object]:
 
 def several_runs() -> dict[str, object]:
     """Share of simulations in which a band holds the truth over runs at every k."""
-    rng, truth = np.random.default_rng(1), calibration.true_differences()
+    rng, truth = np.random.default_rng(1), true_differences()
     pair, held = Compared(new=("new", 1), old=("old", 1), pair=None), np.zeros(2)
     for _ in range(TIMES):
         resamples = calibration.simulated(rng, SEEDS)

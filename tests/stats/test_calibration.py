@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests import calibration
-from tests.calibration import TIMES
+from tests import calibration, staged_calibration
+from tests.support.planted import TIMES
 
 pytestmark = pytest.mark.slow
 REST = pytest.mark.study
@@ -46,3 +46,32 @@ def test_intervals_and_bands_over_seeds_hold_what_they_promise(n_seeds):
         # A set of first losses is where a whole band lies: it may hold more. So may two seeds.
         if n_seeds > 2 and "first loss" not in what:
             assert share <= 0.97, what
+
+
+@pytest.mark.parametrize("k", KS)
+def test_under_staged_designs_the_test_of_the_draws_has_the_size_that_it_promises(k):
+    found = shares(staged_calibration.size_of_draws_test(k, TIMES))
+    assert len(found) == len(staged_calibration.PAIRS)
+    for what, share in found.items():
+        assert abs(share - 0.05) <= 0.02, what
+
+
+@REST
+@pytest.mark.parametrize("k", [1, 64])
+def test_under_staged_designs_an_interval_over_problems_holds_what_it_promises(k):
+    for each in staged_calibration.coverage_over_problems(k, TIMES):
+        assert abs(each.found - 0.95) <= 0.02, each.what
+
+
+@REST
+@pytest.mark.parametrize("n_seeds", [3, 5])
+def test_under_staged_designs_intervals_over_seeds_hold_what_they_promise(n_seeds):
+    for each in staged_calibration.coverage_over_seeds(n_seeds, TIMES):
+        assert abs(each.found - 0.95) <= 0.02, each.what
+
+
+def test_stopped_draws_bias_the_usual_formula_and_not_ours():
+    for each in staged_calibration.biases(TIMES):
+        assert abs(each.ours) <= 4 * each.error, each
+        # At k = 64 a problem that stops is all but solved, so hardly a bias is left.
+        assert each.k == 64 or each.usual > 10 * each.error, each

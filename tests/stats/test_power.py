@@ -53,7 +53,7 @@ def test_the_command_says_what_draws_show_and_refuses_what_makes_no_sense(capsys
         == 0
     )
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3 and lines[2].startswith("+-10 points at 95%: ")
+    assert len(lines) == 3 and lines[2].startswith("pass@8 +-10 points at 95%: ")
     for wrong in (
         ["--n-samples", "4"],
         ["--half-width", "2"],

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
+from fgrpo_bench import StagedDesign
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import draws_test, subsampling_test
 
@@ -111,6 +112,30 @@ def test_the_published_test_is_conservative_and_its_rescaled_form_rejects_as_oft
         lambda **d: subsampling_test(**d, k=k, subsample=64, rescaled=True), rates=rates, n=256
     )
     assert plain <= 0.015 < 0.02 <= rescaled <= 0.085
+
+
+def test_each_side_of_the_draws_test_may_have_a_design_of_its_own():
+    one, other = (StagedDesign(stages=stages, enough=2) for stages in ((4, 8, 16), (8, 32)))
+    n_old, old, n_new, new = np.array([[4, 16, 8], [3, 0, 2], [8, 32, 32], [8, 5, 1]])
+    result = draws_test(old=old, new=new, n_samples=(n_old, n_new), k=4, design=(one, other))
+    values = other.pass_at_k(n_drawn=n_new, n_correct=new, k=4) - one.pass_at_k(
+        n_drawn=n_old, n_correct=old, k=4
+    )
+    variances = other.draw_variance(n_drawn=n_new, n_correct=new, k=4) + one.draw_variance(
+        n_drawn=n_old, n_correct=old, k=4
+    )
+    assert result.difference == pytest.approx(values.mean())
+    assert result.sd == pytest.approx(variances.sum() ** 0.5 / 3)
+    fixed = draws_test(old=[1, 2], new=[3, 0], n_samples=16, k=4)
+    single = StagedDesign(stages=(16,), enough=1)
+    for design in (single, (None, single), (single, None)):
+        same = draws_test(old=[1, 2], new=[3, 0], n_samples=16, k=4, design=design)
+        assert same.difference == fixed.difference
+        assert same.p_value == pytest.approx(fixed.p_value, rel=1e-12)
+    with pytest.raises(ValueError, match=r"k=9 with 16 draws of a problem at most.*draw 18"):
+        draws_test(old=old, new=old, n_samples=n_old, k=9, design=one)
+    with pytest.raises(ValueError, match="n_drawn=4, n_correct=1"):
+        draws_test(old=[1], new=[3], n_samples=4, k=1, design=one)
 
 
 def test_problems_may_have_different_numbers_of_draws():
