@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.rows import cell_name
+from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stats.selection import is_for_selection
 from fgrpo_bench.tables import BOUNDS
@@ -80,7 +80,7 @@ def read_scores(results: SweepResults) -> dict[str, dict[At, Scores]]:
 
 def key_of(point: PointResult) -> At:
     """Cell and step of a point at its checkpoint."""
-    return cell_name(*point.cell), point.step
+    return key_of_cell(point.cell), point.step
 
 
 def _of_benchmark(

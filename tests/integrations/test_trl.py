@@ -107,10 +107,13 @@ def test_two_processes_get_their_parts_of_a_group_over_both(tmp_path):
     ("settings", "said"),
     [
         ({"advantage": "grpoo"}, "unknown advantage 'grpoo'"),
-        ({"advantage": "pkpo"}, "the advantage pkpo needs k"),
+        ({"advantage": "pkpo"}, "the advantage pkpo needs its parameter k"),
         ({"advantage": "pkpo", "parameters": {"k": 5}}, "k=5 of pkpo: .* from 1 to 4"),
         ({"advantage": "grpo", "parameters": {"k": 2}}, "k=2: the advantage grpo has no param"),
-        ({"advantage": "rs_grpo", "parameters": {"beta": "2"}}, "beta='2' of rs_grpo: must be a f"),
+        (
+            {"advantage": "rs_grpo", "parameters": {"beta": "2"}},
+            "beta=2 of rs_grpo: must be a number",
+        ),
         ({"advantage": "grpo", "focal_gamma": -0.5}, "focal_gamma=-0.5: must be a number from 0"),
         ({"advantage": "grpo", "focal_gamma": nan}, "focal_gamma=nan: must be a number from 0"),
         ({"configuration": {"scale_rewards": "none"}}, "scale_rewards='none' has no effect on"),
