@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +24,15 @@ def has_checkpoints(paths: RunPaths) -> bool:
 def own_view(paths: RunPaths) -> Any:
     """The module that shows a run without checkpoints."""
     return import_module(VIEWS[paths.sweep])
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """--experiment, --version and --root, which with a sweep's name are what choose_run takes."""
+    parser.add_argument("--experiment", help="which experiment, e.g. countdown")
+    parser.add_argument("--version", help="which version, e.g. v1")
+    parser.add_argument(
+        "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
+    )
 
 
 def choose_run(

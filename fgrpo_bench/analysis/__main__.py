@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import polars as pl
 
 from fgrpo_bench.analysis.checkpoints import LAST, RULES
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.store import folder_of, load
-from fgrpo_bench.runs import default_root
+from fgrpo_bench.runs import add_run_options
 
 EXAMPLES = """\
 examples:
@@ -32,11 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
-    parser.add_argument("--experiment", help="which experiment, e.g. countdown")
-    parser.add_argument("--version", help="which version, e.g. v1")
-    parser.add_argument(
-        "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
-    )
+    add_run_options(parser)
     parser.add_argument(
         "--select",
         default=LAST,

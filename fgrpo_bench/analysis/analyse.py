@@ -15,6 +15,7 @@ from fgrpo_bench.analysis.checkpoints import (
     at_steps,
     check_rule,
     choose,
+    deciding,
 )
 from fgrpo_bench.analysis.comparisons import compare, every_pair
 from fgrpo_bench.analysis.cost import costs
@@ -51,7 +52,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     checkpoints = choose(results, scores, rule)
     results = at_steps(results, _steps(results, checkpoints, rule))
     if rule == HELD_OUT:  # report on the problems that chose nothing
-        for benchmark in results.domains["in-domain"]:
+        for benchmark in deciding(results):
             scores[benchmark] = {
                 at: own.half(for_selection=False) for at, own in scores[benchmark].items()
             }

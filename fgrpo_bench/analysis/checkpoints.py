@@ -62,6 +62,11 @@ def _at(results: SweepResults, point: PointResult, step: int) -> PointResult:
     )
 
 
+def deciding(results: SweepResults) -> list[str]:
+    """The benchmarks that a choice of checkpoints goes by: those in domain, all where none is."""
+    return results.domains.get("in-domain") or results.benchmarks
+
+
 def choose(
     results: SweepResults, scores: Mapping[str, Mapping[At, Scores]], rule: str
 ) -> list[Checkpoint]:
@@ -118,7 +123,7 @@ def _candidates(
     """The checkpoints of a cell that all its finished runs have evaluated, by rising step."""
     trained = [point for point in points if point.is_trained]
     metrics = [point.metrics() for point in trained]
-    benchmarks = results.domains.get("in-domain") or results.benchmarks
+    benchmarks = deciding(results)
     out = []
     for step in sorted({checkpoint.step for point in trained for checkpoint in point.checkpoints}):
         own = [scores[benchmark][name, step] for benchmark in benchmarks]
@@ -147,10 +152,11 @@ def _pass_at_1(scores: Scores) -> float:
     return float(np.mean(sums / np.maximum(judged.sum(axis=1), 1)))
 
 
-def rule_in_words(rule: str) -> str:
+def rule_in_words(results: SweepResults, rule: str) -> str:
     """What stands below every table: which checkpoint of every run it is about."""
+    benchmark = "in-domain benchmark" if "in-domain" in results.domains else "benchmark"
     best_of = (
-        "each base algorithm's best by mean pass@1 over in-domain benchmarks and seeds, then the "
+        f"each base algorithm's best by mean pass@1 over {benchmark}s and seeds, then the "
         "best focal one of no more rollouts"
     )
     match rule:
@@ -163,7 +169,7 @@ def rule_in_words(rule: str) -> str:
             )
         case "held-out":
             return (
-                f"{best_of}; chosen on one half of the problems of each in-domain benchmark, whose "
+                f"{best_of}; chosen on one half of the problems of each {benchmark}, whose "
                 "other half alone is reported; the same training runs choose and report, so the "
                 "luck of the seeds stays in every row"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,7 @@ from fgrpo_bench.analysis.read import At
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Coverage
 from fgrpo_bench.stats.coverage import Coverage as ByProblem
-from fgrpo_bench.stats.coverage import coverage, reach
+from fgrpo_bench.stats.coverage import between, coverage, reach
 from fgrpo_bench.stats.coverage import least_rate as least_rate
 
 SURE = 0.95
@@ -31,50 +31,32 @@ def coverages(
                 seeds = resamples.seeds(column, at, base)
                 if at == base or not seeds:
                     continue
-                parts = [
-                    [resamples.scores[name][each].of_seeds(seeds) for each in (base, at)]
-                    for name in names
+                sides = [
+                    [resamples.scores[name][each].of_seeds(seeds) for name in names]
+                    for each in (base, at)
                 ]
-                counts = {
-                    (side, what): np.concatenate([getattr(part[i], what) for part in parts], axis=1)
-                    for i, side in enumerate(("old", "new"))
-                    for what in ("n_scored", "n_correct")
-                }
-                for k in ks:
-                    by_seed = [
-                        tuple(
-                            coverage(
-                                n_old=counts["old", "n_scored"][i],
-                                old=counts["old", "n_correct"][i],
-                                n_new=counts["new", "n_scored"][i],
-                                new=counts["new", "n_correct"][i],
-                                k=k,
-                                of_solved=of_solved,
-                            )
-                            for of_solved in (True, False)
-                        )
-                        for i in range(len(seeds))
+                counts = [
+                    [
+                        np.concatenate([getattr(own, what) for own in side], axis=1)
+                        for what in ("n_scored", "n_correct")
                     ]
-                    counted, likely = zip(*by_seed, strict=True)
-                    yield _row(column, at[0], k, counted, likely)
+                    for side in sides
+                ]
+                for k in ks:
+                    likely = [reach(n_samples=n, n_correct=right, k=k) for n, right in counts]
+                    solved = [right > 0 for _, right in counts]
+                    counted = [own * kept for own, kept in zip(likely, solved, strict=True)]
+                    yield _row(column, at[0], k, between(*counted), between(*likely))
 
 
-def _row(
-    column: str,
-    cell: str,
-    k: int,
-    counted: Sequence[ByProblem],
-    likely: Sequence[ByProblem],
-) -> Coverage:
-    """counted: by seed, what sums are made of; likely: the posterior's probabilities."""
-    sums: Mapping[str, list[float]] = {
-        name: [float(getattr(one, name).sum()) for one in counted] for name in FATES
-    }
+def _row(column: str, cell: str, k: int, counted: ByProblem, likely: ByProblem) -> Coverage:
+    """[seeds, problems]. counted: what sums are made of; likely: the posterior's probabilities."""
+    sums = {name: getattr(counted, name).sum(axis=1) for name in FATES}
     sure = {
-        name: float(np.mean([(getattr(one, name) >= SURE).sum() for one in likely]))
+        name: float((getattr(likely, name) >= SURE).sum(axis=1).mean())
         for name in ("lost", "gained")
     }
-    reached = np.add(sums["lost"], sums["retained"])
+    reached = sums["lost"] + sums["retained"]
     shares = np.divide(sums["lost"], reached, where=reached > 0, out=np.zeros(len(reached)))
     return Coverage(
         column=column,
@@ -84,8 +66,8 @@ def _row(
         surely_lost=sure["lost"],
         surely_gained=sure["gained"],
         lost_share=float(shares.mean()) if (reached > 0).all() else None,
-        n_seeds=len(counted),
-        n_problems=len(counted[0].lost),
+        n_seeds=len(counted.lost),
+        n_problems=counted.lost.shape[1],
     )
 
 

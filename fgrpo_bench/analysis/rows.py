@@ -258,7 +258,8 @@ class Checkpoint:
     rollouts: float
     """Mean over seeds."""
     pass_at_1: float
-    """Mean over seeds and in-domain benchmarks, of the problems that the rule looks at."""
+    """Mean over seeds and the benchmarks in domain (over all where none is), of the problems that
+    the rule looks at."""
     budget: float | None
     """Rollouts that the chosen one may cost; null where nothing limits it."""
 

@@ -11,7 +11,7 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import choose_run, default_root, has_checkpoints, own_view
+from fgrpo_bench.runs import add_run_options, choose_run, has_checkpoints, own_view
 
 EXAMPLES = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what
@@ -38,11 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sweep", nargs="?", help="name of the sweep, e.g. groupsize")
-    parser.add_argument("--experiment", help="which experiment, e.g. countdown")
-    parser.add_argument("--version", help="which version, e.g. v1")
-    parser.add_argument(
-        "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
-    )
+    add_run_options(parser)
     parser.add_argument(
         "--format",
         type=_formats,

@@ -21,7 +21,7 @@ NAMED = 8
 
 def rule_note(analysis: Analysis) -> str:
     """Which checkpoints a table is about."""
-    return f"{RULE}{rule_in_words(analysis.rule)}."
+    return f"{RULE}{rule_in_words(analysis.results, analysis.rule)}."
 
 
 def footnotes(analysis: Analysis, cells: Sequence[Cell], *columns: str) -> tuple[str, ...]:

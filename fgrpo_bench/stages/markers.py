@@ -56,7 +56,8 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
     there. A damaged marker or owner.json stands for nothing.
 
     target: layers on top of the identity, e.g. {"n_samples": 512, "ks": [1, 256]}: an integer is
-    covered by one at least as large, a list by one that contains it, other values by equal ones.
+    covered by one at least as large, a list by one that contains it, other values by equal ones,
+    None by a marker without it.
     """
     if not paths.done.exists():
         return False
@@ -184,4 +185,4 @@ def _covers(have: Any, wanted: Any) -> bool:
         return isinstance(have, int) and have >= wanted
     if isinstance(wanted, list):
         return isinstance(have, list) and all(each in have for each in wanted)
-    return have is not None and bool(have == wanted)
+    return bool(have == wanted)

@@ -29,7 +29,7 @@ PRIOR = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """By problem, float64 [problems] each; the four sum to 1."""
+    """By problem, float64 of the shape of the counts each; the four sum to 1."""
 
     retained: NDArray[np.float64]
     """Probability that the problem is within reach of both models."""
@@ -91,6 +91,11 @@ def coverage(
     after = reach(n_samples=n_new, n_correct=new, k=k)
     if of_solved:
         before, after = before * (np.asarray(old) > 0), after * (np.asarray(new) > 0)
+    return between(before, after)
+
+
+def between(before: NDArray[np.float64], after: NDArray[np.float64]) -> Coverage:
+    """The same of what `reach` says of the old model and of the new one."""
     return Coverage(
         retained=before * after,
         gained=(1 - before) * after,

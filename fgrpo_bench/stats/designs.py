@@ -72,7 +72,7 @@ def _tried(fixed: int) -> Iterator[StagedDesign]:
         for first in (stage for stage in FIRST_STAGES if stage < last):
             stages = [first << i for i in range(last.bit_length()) if first << i < last]
             for enough in ENOUGH:
-                yield StagedDesign(stages=[*stages, last], enough=enough)
+                yield StagedDesign(stages=(*stages, last), enough=enough)
 
 
 def _suffices(design: StagedDesign, ks: Sequence[int], rates: Floats, variance: float) -> bool:

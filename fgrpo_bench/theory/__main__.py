@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgrpo_bench.stages.paths import default_root
+from fgrpo_bench.runs import add_run_options
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--group-size", type=int, nargs="+", default=[8], help="of --weights")
     parser.add_argument("--figure", action="store_true", help="with --weights: draw them")
     parser.add_argument("--tail-share", type=float, nargs="+", default=list(SHARES))
-    parser.add_argument("--experiment", help="of the sweep")
-    parser.add_argument("--version", help="of the sweep")
-    parser.add_argument("--root", type=Path, default=default_root(), help="folder of all runs")
+    add_run_options(parser)
     parser.add_argument("--to", type=Path, help="folder of the figure (now: <root>/theory)")
     options = parser.parse_args(arguments)
     try:

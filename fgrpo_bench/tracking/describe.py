@@ -80,7 +80,7 @@ def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
 def words(analysis: Analysis) -> str:
     """Question and answer as Markdown, in the report's own words, and which checkpoints they are
     about."""
-    checkpoints = Paragraph(text=f"Checkpoints: {rule_in_words(analysis.rule)}.")
+    checkpoints = Paragraph(text=f"Checkpoints: {rule_in_words(analysis.results, analysis.rule)}.")
     said = [Paragraph(text=heading(analysis)), *narrative(analysis), checkpoints]
     return markdown_blocks(said)
 

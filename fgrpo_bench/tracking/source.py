@@ -2,7 +2,8 @@
 
 A digest covers everything that a run is computed from, so that nothing is computed of a run whose
 digest MLflow holds already. A file that its stage's marker lists counts by the digest that stands
-there, any other one is read.
+there, any other one is read. The digest of an analysis (fgrpo_bench.analysis.store) is another: one
+of a whole sweep, which reads every table, so that whatever is damaged is noticed there.
 """
 
 from __future__ import annotations

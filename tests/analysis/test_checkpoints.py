@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.analysis import Analysis, analyse
+from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.kinds import Planned
 from fgrpo_bench.results import PointResult, SweepResults, load_results
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stats.multiplicity import holm
 from fgrpo_bench.stats.selection import is_for_selection
 from sweeps.points import expand
-from tests.support.report import nine_benchmarks, small_sweep
+from tests.support.report import copy, nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL
 
 EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
@@ -75,6 +77,23 @@ def test_a_held_out_split_reports_only_problems_that_chose_nothing(sweep: SweepR
     assert 0 < len(kept) < len(every)
     assert analysis.estimate("countdown", FOCAL, 1).n_problems == len(kept)
     assert analysis.estimate("countdown", FOCAL, 1).lacks == ()
+
+
+@pytest.mark.parametrize("rule", ["paper", "held-out"])
+def test_without_a_benchmark_in_domain_all_decide(
+    sweep: SweepResults, tmp_path: Path, rule: str
+) -> None:
+    elsewhere = copy(sweep, tmp_path)
+    facts = read_json(elsewhere.paths.sweep_json)
+    evaluation = facts["declaration"]["experiment"]["evaluation"]
+    evaluation["benchmarks"]["countdown"]["domain"] = "out-of-domain"
+    write_json(elsewhere.paths.sweep_json, facts)
+    results = load_results(elsewhere.paths)
+    outside, within = analyse(results, rule), analyse(sweep, rule)
+    assert steps(outside) == steps(within)
+    assert outside.problems.equals(within.problems)
+    assert "in-domain" in rule_in_words(sweep, rule)
+    assert "in-domain" not in rule_in_words(results, rule)
 
 
 def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from evaluators.evaluate import check_manifest
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.mend import clear_tables
-from evaluators.records import Wanted, drawn
+from evaluators.records import Waiting, Wanted, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.records import Problem
@@ -47,6 +47,7 @@ class Counting:
         self.made, self.at_once = 0, at_once
 
     def __call__(self, wanted):
+        wanted = Waiting(wanted).take()
         for start in range(0, len(wanted), self.at_once):
             some = wanted[start : start + self.at_once]
             self.made += len(some)
@@ -193,12 +194,13 @@ def full_disk(*_):
 
 def test_a_back_end_that_ends_early_is_an_error(tmp_path):
     with pytest.raises(RuntimeError, match="made 40 of 48 draws and ended"):
-        draw(BenchmarkPaths(tmp_path), 16, lambda wanted: Counting()(wanted[:40]))
+        draw(BenchmarkPaths(tmp_path), 16, lambda wanted: Counting()(Waiting(wanted).take(40)))
 
 
 def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
     def odd(wanted):
-        yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, end_token=1) for each in wanted]
+        for each in Waiting(wanted).take():
+            yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, end_token=1)]
 
     table, _ = draw(BenchmarkPaths(tmp_path), 2, odd)
     assert set(table["response"]) == {"a?b\x00c\u2028"}
@@ -291,7 +293,7 @@ def test_unscored_draws_leave_the_denominator():
         schema=GRADES,
     )
     counts = count(grades)
-    assert counts.row(0) == ("a", 4, 2, 1)
+    assert counts.row(0) == ("a", 4, 2, 1, None)
     table = score(counts, [1, 2, 4])
     assert table["pass_at_k"].to_list() == [0.5, 1.0, None]
     assert table["pass_at_k_low"].to_list() == [0.25, 0.5, 1.0]

@@ -76,7 +76,7 @@ def test_a_report_says_its_rule_and_is_verified_under_it(sweep, capsys):
     report, folder = write_report(sweep, "paper"), sweep.paths.report
     assert read_json(folder / "provenance.json")["select"] == "paper"
     text = (folder / "report.md").read_text()
-    assert rule_in_words("paper").partition(";")[0] in text.replace("\\", "")
+    assert rule_in_words(sweep, "paper").partition(";")[0] in text.replace("\\", "")
     assert "which flatters every row" in text
     assert "at equal rollouts" in report.text
     verified = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
