@@ -15,7 +15,7 @@ from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.report.looks import Look, looks
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
-DASHES = {"-": "solid", "--": "dash"}
+DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 LONGEST = 60
 SCALE = [
     [0.0, "#f4f1ea"],

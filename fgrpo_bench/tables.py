@@ -94,7 +94,7 @@ METRICS = pl.Schema(
         "gpus": pl.Int64,  # that the run holds; 0 on a CPU
         "reward": pl.Float64,  # mean reward that is trained on, length penalty included
         "success_rate": pl.Float64,  # share of all rollouts sampled that are correct
-        "active_fraction": pl.Float64,  # share of groups neither all right nor all wrong
+        "active_fraction": pl.Float64,  # share of groups with an advantage other than 0
         "focal_weight": pl.Float64,  # mean over the active groups; null where there is none
         "entropy": pl.Float64,  # nats a token, mean over sampled tokens
         "clip_fraction": pl.Float64,  # share of active tokens whose ratio was clipped

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.objectives.advantages import check_parameters, teaches_when_all_are_alike
+from fgrpo_bench.objectives.advantages import (
+    check_parameters,
+    reads_log_probs,
+    teaches_when_all_are_alike,
+)
 from fgrpo_bench.specs import Cell, Declaration, SweepPoint, to_dict
 
 if TYPE_CHECKING:
@@ -148,10 +152,19 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
                 f"{', '.join(has)}: exclude that algorithm, or choose an experiment of another "
                 "engine"
             )
+    if reads_log_probs(algorithm.advantage) and not engine.gives_log_probs:
+        raise ValueError(
+            f"{point.point_id} has advantage={algorithm.advantage}, which reads the "
+            f"log-probabilities of the rollouts, and engine {engine.name} gives none: exclude that "
+            "algorithm, or choose an experiment of another engine"
+        )
     try:
         check_parameters(algorithm.advantage, point.group_size, algorithm.parameters)
     except ValueError as error:
-        raise ValueError(f"{point.point_id}: {error}") from error
+        raise ValueError(
+            f"{point.point_id}: {error}; change algorithms.{algorithm.name}.parameters, or leave "
+            "the point out"
+        ) from error
     if algorithm.dynamic_sampling and teaches_when_all_are_alike(
         algorithm.advantage, point.group_size, algorithm.parameters
     ):

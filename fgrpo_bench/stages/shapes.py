@@ -27,7 +27,7 @@ MARKER = {
     "cpu_seconds?": NUMBER,
     "finished_ms?": int,
 }
-DESIGN = ({"stages": [int], "enough": int}, type(None))
+DESIGN = ({"stages": [int], "enough": int, "lacking?": {"*": int}}, type(None))
 EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN}}
 """The marker of an evaluation."""
 LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}

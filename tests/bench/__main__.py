@@ -25,6 +25,7 @@ MEASUREMENTS = {
     "puzzles": "SynLogic verifiers on responses of 256 kB",
     "sampling": "draws a second, against transformers.generate",
     "training": "training steps a second, against TRL's GRPOTrainer",
+    "advantages": "every advantage on 4,096 groups of 32, against plain GRPO's",
     "simulation": "steps of the categorical simulation, against the plain dense implementation",
     "memory": "peak memory of a training and of an evaluation worker",
     "hooks": "time inside our hooks as a share of a training step of OpenRLHF on the processor",

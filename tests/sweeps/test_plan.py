@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.engines.table import ENGINES
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs import Declaration, Profile, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
@@ -289,7 +290,29 @@ def test_a_single_update_a_batch_may_compare_advantages() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "override", "said"),
     [
-        ("pkpo", "++algorithms.pkpo.parameters.k=9", "k=9 of pkpo: must be a whole number from 1"),
+        (
+            "pkpo",
+            "++algorithms.pkpo.parameters.k=9",
+            "k=9 of pkpo: must be a whole number from 1 to 8 with baseline sloo_minus_one and "
+            "group_size=8; change algorithms.pkpo.parameters, or leave the point out",
+        ),
+        (
+            "pkpo",
+            "++algorithms.pkpo.parameters={k: 8, baseline: sloo}",
+            "k=8 of pkpo: must be a whole number from 1 to 7 with baseline sloo and group_size=8",
+        ),
+        (
+            "pkpo",
+            "++algorithms.pkpo.parameters.baseline=mean",
+            "baseline='mean' of pkpo: choose one of none, sloo, sloo_minus_one",
+        ),
+        ("passk", "++algorithms.passk.parameters.k=9", "k=9 of passk: must be a whole number from"),
+        ("passk", "++algorithms.passk.parameters.k=0", "k=0 of passk: must be a whole number from"),
+        (
+            "passk",
+            "~algorithms.passk.parameters.k",
+            "the advantage passk needs its parameter k; change algorithms.passk.parameters",
+        ),
         (
             "rloo",
             "++algorithms.rloo.parameters={k: 2}",
@@ -300,13 +323,55 @@ def test_a_single_update_a_batch_may_compare_advantages() -> None:
             "algorithms.nsr.dynamic_sampling=true",
             "set algorithms.nsr.dynamic_sampling=false",
         ),
-        ("w_reinforce", "++algorithms.w_reinforce.parameters.weight=-1", "must be at least 0"),
+        (
+            "maxrl",
+            "algorithms.maxrl.dynamic_sampling=true",
+            "the advantage maxrl teaches from some of these",
+        ),
+        (
+            "w_reinforce",
+            "++algorithms.w_reinforce.parameters.weight=-1",
+            "weight=-1 of w_reinforce: must be a number of at least 0",
+        ),
+        (
+            "w_reinforce",
+            "++algorithms.w_reinforce.parameters.weight=high",
+            "weight=high of w_reinforce: must be a number of at least 0",
+        ),
+        (
+            "ds_grpo",
+            "++algorithms.ds_grpo.parameters.beta=0",
+            "beta=0 of ds_grpo: must be a number above 0",
+        ),
+        (
+            "rs_grpo",
+            "++algorithms.rs_grpo.parameters.beta=high",
+            "beta=high of rs_grpo: must be a number above 0",
+        ),
     ],
 )
 def test_an_advantage_that_cannot_be_is_refused_with_its_point(algorithm, override, said) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as refused:
         make_plan(config.load("gamma", [f"sweep.grid.algorithm=[{algorithm}]", override]))
     assert str(refused.value).startswith(f"{algorithm}-n8-g0-s11")
+
+
+def test_one_rollout_of_pkpo_has_no_baseline_but_its_own_choice_and_is_planned() -> None:
+    declared = config.load(
+        "gamma", ["sweep.grid.algorithm=[pkpo]", "++algorithms.pkpo.parameters.k=1"]
+    )
+    assert {point.algorithm.parameters["k"] for point in make_plan(declared).points} == {1}
+
+
+def test_an_advantage_that_reads_log_probabilities_needs_an_engine_that_gives_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declared = config.load("gamma", ["sweep.grid.algorithm=[ds_grpo]"])
+    make_plan(declared)
+    monkeypatch.setitem(ENGINES, "embedded", replace(ENGINES["embedded"], gives_log_probs=False))
+    with pytest.raises(ValueError, match="engine embedded gives none: exclude that") as refused:
+        make_plan(declared)
+    assert str(refused.value).startswith("ds_grpo-n8-g0-s11 has advantage=ds_grpo")
 
 
 def test_a_rollout_budget_must_hold_whole_groups() -> None:
