@@ -1,10 +1,19 @@
-"""Staged designs for tests: any small one, and every end of one."""
+"""Staged designs for tests: any small one, every end of one, and a sweep whose problems stop."""
+
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 from hypothesis import strategies as st
 
 from fgrpo_bench import StagedDesign
+from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.scoring import count, score
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stats.paths import DrawPath
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
+from tests.support.dashboard import GRADER
+from tests.support.synthetic import write_sweep
 
 
 def paths(design):
@@ -28,6 +37,9 @@ STAGED = [
     "+experiment.evaluation.design={stages:[2,4,8],enough:2}",
     "experiment.evaluation.benchmarks.countdown.n_problems=24",
     "experiment.train.steps=20",
+    "sweep.grid.algorithm=[grpo]",
+    "sweep.grid.focal_gamma=[0.0,1.0]",
+    "sweep.grid.seed=[11,12]",
 ]
 """Overrides of a small sweep whose problems stop by DESIGN."""
 OPEN, UNDER_OTHER = "p007", "grpo-n8-g1-s12"
@@ -42,7 +54,8 @@ def verdicts(point_id: str, n_problems: int) -> dict[str, list[str]]:
     rates = rng.beta(0.4, 1.2, n_problems)
     drawn = rng.random((n_problems, DESIGN.stages[-1]))
     judged = np.where(drawn < rates[:, None], "correct", "incorrect")
-    judged[rng.random(drawn.shape) < 0.08] = "unscored"
+    judged[rng.random(drawn.shape) < 0.02] = "unscored"
+    judged[3, :4] = ["unscored", "correct", "incorrect", "correct"]
     judged[int(OPEN[1:])] = ["incorrect"] * 6 + ["correct"] * 2
     return {f"p{i:03d}": own.tolist() for i, own in enumerate(judged)}
 
@@ -58,7 +71,7 @@ def made(design: StagedDesign, of: list[str]) -> list[str]:
 def staged_sweep(root: Path) -> SweepResults:
     """Two seeds of GRPO and F-GRPO at N = 8 whose problems stop by DESIGN, one run by OTHER, and a
     problem whose draws are not all there. Grades are of GRADER; draws are as many as grades."""
-    results = write_sweep(root, "gamma", [*STAGED, *TWO_CELLS])
+    results = write_sweep(root, "gamma", STAGED)
     for point in results.points:
         design = OTHER if point.point_id == UNDER_OTHER else DESIGN
         judge(point, design, open_problem=point.point_id == "grpo-n8-g0-s11")
