@@ -44,6 +44,29 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How many draws an evaluation made."""
+
+    n_samples: int
+    """Draws a problem; of a design the most."""
+    design: StagedDesign | None
+    """When a problem stops; None: never."""
+
+    @property
+    def n_drawn(self) -> pl.Expr:
+        """Draws of a problem up to where it stopped, judged or not, over rows of tables.PASSK; null
+        where its judgements ask for draws that are missing."""
+        if self.design is None:
+            return pl.lit(self.n_samples, pl.Int64)
+        return pl.col("n_scored") + pl.col("n_unscored").list.sum()
+
+    @property
+    def words(self) -> str:
+        """For a person."""
+        return f"{self.n_samples:,} draws a problem" if self.design is None else self.design.words
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointResult:
     """One training run, or the base model of one seed, and where its files are.
 
@@ -139,7 +162,20 @@ class PointResult:
 
     def stopping(self) -> StagedDesign | None:
         """The design that the stored pass@k is of; None: of a fixed number of draws."""
-        return stopping(self.evaluated()["target"].get("design"), self.evaluate.done)
+        return self.asked().design
+
+    def asked(self) -> Asked:
+        """The draws that the stored pass@k is of."""
+        target = self.evaluated()["target"]
+        design = stopping(target.get("design"), self.evaluate.done)
+        return Asked(n_samples=int(target["n_samples"]), design=design)
+
+    def has_new_design(self, benchmark: str) -> bool:
+        """Whether another design was asked for when draws were there already, so that it may have
+        been chosen by their grades; False where it was not recorded."""
+        path = self.evaluate.benchmark(benchmark).manifest
+        facts: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
+        return len(facts.get("designs", ())) > 1
 
     def evaluation_spec(self) -> EvaluationSpec:
         """What the evaluation computes."""
@@ -168,6 +204,11 @@ class SweepResults:
         spec = self.declaration["declaration"]["experiment"]["evaluation"]
         assert isinstance(spec, dict)
         return spec
+
+    @property
+    def stopping(self) -> StagedDesign | None:
+        """The declared design; None: a fixed number of draws."""
+        return stopping(self.evaluation.get("design"), self.paths.sweep_json)
 
     @property
     def benchmarks(self) -> list[str]:

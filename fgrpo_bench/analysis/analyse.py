@@ -146,10 +146,14 @@ def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -
                         "problem_id": np.array(own.problems, dtype=object)[problem],
                         "cell": [at[0]] * len(seed),
                         "seed": np.array(own.seeds, dtype=int)[seed],
+                        "n_drawn": own.n_drawn[seed, problem],
                         "n_scored": own.n_scored[seed, problem],
                         "n_correct": own.n_correct[seed, problem],
+                        "success_rate": own.success_rates()[seed, problem],
                     },
                     schema=schema(Problem),
+                ).with_columns(
+                    pl.col("n_drawn").replace(0, None), pl.col("success_rate").fill_nan(None)
                 )
             )
     return pl.concat(parts)

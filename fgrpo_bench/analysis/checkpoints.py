@@ -146,9 +146,10 @@ def _rollouts(metrics: pl.DataFrame, step: int) -> float:
 
 def _pass_at_1(scores: Scores) -> float:
     """Mean over seeds, and over the problems of each that have a judged draw; 0 where none has."""
-    judged = scores.n_scored > 0
-    rates = np.where(judged, scores.n_correct / np.maximum(scores.n_scored, 1), 0.0)
-    return float(np.mean(rates.sum(axis=1) / np.maximum(judged.sum(axis=1), 1)))
+    rates = scores.success_rates()
+    judged = ~np.isnan(rates)
+    sums = np.where(judged, rates, 0.0).sum(axis=1)
+    return float(np.mean(sums / np.maximum(judged.sum(axis=1), 1)))
 
 
 def rule_in_words(results: SweepResults, rule: str) -> str:

@@ -101,7 +101,15 @@ class Estimate:
     n_problems: int
     """Problems with a value for every seed; only these count."""
     n_samples: int | None
-    """Draws a problem, the fewest over seeds and benchmarks."""
+    """Draws a problem, the fewest over seeds and benchmarks; of a design that stops the most."""
+    n_draws: float | None
+    """Mean draws that were made of a problem, up to where it stopped."""
+    designs: tuple[str, ...]
+    """How many draws problems make, in words, each design of its seeds once; empty where all make
+    a fixed number."""
+    is_redesigned: bool
+    """Whether the design was changed when draws of a seed were there already: pass@k is exact for
+    a design that was chosen before its draws were looked at."""
     unscored: float
     """Share of the draws that the grader could not judge."""
     all_wrong: float | None
@@ -152,7 +160,8 @@ class Comparison:
     p: float | None
     """Two-sided, of no difference, over problems and seeds; goes with the interval."""
     p_draws: float | None
-    """Two-sided, of the draws alone, these models and problems given; null where 2k > n."""
+    """Two-sided, of the draws alone, these models and problems given; null where 2k > n, of draws
+    that stop where 2k is above the last stage: their variance cannot be estimated then."""
     seeds: tuple[int, ...]
     """Those that both cells have; the same seed is the same base model."""
     by_seed: tuple[float, ...]
@@ -332,7 +341,7 @@ class Task:
     n_problems: int
     """Of the task, judged or not."""
     n_draws: int
-    """Over problems and seeds."""
+    """Over problems and seeds, up to where each problem stopped."""
     n_unscored: int
     """Of these: draws that the grader could not judge."""
 
@@ -345,9 +354,15 @@ class Problem:
     problem_id: str
     cell: str
     seed: int
+    n_drawn: int | None
+    """Draws up to where the problem stopped, judged or not; null where its judgements ask for draws
+    that are missing."""
     n_scored: int
     """Judged draws; 0 where none was."""
     n_correct: int
+    success_rate: float | None
+    """pass@1: of a fixed number of draws n_correct / n_scored, which would be too high where
+    correct draws stop a problem. Null where there is no estimate."""
 
 
 FRAMES: dict[str, type] = {

@@ -47,7 +47,11 @@ def interval_table(analysis: Analysis, column: str) -> Table:
     for cell in cells:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
         values = [
-            Value(text=with_interval(row.mean, row.low, row.high), incomplete=row.is_incomplete)
+            Value(
+                text=with_interval(row.mean, row.low, row.high),
+                incomplete=row.is_incomplete,
+                redesigned=row.is_redesigned,
+            )
             for row in ends
         ]
         rows.append((*names(cell), *((value,) for value in values), str(ends[0].n_seeds)))
@@ -65,7 +69,9 @@ def all_ks(analysis: Analysis, column: str) -> Table:
     cells = list(analysis.by_cell.values())
     rows: Rows = {
         names(cell): {
-            f"k={row.k}": (percent_value(row.mean, incomplete=row.is_incomplete),)
+            f"k={row.k}": (
+                percent_value(row.mean, incomplete=row.is_incomplete, redesigned=row.is_redesigned),
+            )
             for row in analysis.over_k(column, cell)
         }
         for cell in cells

@@ -152,6 +152,7 @@ SWEEP = {
                 "benchmarks": {"*": ({"domain?": str}, type(None))},
                 "ks": [int],
                 "n_samples": int,
+                "design?": DESIGN,
             },
         },
         "algorithms?": {"*": dict},

@@ -21,7 +21,8 @@ class Measured:
     title: str
     """For a person."""
     success_rates: NDArray[np.float64]
-    """Of the base models by problem, over all seeds, those strictly between 0 and 1; [problems]."""
+    """Of the base models by problem, means over seeds, those strictly between 0 and 1;
+    [problems]."""
     lost: dict[int, float]
     """By group size at gamma = 0: expected share of the problems within the base model's reach that
     the trained model lost, mean over seeds; of the first algorithm."""
@@ -36,9 +37,9 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
     benchmark = benchmark or analysis.results.benchmarks[0]
     counts = (
         analysis.problems.filter(cell="base", benchmark=benchmark)
+        .drop_nulls("success_rate")
         .group_by("problem_id")
-        .agg(pl.col("n_scored", "n_correct").sum())
-        .filter(pl.col("n_scored") > 0)
+        .agg(pl.col("success_rate").mean())
         .sort("problem_id")
     )
     if not len(counts):
@@ -46,7 +47,7 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
             f"sweep {paths.sweep} has no results of its base models on {benchmark}: let it "
             "run on, or give --success-rate"
         )
-    rates = (counts["n_correct"] / counts["n_scored"]).to_numpy()
+    rates = counts["success_rate"].to_numpy()
     rates = rates[(rates > 0) & (rates < 1)]
     if not len(rates):
         raise ValueError(

@@ -130,6 +130,11 @@ def params(results: SweepResults, point: PointResult) -> dict[str, str]:
         }
     named |= {} if warmup is None else {"warmup_steps": warmup["steps"]}
     named |= {"n_samples": judged.n_samples, "eval_temperature": judged.temperature}
+    if judged.design is not None:
+        named |= {
+            "design_stages": ", ".join(map(str, judged.design.stages)),
+            "design_enough": judged.design.enough,
+        }
     for name, benchmark in judged.benchmarks.items():
         named[f"{name}_n_problems"] = benchmark.n_problems or "all"
     return {key: str(value) for key, value in named.items()}

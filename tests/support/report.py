@@ -112,7 +112,8 @@ def unjudged(table):
 
 
 def made_of_tasks(results: SweepResults) -> SweepResults:
-    """The sweep as if its benchmark were a dataset of TASKS."""
+    """The sweep as if its benchmark were a dataset of TASKS, of which the third is not judged where
+    problems make a fixed number of draws."""
     folder = results.paths.folder / "_data" / "logic"
     rows = [
         (f"p{i:03d}", "?", json.dumps({"task": TASKS[i % 3], "game": "{}"}), "") for i in range(24)
@@ -125,7 +126,8 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
         spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "synlogic"}
         spec["data"] = {"countdown": str(folder)}
         write_json(point.evaluate.spec, spec)
-        rewrite_passk(point, unjudged)
+        if point.stopping() is None:
+            rewrite_passk(point, unjudged)
     return results
 
 

@@ -129,6 +129,7 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
                 "k": np.repeat(ks, problems),
                 "n_scored": np.full(problems * len(ks), n),
                 "n_correct": np.tile(correct, len(ks)),
+                "n_unscored": [None] * (problems * len(ks)),
             }
             | dict.fromkeys(
                 ("pass_at_k", "pass_at_k_low", "pass_at_k_high"),
