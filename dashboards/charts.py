@@ -60,8 +60,14 @@ def line(
         "x": list(x),
         "y": list(y),
         "line": {"color": look.color, "dash": DASHES.get(look.linestyle, "solid"), "width": 2},
-        "marker": {"color": look.color, "symbol": SYMBOLS.get(look.marker, "circle"), "size": 7},
+        "marker": marker(look),
     } | more
+
+
+def marker(look: Look, *, hollow: bool = False) -> dict[str, Any]:
+    """The symbol of a cell, or its outline alone."""
+    symbol = SYMBOLS.get(look.marker, "circle") + ("-open" if hollow else "")
+    return {"color": look.color, "symbol": symbol, "size": 7}
 
 
 def band(

@@ -86,11 +86,14 @@ def load(overrides: Sequence[str]) -> Request:
 
 
 def _full(override: str) -> str:
-    """An override with its whole key, e.g. n_samples=64 -> evaluation.n_samples=64."""
+    """An override with its whole key, e.g. n_samples=64 -> evaluation.n_samples=64; design=staged
+    is the file of that name."""
     if "=" not in override:
         raise ValueError(f"{override!r} is no override: write key=value, e.g. n_samples=64")
     sign, rest = re.fullmatch(r"([+~]*)(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
     head = re.split(r"[.=]", rest, maxsplit=1)[0]
+    if head == "design" and rest.partition("=")[2] in config.options("design"):
+        return f"+design@evaluation.{rest}"
     return f"{sign}evaluation.{rest}" if head in OF_EVALUATION else override
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
 from fgrpo_bench.kinds.evaluate import read_spec, stopping
 from fgrpo_bench.runs import has_checkpoints
-from fgrpo_bench.specs import method_name
+from fgrpo_bench.specs import Setting, method_name
 from fgrpo_bench.stages.files import read_json, read_lines
 from fgrpo_bench.stages.markers import refuse_foreign, stands
 from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
@@ -79,6 +79,8 @@ class PointResult:
     """None for a base model, likewise group_size and focal_gamma."""
     group_size: int | None
     focal_gamma: float | None
+    learning_rate_factor: float = 1.0
+    """Of the experiment's learning rate; 1 for a base model too."""
     seed: int
     step: int
     train: StagePaths
@@ -94,12 +96,14 @@ class PointResult:
         """GRPO, F-GRPO, ...; Base for a base model."""
         if self.algorithm is None or self.focal_gamma is None:
             return "Base"
-        return method_name(self.algorithm, self.focal_gamma)
+        return method_name(self.algorithm, self.focal_gamma, self.learning_rate_factor)
 
     @property
-    def cell(self) -> tuple[str | None, int | None, float | None]:
-        """What the seeds of one table row share."""
-        return self.algorithm, self.group_size, self.focal_gamma
+    def cell(self) -> Setting | None:
+        """What the seeds of one table row share; None for a base model."""
+        if self.algorithm is None or self.group_size is None or self.focal_gamma is None:
+            return None
+        return self.algorithm, self.group_size, self.focal_gamma, self.learning_rate_factor
 
     @property
     def is_trained(self) -> bool:
@@ -314,6 +318,7 @@ def load_results(paths: RunPaths) -> SweepResults:
             algorithm=cell["algorithm"],
             group_size=cell["group_size"],
             focal_gamma=cell["focal_gamma"],
+            learning_rate_factor=cell.get("learning_rate_factor", 1.0),
             seed=cell["seed"],
             step=checkpoints[-1].step,
             train=StagePaths(paths.folder / cell["train"]),

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fgrpo_bench import engines
-from fgrpo_bench.kinds import KINDS, Stage
-from fgrpo_bench.specs import SlurmProfile, method_name
+from fgrpo_bench.kinds import KINDS, Stage, evaluate, outlook
+from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import read_stages
@@ -35,7 +35,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         base = cell["algorithm"] is None
         making = stages[cell["train"]]
         judging = first_undone([states[each["evaluate"]] for each in cell["checkpoints"]])
-        method = "Base" if base else method_name(cell["algorithm"], cell["focal_gamma"])
+        method = next((p.method for p in plan.points if p.point_id == cell["point_id"]), "Base")
         points.append(
             {key: cell[key] for key in ("point_id", "group_size", "focal_gamma", "seed")}
             | {"method": method, "fingerprint": making.fingerprint}
@@ -58,6 +58,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "stages_to_run": {kind: counts[kind] for kind in KINDS},
         "cost": estimate(plan, paths, to_run),
         "saving": saving(plan),
+        "draws": expected_draws(plan, paths),
         "can_show": can_show(plan),
         "family": plan.family.name,
         "comparisons": [
@@ -77,10 +78,28 @@ def saving(plan: Plan) -> str | None:
     return None if found is None else str(found)
 
 
+def expected_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
+    """What a design is expected to draw on benchmarks of known size (outlook.expected); empty for a
+    fixed number of draws, of which nothing is read."""
+    evaluation = plan.points[0].evaluation
+    if evaluation.design is None:
+        return []
+    stages = [stage for stage in plan.stages if stage.kind == evaluate.NAME]
+    graded = {stage.name: outlook.find_graded(paths, stage) for stage in stages}
+    sizes = {
+        name: benchmark.n_problems
+        for name, benchmark in evaluation.benchmarks.items()
+        if benchmark.n_problems is not None
+    }
+    bases = [graded[stage.name] for stage in stages if stage.step == 0]
+    return outlook.expected(evaluation, sizes, list(graded.values()), bases)
+
+
 def can_show(plan: Plan) -> list[str]:
     """What the planned draws can tell apart at the largest k, a line a benchmark and an average of
     a domain; none for benchmarks whose size only the fetch tells."""
     evaluation = plan.points[0].evaluation
+    draws = evaluation.stopping or evaluation.n_samples
     known = {benchmark.name: benchmark.n_problems for benchmark in evaluation.benchmarks.values()}
     asked: dict[str, int | list[int] | None] = dict(known)
     for domain in dict.fromkeys(benchmark.domain for benchmark in evaluation.benchmarks.values()):
@@ -93,7 +112,7 @@ def can_show(plan: Plan) -> list[str]:
         if len(sizes) > 1 and whole == sizes:
             asked[f"average {domain}"] = whole
     return [
-        f"{name}: {advice(n_samples=evaluation.n_samples, k=evaluation.ks[-1], n_problems=of)}"
+        f"{name}: {advice(n_samples=draws, k=evaluation.ks[-1], n_problems=of)}"
         for name, of in asked.items()
         if of is not None
     ]
@@ -160,6 +179,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             cost_words(answer["cost"]),
+            *outlook.words(answer["draws"]),
             *filter(None, [answer["saving"]]),
             *answer["can_show"],
             *family_words(answer),

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.rows import cell_name
+from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.results import Asked, PointResult, SweepResults
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.selection import is_for_selection
@@ -150,7 +150,7 @@ def read_scores(results: SweepResults) -> dict[str, dict[At, Scores]]:
 
 def key_of(point: PointResult) -> At:
     """Cell and step of a point at its checkpoint."""
-    return cell_name(*point.cell), point.step
+    return key_of_cell(point.cell), point.step
 
 
 def _of_benchmark(

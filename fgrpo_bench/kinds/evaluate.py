@@ -28,6 +28,7 @@ from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import EVALUATION
+from fgrpo_bench.stats import designs
 from fgrpo_bench.stats.staged import StagedDesign
 
 NAME = "evaluate"
@@ -232,10 +233,15 @@ command = by_module("evaluators", "run")
 
 
 def cost(stage: Stage) -> float:
-    """By its draws; those on a benchmark whose size only the fetch tells are left out."""
+    """By its draws, of a design those that are expected a priori; those on a benchmark whose size
+    only the fetch tells are left out."""
     evaluation = stage.spec["evaluation"]
     problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
-    return float(DRAW_SECONDS * problems * evaluation["n_samples"])
+    design = evaluation.get("design")
+    if design is None:
+        return float(DRAW_SECONDS * problems * evaluation["n_samples"])
+    staged = StagedDesign(stages=design["stages"], enough=design["enough"])
+    return DRAW_SECONDS * problems * designs.draws_by_prior(staged)
 
 
 KIND = Kind(name=NAME, noun="evaluation", stages=stages, command=command, cost=cost, in_report=True)

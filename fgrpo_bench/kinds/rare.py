@@ -95,6 +95,7 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
         point.evaluation,
         benchmarks={NAME: benchmark},
         n_samples=rare.n_samples,
+        design=None,  # all correct draws are ranked
         ks=(1,),
         temperature=point.train.temperature,
         prompts={},

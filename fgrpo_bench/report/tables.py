@@ -10,6 +10,7 @@ from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.numbers import (
     number,
     p_value,
+    percent,
     percent_value,
     points,
     with_interval,
@@ -187,6 +188,29 @@ def _out_of_reach(analysis: Analysis, column: str) -> Iterator[str]:
             f"From {n} draws none can be surely lost or gained: even a problem without a correct "
             f"draw is out of reach with a probability of {surely:.2f} only."
         )
+
+
+def training_table(analysis: Analysis) -> Table:
+    """What a run of each cell learned from, and how much choice its policy was left with."""
+    return Table(
+        title="Training, mean over the runs of a cell",
+        header=(*NAMES, "runs", "active groups, %", "entropy, nats a token"),
+        rows=tuple(
+            (
+                *names(cell),
+                str(own.n_runs),
+                NONE if own.active_fraction is None else percent(own.active_fraction),
+                number(own.entropy, digits=3),
+            )
+            for cell in analysis.by_cell.values()
+            if not cell.is_base and (own := analysis.costs.get(cell.cell)) is not None
+        ),
+        notes=(
+            "Active: with an advantage that is not 0, mean over all steps. Entropy: over the last "
+            "tenth of the steps.",
+            rule_note(analysis),
+        ),
+    )
 
 
 def compute_table(analysis: Analysis) -> Table:

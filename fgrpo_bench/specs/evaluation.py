@@ -85,7 +85,7 @@ class RareSpec:
 class DesignSpec:
     """Draws in stages, of which a problem makes no more once enough are correct."""
 
-    stages: tuple[Positive, ...]
+    stages: Annotated[tuple[Positive, ...], Field(min_length=1)]
     """Draws of a problem after each stage, rising; the last is n_samples."""
     enough: Positive
     """Correct draws that stop a problem after a stage."""

@@ -105,6 +105,7 @@ PLAN = {
             "algorithm": str | None,
             "group_size": int | None,
             "focal_gamma": NUMBER | None,
+            "learning_rate_factor?": NUMBER,
             "seed": int,
             "train": str,
             "step?": int,

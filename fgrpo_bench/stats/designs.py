@@ -1,9 +1,11 @@
-"""Which design makes the fewest draws for a wanted precision, given success rates of problems."""
+"""What designs cost and how precise they are, given success rates of problems, and which makes the
+fewest draws for a wanted precision."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,8 @@ LONGER = (1, 1.1, 1.25, 1.5, 2, 4)
 MOST_FIXED = 4_096
 """The largest fixed number that is tried."""
 QUANTILES = 200
+PRIOR = (0.5, 0.5)
+"""Parameters of the Beta distribution that success rates are taken from where nothing is graded."""
 
 
 def beta_rates(a: float, b: float) -> Floats:
@@ -26,6 +30,20 @@ def beta_rates(a: float, b: float) -> Floats:
     from scipy.stats import beta
 
     return np.asarray(beta.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, a, b))
+
+
+@lru_cache(maxsize=64)
+def draws_by_prior(design: StagedDesign) -> float:
+    """Expected draws of a problem whose success rate is as of PRIOR."""
+    return float(design.expected_draws(beta_rates(*PRIOR)).mean())
+
+
+def mean_variance(design: StagedDesign, k: int, rates: Floats) -> float:
+    """Of a problem's pass@k over its draws, as a mean over problems of these success rates,
+    [problems]; over their number it is the variance of mean pass@k."""
+    distinct, times = np.unique(rates, return_counts=True)
+    variance = design.draw_moments(k=k, success_rate=distinct)[1]
+    return float(np.average(variance, weights=times))
 
 
 def fewest_draws(*, ks: Sequence[int], rates: Floats, variance: float) -> int | None:
@@ -36,13 +54,13 @@ def fewest_draws(*, ks: Sequence[int], rates: Floats, variance: float) -> int | 
     are too few.
     """
     low = high = max(ks)
-    while not _suffices(_fixed(high), ks, rates, variance):
+    while not _suffices(fixed_design(high), ks, rates, variance):
         low, high = high + 1, high * 2
         if high > MOST_FIXED:
             return None
     while low < high:
         middle = (low + high) // 2
-        suffices = _suffices(_fixed(middle), ks, rates, variance)
+        suffices = _suffices(fixed_design(middle), ks, rates, variance)
         low, high = (low, middle) if suffices else (middle + 1, high)
     return low
 
@@ -59,10 +77,11 @@ def cheapest_design(
     for design in sorted(by_cost, key=by_cost.__getitem__):
         if by_cost[design] < fixed and _suffices(design, ks, rates, variance):
             return design
-    return _fixed(fixed)
+    return fixed_design(fixed)
 
 
-def _fixed(n_samples: int) -> StagedDesign:
+def fixed_design(n_samples: int) -> StagedDesign:
+    """The design under which every problem makes as many draws."""
     return StagedDesign(stages=(n_samples,), enough=1)
 
 
@@ -76,4 +95,4 @@ def _tried(fixed: int) -> Iterator[StagedDesign]:
 
 
 def _suffices(design: StagedDesign, ks: Sequence[int], rates: Floats, variance: float) -> bool:
-    return all(design.draw_moments(k=k, success_rate=rates)[1].mean() <= variance for k in ks)
+    return all(mean_variance(design, k, rates) <= variance for k in ks)

@@ -20,7 +20,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from fgrpo_bench.stats.designs import MOST_FIXED, beta_rates, cheapest_design, fewest_draws
+from fgrpo_bench.stats.designs import (
+    MOST_FIXED,
+    PRIOR,
+    beta_rates,
+    cheapest_design,
+    fewest_draws,
+)
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.stats.variance import draw_moments
 
@@ -155,9 +161,9 @@ def main(argv: list[str] | None = None) -> int:
         "--beta",
         type=_parameter,
         nargs=2,
-        default=(0.5, 0.5),
+        default=PRIOR,
         metavar=("A", "B"),
-        help="success rates of the problems for --design (default: 0.5 0.5)",
+        help="success rates of the problems for --design (default: %(default)s)",
     )
     options = parser.parse_args(argv)
     if any(n < max(options.k) for n in options.n_samples):

@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.pairs import of_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,6 @@ def _lost(analysis: Analysis, benchmark: str) -> dict[int, float]:
     return {
         cell.group_size: row.lost_share
         for cell, row in sorted(covered.items(), key=lambda each: each[0].group_size or 0)
-        if first is not None and cell.algorithm == first.algorithm
+        if first is not None and of_line(cell) == of_line(first)
         if cell.group_size is not None and row is not None and row.lost_share is not None
     }

@@ -125,7 +125,7 @@ def params(results: SweepResults, point: PointResult) -> dict[str, str]:
             "prompts_per_step": cell.prompts_per_step,
             "rollouts_per_step": cell.prompts_per_step * cell.group_size,
             "updates_per_batch": cell.train.updates_per_batch,
-            "learning_rate": cell.train.learning_rate,
+            "learning_rate": cell.train.learning_rate * cell.learning_rate_factor,
             "train_temperature": cell.train.temperature,
         }
     named |= {} if warmup is None else {"warmup_steps": warmup["steps"]}

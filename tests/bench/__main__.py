@@ -24,6 +24,7 @@ MEASUREMENTS = {
     "evaluating": "sampling by vLLM and grading meanwhile, against the bare engine",
     "puzzles": "SynLogic verifiers on responses of 256 kB",
     "sampling": "draws a second, against transformers.generate",
+    "stopping": "draws and time of staged evaluations, against 1,024 draws of every problem",
     "training": "training steps a second, against TRL's GRPOTrainer",
     "advantages": "every advantage on 4,096 groups of 32, against plain GRPO's",
     "simulation": "steps of the categorical simulation, against the plain dense implementation",

@@ -1,0 +1,249 @@
+"""What evaluations under a design are expected to draw, beside as many draws of every problem.
+
+Success rates of problems are those of stored grades where there are some: a checkpoint's own ones,
+from wherever under the run root it was evaluated with the same settings, else those of the base
+models. Where nothing is graded they are as of fgrpo_bench.stats.designs.PRIOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.documents.numbers import number
+from fgrpo_bench.documents.table import NONE, Table
+from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.kinds.kind import Stage
+from fgrpo_bench.specs import EvalSpec
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
+from fgrpo_bench.stats.designs import (
+    PRIOR,
+    Floats,
+    beta_rates,
+    fixed_design,
+    mean_variance,
+)
+from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.tables import DRAWS, PASSK, reading, scan_table
+
+SHOWN_KS = (1, 16)
+"""Of the k of pass@k, whose precision is told beside that of the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """What the graded draws of a checkpoint on a benchmark tell; arrays are [problems]."""
+
+    rates: Floats
+    """Share of the judged draws that are correct. Of draws that stopped it is a little too large,
+    which does not matter for a plan."""
+    tokens: Floats
+    """Mean tokens of a draw."""
+    pace: Pace | None
+    """What a token took; None where nothing tells."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that a sampled token took."""
+
+    seconds: float
+    """Of one GPU or of one processor."""
+    unit: str
+    """`GPU` or `processor`."""
+
+
+def expected(
+    evaluation: EvalSpec,
+    sizes: Mapping[str, int],
+    graded: Sequence[Mapping[str, Graded]],
+    base: Sequence[Mapping[str, Graded]] = (),
+) -> list[dict[str, Any]]:
+    """Rows as JSON types, of the design and of n_samples of every problem, for each benchmark.
+
+    sizes: problems of the benchmarks; those of unknown size are left out. graded: by checkpoint and
+    benchmark, empty for one that has none. base: of the base models. Nothing for a fixed number of
+    draws.
+    """
+    if evaluation.stopping is None:
+        return []
+    ks = [k for k in evaluation.ks if k in SHOWN_KS or k == evaluation.ks[-1]]
+    rows = []
+    for name, n_problems in sizes.items():
+        own = [each[name] for each in graded if name in each]
+        others = [each[name] for each in base if name in each]
+        without = len(graded) - len(own)
+        weighed = [(each.rates, each.tokens, 1.0) for each in own]
+        if others:
+            weighed += [(each.rates, each.tokens, without / len(others)) for each in others]
+        elif without:
+            weighed.append((beta_rates(*PRIOR), None, without))
+        paces = [each.pace for each in (*own, *others) if each.pace is not None]
+        for design in (evaluation.stopping, fixed_design(evaluation.n_samples)):
+            rows.append(
+                {
+                    "benchmark": name,
+                    "stages": list(design.stages),
+                    "enough": design.enough if len(design.stages) > 1 else None,
+                    "problems": n_problems,
+                    "checkpoints": len(graded),
+                    "graded": len(own),
+                    "graded_bases": len(others),
+                }
+                | _of(design, ks, n_problems, weighed, paces)
+            )
+    return rows
+
+
+def _of(
+    design: StagedDesign,
+    ks: Sequence[int],
+    n_problems: int,
+    weighed: Sequence[tuple[Floats, Floats | None, float]],
+    paces: Sequence[Pace],
+) -> dict[str, Any]:
+    """weighed: rates, tokens a draw, and for how many checkpoints they stand."""
+    of = sum(weight for *_, weight in weighed)
+    draws, tokens = 0.0, 0.0
+    for rates, lengths, weight in weighed:
+        each = design.expected_draws(rates)
+        draws += weight * n_problems * float(each.mean())
+        tokens += weight * n_problems * float((each * lengths).mean() if lengths is not None else 0)
+    known = all(lengths is not None for _, lengths, _ in weighed)
+    unit = paces[0].unit if paces else None
+    alike = [pace.seconds for pace in paces if pace.unit == unit]
+    errors = {
+        k: sum(weight * mean_variance(design, k, rates) for rates, _, weight in weighed)
+        / (of * n_problems)
+        for k in ks
+    }
+    return {
+        "draws": round(draws),
+        "tokens": round(tokens) if known else None,
+        "seconds": round(tokens * median(alike), 1) if known and alike else None,
+        "unit": unit if known else None,
+        "standard_errors": {str(k): float(np.sqrt(variance)) for k, variance in errors.items()},
+    }
+
+
+def find_graded(paths: RunPaths, stage: Stage) -> dict[str, Graded]:
+    """By benchmark, what is graded of an evaluation, of this sweep or of another one under its run
+    root that has evaluated the same checkpoint with the same settings; empty where there is none.
+    """
+    own = paths.folder / stage.name
+    *above, name, step = Path(stage.name).parts
+    alike = str(Path("*", "*", "*", *above, f"*-{name.rpartition('-')[2]}", step))
+    for folder in (own, *sorted(paths.root.glob(alike))):
+        graded = read_graded(StagePaths(folder), stage.fingerprint, stage.target["graders"])
+        if graded:
+            return graded
+    return {}
+
+
+def read_graded(
+    stage: StagePaths, fingerprint: str, benchmarks: Iterable[str]
+) -> dict[str, Graded]:
+    """By benchmark, what a done evaluation of this fingerprint has graded; none of one whose files
+    are damaged, which `sweeps check` tells of."""
+    try:
+        marker = read_marker(stage) if stage.done.exists() else {}
+        if marker.get("fingerprint") != fingerprint:
+            return {}
+        counts = {
+            name: _counts(stage.benchmark(name))
+            for name in benchmarks
+            if stage.benchmark(name).passk.exists() and stage.benchmark(name).draws.exists()
+        }
+    except ValueError:
+        return {}
+    made = marker.get("draws_made", {})
+    means = {name: float(tokens.mean()) for name, (_, tokens) in counts.items()}
+    sampled = sum(made.get(name, 0) * mean for name, mean in means.items())
+    pace = _pace(marker, sampled) if sampled and made.keys() <= means.keys() else None
+    return {name: Graded(rates, tokens, pace) for name, (rates, tokens) in counts.items()}
+
+
+def _counts(paths: BenchmarkPaths) -> tuple[Floats, Floats]:
+    """Success rates and mean tokens of a draw, by problem."""
+    with reading(paths.passk):
+        judged = scan_table(paths.passk, PASSK)
+        rates = judged.filter(pl.col("k") == pl.col("k").min()).select(
+            "problem_id", rate=(pl.col("n_correct") / pl.col("n_scored")).fill_nan(0.0)
+        )
+        rates = rates.collect()
+    with reading(paths.draws):
+        drawn = scan_table(paths.draws, DRAWS).group_by("problem_id")
+        tokens = drawn.agg(tokens=pl.col("n_tokens").mean()).collect()
+    both = rates.join(tokens, on="problem_id")
+    return both["rate"].to_numpy(), both["tokens"].to_numpy()
+
+
+def _pace(marker: Mapping[str, Any], tokens: float) -> Pace | None:
+    """Of the attempt that the marker tells of, which sampled so many tokens."""
+    engine = marker.get("engine", {})
+    on_gpus = engine.get("device") == "cuda"
+    seconds = marker.get("wall_seconds" if on_gpus else "cpu_seconds")
+    if seconds is None:
+        return None
+    gpus = engine.get("engines", 1) * engine.get("tensor_parallel", 1) if on_gpus else 1
+    return Pace(seconds * gpus / tokens, "GPU" if on_gpus else "processor")
+
+
+def words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The rows as lines of a table for a person; none without rows."""
+    if not rows:
+        return []
+    ks = list(rows[0]["standard_errors"])
+    columns = {
+        "benchmark": [row["benchmark"] for row in rows],
+        "design": [_design(row) for row in rows],
+        "draws each": [number(row["draws"] / row["problems"] / row["checkpoints"]) for row in rows],
+        "draws": [number(row["draws"]) for row in rows],
+        "tokens": [number(row["tokens"]) for row in rows],
+        "hours": [_hours(row) for row in rows],
+        **{f"+-pass@{k}": [f"{100 * row['standard_errors'][k]:.2f}" for row in rows] for k in ks},
+    }
+    shown = {name: cells for name, cells in columns.items() if set(cells) != {NONE}}
+    table = Table(
+        title=f"expected draws of {_checkpoints(rows[0])}",
+        header=tuple(shown),
+        rows=tuple(zip(*shown.values(), strict=True)),
+        n_words=2,
+        notes=(
+            "+-: standard error of a checkpoint's mean pass@k from its draws alone, in points.",
+        ),
+    )
+    return plain_table(table)
+
+
+def _design(row: Mapping[str, Any]) -> str:
+    """e.g. `64, 128, 256 until 8 are correct`, or `256`."""
+    stages = ", ".join(map(str, row["stages"]))
+    return stages if row["enough"] is None else f"{stages} until {row['enough']} are correct"
+
+
+def _hours(row: Mapping[str, Any]) -> str:
+    return NONE if row["seconds"] is None else f"{row['seconds'] / 3600:,.3g} ({row['unit']})"
+
+
+def _checkpoints(row: Mapping[str, Any]) -> str:
+    """How many, and which success rates are taken for them."""
+    of, own, bases = row["checkpoints"], row["graded"], row["graded_bases"]
+    if own == of:
+        return f"{of} checkpoints, by success rates of their own graded draws"
+    others = (
+        f"of the base models' graded draws ({bases} models; after training they differ)"
+        if bases
+        else f"as of Beta{PRIOR}, since no base model is graded under this run root"
+    )
+    rates = f"success rates {others}"
+    return f"{of} checkpoints, by " + (
+        f"their own graded draws where there are some ({own}), else by {rates}" if own else rates
+    )
