@@ -69,7 +69,7 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
                         "high": "ci_high", "published": "paper_pass_at_k"})  # fmt: skip
     rows = rows.with_columns(
         n_seeds=pl.col("seeds").list.len(),
-        design=pl.col("designs").list.join("; or "),
+        design=pl.col("designs").list.join("; or ").replace("", None),
         difference=pl.col("pass_at_k") - pl.col("paper_pass_at_k"),
     )
     beside = BESIDE_PAPER.items() if compare_paper else ()

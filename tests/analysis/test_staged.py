@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from dashboards.app import ServerLinks
+from dashboards.rendering import html
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.coverage import fates
 from fgrpo_bench.analysis.read import read_scores
@@ -16,9 +18,13 @@ from fgrpo_bench.stats.bands import grid
 from fgrpo_bench.stats.significance import normal_test
 from fgrpo_bench.tables import PASSK, read_table
 from fgrpo_bench.theory.measured import measure
+from fgrpo_bench.tracking.desired import desired_experiment
+from tests.analysis import test_same_digits
+from tests.analysis.test_same_digits import page
 from tests.stats.test_staged_sequences import sequences
+from tests.support.dashboard import Reader
 from tests.support.report import TASKS, copy, made_of_tasks, rewrite_passk
-from tests.support.staged import DESIGN, OPEN, OTHER, UNDER_OTHER, made, verdicts
+from tests.support.staged import ALL_DRAWN, DESIGN, OPEN, OTHER, UNDER_OTHER, made, verdicts
 
 PLAIN, FOCAL = "grpo-n8-g0", "grpo-n8-g1"
 POINTS = [f"{cell}-s{seed}" for cell in ("base", PLAIN, FOCAL) for seed in (11, 12)]
@@ -199,6 +205,55 @@ def test_checkpoints_are_judged_by_pass_at_1(analysis):
         assert rows.filter(cell=cell)["pass_at_1"].item() == pytest.approx(
             np.nanmean(own, axis=1).mean()
         )
+
+
+@pytest.mark.parametrize("problem", ["p000", "p003", OPEN])
+def test_the_page_of_draws_says_where_a_problem_stopped(analysis, problem):
+    for left, right in (POINTS[:2], POINTS[2:4]):
+        shown = page(analysis, "draws", problem=problem, a=left, b=right)
+        text = Reader(html(shown, ServerLinks(), [])).text
+        for point in (left, right):
+            draws, of = draws_of(point, problem), verdicts(point, 24)[problem]
+            if draws is None:
+                assert "0 of 4 judged draws correct; the next run of the sweep makes more" in text
+                continue
+            judged = len(draws) - draws.count("unscored")
+            said = f"{draws.count('correct')} of {judged} judged draws correct"
+            said += f", {len(draws) - judged} not judged" * (judged < len(draws))
+            is_short = point == ALL_DRAWN and len(draws) < len(of)
+            said += f"; stopped after {len(draws)} of 8 stored draws" * is_short
+            assert f"\n{said}\n" in text
+            last = f"draw {len(of) - 1}, after the stop, 5 tokens"
+            assert (last in text) == is_short or point != ALL_DRAWN
+
+
+@pytest.mark.parametrize("k", [1, 8])
+def test_other_pages_print_the_estimates(analysis, k):
+    test_same_digits.test_compare_prints_and_draws_the_estimates(analysis, "countdown")
+    test_same_digits.test_the_grid_of_the_sweep_prints_the_estimates(analysis, "countdown", k)
+
+
+def test_mlflow_has_the_share_of_unscored_draws_and_the_design(staged, analysis):
+    runs = {run.name: run.state() for run in desired_experiment(staged.paths).runs}
+    for point in POINTS:
+        stopped = [draws for p in PROBLEMS if (draws := draws_of(point, p))]
+        lost, drawn = sum(d.count("unscored") for d in stopped), sum(map(len, stopped))
+        state, asked = runs[point], design_of(point)
+        (share,) = [
+            score.point.value
+            for model in state.models
+            for score in model.scores
+            if score.point.key == "countdown/unscored_fraction"
+        ]
+        assert share == pytest.approx(lost / drawn)
+        if asked == staged.stopping:
+            assert (state.params["design_stages"], state.params["design_enough"]) == (
+                "2, 4, 8",
+                "2",
+            )
+        rows = pl.read_csv(state.artifacts["countdown/pass_at_k_by_problem.csv"])
+        own = {p: draws and len(draws) for p in PROBLEMS for draws in [draws_of(point, p)]}
+        assert dict(rows.select("problem_id", "n_drawn").iter_rows()) == own
 
 
 def test_a_table_of_another_design_than_its_marker_is_refused_by_name(staged, tmp_path):

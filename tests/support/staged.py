@@ -44,6 +44,8 @@ STAGED = [
 """Overrides of a small sweep whose problems stop by DESIGN."""
 OPEN, UNDER_OTHER = "p007", "grpo-n8-g1-s12"
 """A problem of the first GRPO run whose judgements ask for more draws, and a run under OTHER."""
+ALL_DRAWN = "base-s12"
+"""A run whose draws were all made, before problems stopped."""
 
 
 def verdicts(point_id: str, n_problems: int) -> dict[str, list[str]]:
@@ -70,7 +72,7 @@ def made(design: StagedDesign, of: list[str]) -> list[str]:
 
 def staged_sweep(root: Path) -> SweepResults:
     """Two seeds of GRPO and F-GRPO at N = 8 whose problems stop by DESIGN, one run by OTHER, and a
-    problem whose draws are not all there. Grades are of GRADER; draws are as many as grades."""
+    problem whose draws are not all there. Grades are of GRADER."""
     results = write_sweep(root, "gamma", STAGED)
     for point in results.points:
         design = OTHER if point.point_id == UNDER_OTHER else DESIGN
@@ -82,7 +84,8 @@ def judge(point: PointResult, design: StagedDesign, *, open_problem: bool) -> No
     """Draws, grades and pass@k of a point, its marker and the facts of its draws."""
     rows = []
     for name, of in verdicts(point.point_id, 24).items():
-        own = made(design, of)[: 4 if open_problem and name == OPEN else None]
+        own = of if point.point_id == ALL_DRAWN else made(design, of)
+        own = own[: 4 if open_problem and name == OPEN else None]
         rows += [
             (name, draw, verdict, f"{verdict}!", None, GRADER) for draw, verdict in enumerate(own)
         ]
