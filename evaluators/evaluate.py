@@ -189,15 +189,16 @@ class Pace:
 def with_design(
     paths: BenchmarkPaths, manifest: dict[str, Any], evaluation: EvalSpec
 ) -> dict[str, Any]:
-    """What the draws belong to, with the design in its list of designs, where it is another than
-    the last: pass@k is exact for a design that was chosen before any grade was seen."""
-    designs = list(manifest.get("designs", []))
+    """What the draws belong to, with the design at the end of its list of designs, which has none
+    as long as all draws were made: pass@k is exact for one that was chosen before any grade was
+    seen."""
+    design, designs = evaluation.design and to_dict(evaluation.design), manifest.get("designs", [])
     if not designs and paths.draws.exists():
         designs = [{"since": None, "n_samples": None, "design": None}]
-    design = evaluation.design and to_dict(evaluation.design)
-    if designs and designs[-1]["design"] == design:
+    if design == (designs[-1]["design"] if designs else None):
         return manifest
-    own = {"since": now(), "n_samples": evaluation.n_samples, "design": design}
+    since = now() if designs else None
+    own = {"since": since, "n_samples": evaluation.n_samples, "design": design}
     manifest = manifest | {"designs": [*designs, own]}
     write_json(paths.manifest, manifest)
     return manifest

@@ -69,8 +69,8 @@ MANIFEST = {
     "engine?": dict,
     "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
 }
-"""draws.json. designs: how many draws were asked for, and when a problem stopped (null: never),
-each from when on; the first of several has null where that was not recorded yet."""
+"""draws.json. designs: when a problem stopped (null: never), each from when on (the first: from the
+first draw on) and with the most draws asked for then (null: not recorded)."""
 EVENT = {
     "event": str,
     "stage": str,

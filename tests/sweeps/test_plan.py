@@ -434,7 +434,7 @@ def test_a_single_update_a_batch_may_compare_advantages() -> None:
         (
             "w_reinforce",
             "++algorithms.w_reinforce.parameters.weight=high",
-            "weight=high of w_reinforce: must be a number of at least 0",
+            "weight='high' of w_reinforce: must be a finite number",
         ),
         (
             "ds_grpo",
@@ -444,7 +444,7 @@ def test_a_single_update_a_batch_may_compare_advantages() -> None:
         (
             "rs_grpo",
             "++algorithms.rs_grpo.parameters.beta=high",
-            "beta=high of rs_grpo: must be a number above 0",
+            "beta='high' of rs_grpo: must be a finite number",
         ),
     ],
 )
