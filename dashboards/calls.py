@@ -67,6 +67,12 @@ from fgrpo_bench.theory import mean_advantage
 
 result = mean_advantage(np.linspace(0, 1, 101), focal_gamma=0.5)
 """
+WEIGHTS = """\
+from fgrpo_bench.theory.weights import CURVE, Method
+
+pairs = {pairs}
+result = {{(text, n): Method.parse(text).weights(n, CURVE) for text, n in pairs}}
+"""
 
 
 def call(template: str, run: RunPaths, **values: object) -> str:

@@ -15,7 +15,7 @@ from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.report.looks import Look, looks
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
-DASHES = {"-": "solid", "--": "dash"}
+DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 LONGEST = 60
 SCALE = [
     [0.0, "#f4f1ea"],
@@ -60,8 +60,14 @@ def line(
         "x": list(x),
         "y": list(y),
         "line": {"color": look.color, "dash": DASHES.get(look.linestyle, "solid"), "width": 2},
-        "marker": {"color": look.color, "symbol": SYMBOLS.get(look.marker, "circle"), "size": 7},
+        "marker": marker(look),
     } | more
+
+
+def marker(look: Look, *, hollow: bool = False) -> dict[str, Any]:
+    """The symbol of a cell, or its outline alone."""
+    symbol = SYMBOLS.get(look.marker, "circle") + ("-open" if hollow else "")
+    return {"color": look.color, "symbol": symbol, "size": 7}
 
 
 def band(

@@ -73,6 +73,8 @@ class Control:
     options: tuple[Option, ...]
     long: bool = False
     """A list to scroll rather than links side by side."""
+    at: str = ""
+    """Id of the part of the page that it stands in and leads to; empty is the top."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,10 +38,16 @@ def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
     table = grading.finish(draws)
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
-    stopping = stored.spec.stopping
-    write_table(at, score(count(table, stopping), stored.spec.ks, stopping), PASSK)
-    _mark(stored, grader, [stored.paths.grades(grading.version), at])
+    counts = count(table, stored.spec.stopping)
+    write_table(at, score(counts, stored.spec.ks, stored.spec.stopping), PASSK)
+    lacking = counts["n_samples"].null_count()
+    _mark(stored, grader, [stored.paths.grades(grading.version), at], lacking=lacking if own else 0)
     said = f"{stored.benchmark.name}, {grading.version}: "
+    if lacking:
+        said += (
+            f"{lacking} of {len(counts)} problems would not have stopped where they did and have "
+            f"no value; {'the command that drew makes the rest' if own else 'none is drawn'}; "
+        )
     tally = grading.tally
     if not tally.graded:
         said += f"all {len(draws):,} draws had been graded; "
@@ -86,8 +92,9 @@ def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
     )
 
 
-def _mark(stored: Stored, grader: str, written: list[Path]) -> None:
-    """Let the completion marker list the files, and say whose pass@k stands there."""
+def _mark(stored: Stored, grader: str, written: list[Path], *, lacking: int) -> None:
+    """Let the completion marker list the files, and say whose pass@k stands there, and of how many
+    problems the design asks for more draws; then it covers no target, so that they are made."""
     if not stored.stage.done.exists():
         return
     target = read_marker(stored.stage)["target"]
@@ -95,4 +102,8 @@ def _mark(stored: Stored, grader: str, written: list[Path]) -> None:
         name = stored.benchmark.name
         key = name if grader == stored.benchmark.grader else f"{name}/{grader}"
         target["graders"][key] = versions({name: stored.benchmark})[key]
+        if target.get("design") and key == name:
+            others = {n: of for n, of in target["design"].pop("lacking", {}).items() if n != name}
+            if lacks := others | ({name: lacking} if lacking else {}):
+                target["design"]["lacking"] = lacks
     rewritten(stored.stage, written, target=target)

@@ -14,7 +14,7 @@ import polars as pl
 from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
 from fgrpo_bench.kinds.evaluate import read_spec, stopping
 from fgrpo_bench.runs import has_checkpoints
-from fgrpo_bench.specs import method_name
+from fgrpo_bench.specs import Setting, method_name
 from fgrpo_bench.stages.files import read_json, read_lines
 from fgrpo_bench.stages.markers import refuse_foreign, stands
 from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
@@ -44,6 +44,29 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How many draws an evaluation made."""
+
+    n_samples: int
+    """Draws a problem; of a design the most."""
+    design: StagedDesign | None
+    """When a problem stops; None: never."""
+
+    @property
+    def n_drawn(self) -> pl.Expr:
+        """Draws of a problem up to where it stopped, judged or not, over rows of tables.PASSK; null
+        where its judgements ask for draws that are missing."""
+        if self.design is None:
+            return pl.lit(self.n_samples, pl.Int64)
+        return pl.col("n_scored") + pl.col("n_unscored").list.sum()
+
+    @property
+    def words(self) -> str:
+        """For a person."""
+        return f"{self.n_samples:,} draws a problem" if self.design is None else self.design.words
+
+
+@dataclass(frozen=True, kw_only=True)
 class PointResult:
     """One training run, or the base model of one seed, and where its files are.
 
@@ -56,6 +79,8 @@ class PointResult:
     """None for a base model, likewise group_size and focal_gamma."""
     group_size: int | None
     focal_gamma: float | None
+    learning_rate_factor: float = 1.0
+    """Of the experiment's learning rate; 1 for a base model too."""
     seed: int
     step: int
     train: StagePaths
@@ -71,12 +96,14 @@ class PointResult:
         """GRPO, F-GRPO, ...; Base for a base model."""
         if self.algorithm is None or self.focal_gamma is None:
             return "Base"
-        return method_name(self.algorithm, self.focal_gamma)
+        return method_name(self.algorithm, self.focal_gamma, self.learning_rate_factor)
 
     @property
-    def cell(self) -> tuple[str | None, int | None, float | None]:
-        """What the seeds of one table row share."""
-        return self.algorithm, self.group_size, self.focal_gamma
+    def cell(self) -> Setting | None:
+        """What the seeds of one table row share; None for a base model."""
+        if self.algorithm is None or self.group_size is None or self.focal_gamma is None:
+            return None
+        return self.algorithm, self.group_size, self.focal_gamma, self.learning_rate_factor
 
     @property
     def is_trained(self) -> bool:
@@ -135,7 +162,20 @@ class PointResult:
 
     def stopping(self) -> StagedDesign | None:
         """The design that the stored pass@k is of; None: of a fixed number of draws."""
-        return stopping(self.evaluated()["target"].get("design"), self.evaluate.done)
+        return self.asked().design
+
+    def asked(self) -> Asked:
+        """The draws that the stored pass@k is of."""
+        target = self.evaluated()["target"]
+        design = stopping(target.get("design"), self.evaluate.done)
+        return Asked(n_samples=int(target["n_samples"]), design=design)
+
+    def has_new_design(self, benchmark: str) -> bool:
+        """Whether another design was asked for when draws were there already, so that it may have
+        been chosen by their grades; False where it was not recorded."""
+        path = self.evaluate.benchmark(benchmark).manifest
+        facts: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
+        return len(facts.get("designs", ())) > 1
 
     def evaluation_spec(self) -> EvaluationSpec:
         """What the evaluation computes."""
@@ -164,6 +204,11 @@ class SweepResults:
         spec = self.declaration["declaration"]["experiment"]["evaluation"]
         assert isinstance(spec, dict)
         return spec
+
+    @property
+    def stopping(self) -> StagedDesign | None:
+        """The declared design; None: a fixed number of draws."""
+        return stopping(self.evaluation.get("design"), self.paths.sweep_json)
 
     @property
     def benchmarks(self) -> list[str]:
@@ -273,6 +318,7 @@ def load_results(paths: RunPaths) -> SweepResults:
             algorithm=cell["algorithm"],
             group_size=cell["group_size"],
             focal_gamma=cell["focal_gamma"],
+            learning_rate_factor=cell.get("learning_rate_factor", 1.0),
             seed=cell["seed"],
             step=checkpoints[-1].step,
             train=StagePaths(paths.folder / cell["train"]),

@@ -38,6 +38,7 @@ GRADES = pl.Schema(
         "grader_version": pl.String,
     }
 )
+_NUMBERS: Any = pl.List(pl.Int64)
 PASSK = pl.Schema(
     {
         "problem_id": pl.String,
@@ -50,7 +51,7 @@ PASSK = pl.Schema(
         # Of a staged design, draws that were not judged, by the stage that made them, 0 for those
         # after the problem stopped; null for a fixed number of draws, and where the judgements ask
         # for draws that are not there.
-        "n_unscored": pl.List(pl.Int64),
+        "n_unscored": _NUMBERS,
     }
 )
 BOUNDS = ("pass_at_k_low", "pass_at_k_high")
@@ -94,7 +95,7 @@ METRICS = pl.Schema(
         "gpus": pl.Int64,  # that the run holds; 0 on a CPU
         "reward": pl.Float64,  # mean reward that is trained on, length penalty included
         "success_rate": pl.Float64,  # share of all rollouts sampled that are correct
-        "active_fraction": pl.Float64,  # share of groups neither all right nor all wrong
+        "active_fraction": pl.Float64,  # share of groups with an advantage other than 0
         "focal_weight": pl.Float64,  # mean over the active groups; null where there is none
         "entropy": pl.Float64,  # nats a token, mean over sampled tokens
         "clip_fraction": pl.Float64,  # share of active tokens whose ratio was clipped

@@ -139,6 +139,14 @@ examples:
         *("groupsize", "groupsize --point grpo-n8-g0.5-s11"),
     )
     retry.add_argument("--point", help="only this one, as `status` lists it")
+    add(
+        "tune",
+        "print a sweep with every method at the learning rate that had the highest pass@1",
+        "methods version=rates > conf/sweep/methods-tuned.yaml",
+        more=f"{ADDRESS}\nThe run has other seeds than the sweep declares and several factors:\n"
+        "  python -m sweeps run methods version=rates 'sweep.grid.seed=[10]' \\\n"
+        "    'sweep.grid.learning_rate_factor=[0.5,1,2]'\n",
+    )
     point = "groupsize grpo-n8-g0.5-s11"
     logs = add(
         "logs",

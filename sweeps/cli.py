@@ -177,6 +177,13 @@ def _logs(paths: RunPaths, arguments: Namespace) -> int:
     return 0
 
 
+def _tune(paths: RunPaths, arguments: Namespace) -> int:
+    from sweeps.tuning import tuned
+
+    print(tuned(paths))
+    return 0
+
+
 PLANNING = {"plan": _plan, "run": _run}
 """Commands that take a declaration; all others take a run that is there."""
 OF_RUNS = {
@@ -187,4 +194,5 @@ OF_RUNS = {
     "tick": _tick,
     "follow": _follow,
     "retry": _retry,
+    "tune": _tune,
 }

@@ -66,6 +66,11 @@ def _with_plugins(declaration: Declaration, stage: Stage) -> Stage:
     return replace(stage, spec=stage.spec | {"plugins": list(declaration.plugins)})
 
 
+def _rate(point: SweepPoint) -> dict[str, float]:
+    factor = point.learning_rate_factor
+    return {} if factor == 1 else {"learning_rate_factor": factor}
+
+
 def plan_record(plan: Plan) -> dict[str, Any]:
     """The content of plan.json: what a reader needs to find every result without the YAML."""
     declaration = plan.declaration
@@ -85,6 +90,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     cells += [
         {"point_id": point.point_id, "algorithm": point.algorithm.name}
         | {key: getattr(point, key) for key in ("group_size", "focal_gamma", "seed")}
+        | _rate(point)
         | {"train": point.point_id}
         for point in plan.points
     ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.objectives.advantages import check_parameters, teaches_when_all_are_alike
-from fgrpo_bench.specs import Cell, Declaration, SweepPoint, to_dict
+from fgrpo_bench.objectives.advantages import (
+    check_parameters,
+    reads_log_probs,
+    teaches_when_all_are_alike,
+)
+from fgrpo_bench.specs import Cell, Declaration, Grid, SweepPoint, SweepSpec, to_dict
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.families import Family
@@ -23,14 +27,8 @@ CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
     """The grid's product, then the explicit cells, over all seeds; repeats and exclusions drop."""
     grid, known = declaration.sweep.grid, declaration.algorithms
-    cells = [
-        Cell(algorithm=algorithm, group_size=group_size, focal_gamma=focal_gamma)
-        for algorithm, group_size, focal_gamma in product(
-            grid.algorithm, grid.group_size, grid.focal_gamma
-        )
-    ]
     points: dict[str, SweepPoint] = {}
-    for cell, seed in product(dict.fromkeys([*cells, *declaration.sweep.cells]), grid.seed):
+    for cell, seed in product(dict.fromkeys(_cells(declaration.sweep)), grid.seed):
         if cell.algorithm not in known:
             raise ValueError(
                 f"unknown algorithm {cell.algorithm!r}: valid ones are {', '.join(sorted(known))} "
@@ -45,6 +43,7 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
             algorithm=known[cell.algorithm],
             group_size=cell.group_size,
             focal_gamma=cell.focal_gamma,
+            learning_rate_factor=cell.learning_rate_factor or 1.0,
             seed=seed,
             train=declaration.experiment.train,
             evaluation=declaration.experiment.evaluation,
@@ -53,8 +52,24 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
     return tuple(points.values())
 
 
+def _cells(sweep: SweepSpec) -> Iterator[Cell]:
+    """Every cell with its learning-rate factor."""
+    grid = sweep.grid
+    for algorithm, group_size, focal_gamma in product(
+        grid.algorithm, grid.group_size, grid.focal_gamma
+    ):
+        cell = Cell(algorithm=algorithm, group_size=group_size, focal_gamma=focal_gamma)
+        yield from _at_each_rate(cell, grid)
+    for cell in sweep.cells:
+        yield from [cell] if cell.learning_rate_factor is not None else _at_each_rate(cell, grid)
+
+
+def _at_each_rate(cell: Cell, grid: Grid) -> list[Cell]:
+    return [replace(cell, learning_rate_factor=factor) for factor in grid.learning_rate_factor]
+
+
 def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
-    have = asdict(cell) | {"seed": seed}
+    have = asdict(cell) | {"seed": seed, "engine": declaration.experiment.train.engine}
     return any(
         all(getattr(rule, field) in (None, value) for field, value in have.items())
         for rule in declaration.sweep.exclude
@@ -66,20 +81,10 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     not make."""
     from fgrpo_bench.analysis import families, rows  # a tenth of a second, for Polars
 
-    settings: list[tuple[str | None, int | None, float | None]] = [
-        (p.algorithm.name, p.group_size, p.focal_gamma) for p in points
-    ]
-    cells = [
-        rows.Cell(
-            cell=rows.cell_name(*setting),
-            method=rows.method_of(setting[0], setting[2]),
-            algorithm=setting[0],
-            group_size=setting[1],
-            focal_gamma=setting[2],
-            step=0,
-            n_planned=settings.count(setting),
-        )
-        for setting in dict.fromkeys([(None, None, None), *settings])
+    settings = [point.cell for point in points]
+    cells = [rows.make_cell(None, step=0, n_planned=0)] + [
+        rows.make_cell(setting, step=0, n_planned=settings.count(setting))
+        for setting in dict.fromkeys(settings)
     ]
     return families.asked(to_dict(declaration), cells)[1]
 
@@ -148,10 +153,19 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
                 f"{', '.join(has)}: exclude that algorithm, or choose an experiment of another "
                 "engine"
             )
+    if reads_log_probs(algorithm.advantage) and not engine.gives_log_probs:
+        raise ValueError(
+            f"{point.point_id} has advantage={algorithm.advantage}, which reads the "
+            f"log-probabilities of the rollouts, and engine {engine.name} gives none: exclude that "
+            "algorithm, or choose an experiment of another engine"
+        )
     try:
         check_parameters(algorithm.advantage, point.group_size, algorithm.parameters)
     except ValueError as error:
-        raise ValueError(f"{point.point_id}: {error}") from error
+        raise ValueError(
+            f"{point.point_id}: {error}; change algorithms.{algorithm.name}.parameters, or leave "
+            "the point out"
+        ) from error
     if algorithm.dynamic_sampling and teaches_when_all_are_alike(
         algorithm.advantage, point.group_size, algorithm.parameters
     ):

@@ -10,7 +10,7 @@ from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, outlook
-from fgrpo_bench.specs import SlurmProfile, method_name
+from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import read_stages
@@ -35,7 +35,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         base = cell["algorithm"] is None
         making = stages[cell["train"]]
         judging = first_undone([states[each["evaluate"]] for each in cell["checkpoints"]])
-        method = "Base" if base else method_name(cell["algorithm"], cell["focal_gamma"])
+        method = next((p.method for p in plan.points if p.point_id == cell["point_id"]), "Base")
         points.append(
             {key: cell[key] for key in ("point_id", "group_size", "focal_gamma", "seed")}
             | {"method": method, "fingerprint": making.fingerprint}

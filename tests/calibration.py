@@ -19,6 +19,7 @@ from fgrpo_bench.analysis.bands import bands, first_losses
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.read import Scores
 from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.results import Asked
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
@@ -141,7 +142,10 @@ def _judged(correct: np.ndarray) -> Scores:
         bounds=np.stack([values, values]),
         n_scored=np.full(correct.shape, N),
         n_correct=correct,
-        n_samples=(N,) * n_seeds,
+        n_drawn=np.full(correct.shape, N),
+        n_unscored=(None,) * n_seeds,
+        asked=(Asked(n_samples=N, design=None),) * n_seeds,
+        is_redesigned=(False,) * n_seeds,
     )
 
 

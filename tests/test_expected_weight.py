@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from math import comb
 
+import numpy as np
 import pytest
+import torch
 
-from fgrpo_bench.theory import expected_weight
+from fgrpo_bench.objectives.by_rewards import EPSILON, grpo
+from fgrpo_bench.theory import epsilon_effect, expected_weight
 
 RATES = [Fraction(n, 100) for n in (1, 5, 10, 20, 50, 75, 90, 99)]
 
@@ -88,11 +93,70 @@ def test_weights_at_eight_rollouts_relative_to_one_half(advantage, options, rela
         ("pkpo", {"k": 8, "baseline": "sloo"}, "from 1 to 7 with baseline sloo"),
         ("pkpo", {"k": 2, "baseline": "mean"}, "baseline='mean' of pkpo: choose one of"),
         ("passk", {"k": 9}, "k=9 of passk"),
-        ("w_reinforce", {"weight": -0.1}, "weight=-0.1 of w_reinforce: must be at least 0"),
-        ("rs_grpo", {"beta": 0.0}, "beta=0.0 of rs_grpo: must be above 0"),
+        (
+            "w_reinforce",
+            {"weight": -0.1},
+            "weight=-0.1 of w_reinforce: must be a number of at least 0",
+        ),
+        ("rs_grpo", {"beta": 0.0}, "beta=0.0 of rs_grpo: must be a number above 0"),
         ("ds_grpo", {}, "ds_grpo is no function of the rewards alone"),
     ],
 )
 def test_what_a_formula_is_not_defined_for_is_refused(advantage, options, words):
     with pytest.raises(ValueError, match=words):
         weights(advantage, 8, **options)
+
+
+def of_grpo(n, epsilon):
+    """GRPO's advantages of a right and of a wrong rollout by number of right ones, in Decimals."""
+    spreads = [(Decimal(c * (n - c)) / (n * (n - 1))).sqrt() for c in range(n + 1)]
+    return [
+        (Decimal(n - c) / n / (s + epsilon), -Decimal(c) / n / (s + epsilon)) if s else (0, 0)
+        for c, s in enumerate(spreads)
+    ]
+
+
+@pytest.mark.parametrize("gamma", [Decimal(0), Decimal("0.5"), Decimal(1)])
+def test_the_epsilon_of_grpo_lowers_its_weights_by_less_than_is_stated(gamma):
+    """Enumerated in 50 digits for N = 2 to 64: the share lies between 0 and the bound, and comes to
+    the bound where p goes to 0."""
+    rates = [Decimal(p) for p in ("1e-9", "0.01", "0.3", "0.8", "0.999")]
+    with localcontext() as context:
+        context.prec = 50
+        for n in range(2, 65):
+            focal = [(Decimal(n - c) / n) ** gamma if c < n else 0 for c in range(n + 1)]
+            pair = [of_grpo(n, Decimal(epsilon)) for epsilon in (0, EPSILON)]
+            gains = [
+                [focal[j + 1] * own[j + 1][0] - focal[j] * own[j][1] for j in range(n)]
+                for own in pair
+            ]
+            bound = epsilon_effect(n)
+            exact = expected_weight(
+                "grpo", group_size=n, success_rate=list(map(float, rates)), focal_gamma=float(gamma)
+            )
+            for p, own in zip(rates, exact.tolist(), strict=True):
+                chances = [comb(n - 1, j) * p**j * (1 - p) ** (n - 1 - j) for j in range(n)]
+                plain, shipped = (sum(map(Decimal.__mul__, chances, each)) for each in gains)
+                assert own == pytest.approx(float(plain), rel=1e-12)
+                assert 0 < 1 - shipped / plain <= Decimal(bound) * (1 + Decimal("1e-12"))
+                if p == rates[0]:
+                    assert float(1 - shipped / plain) == pytest.approx(bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 64])
+def test_the_epsilon_that_is_bounded_is_the_one_that_is_shipped(n):
+    shipped = grpo(torch.tensor(np.tri(n + 1, n, -1))).numpy()[1:-1]
+    wanted = of_grpo(n, Decimal(EPSILON))[1:-1]
+    assert shipped[:, 0] == pytest.approx([float(right) for right, _ in wanted], rel=1e-12)
+    assert shipped[:, -1] == pytest.approx([float(wrong) for _, wrong in wanted], rel=1e-12)
+
+
+def test_an_array_of_success_rates_gives_the_weights_of_each():
+    asked = {"group_size": 8, "k": 4}
+    rates = np.array([[0.1, 0.5], [0.9, 1.0]])
+    made = expected_weight("pkpo", success_rate=rates, **asked)
+    each = [[expected_weight("pkpo", success_rate=p, **asked) for p in row] for row in rates]
+    assert made.tolist() == each
+    assert made[1, 1] == 0
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
+        expected_weight("pkpo", success_rate=[0.1, 1.5], **asked)

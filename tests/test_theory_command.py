@@ -7,9 +7,10 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.results import load_results
-from fgrpo_bench.theory import tail_miss_probability
+from fgrpo_bench.theory import expected_weight, tail_miss_probability
 from fgrpo_bench.theory.__main__ import main, mean_tail_miss
 from fgrpo_bench.theory.measured import measure
+from sweeps import REPOSITORY
 from tests.support.report import forget, small_sweep
 
 
@@ -59,9 +60,31 @@ def test_a_sweep_without_its_base_models_is_refused(tmp_path):
         measure(analyse(load_results(forget(results, *bases).paths)))
 
 
+def test_the_weights_of_methods_are_printed_for_each_group_size(capsys):
+    assert main(["--weights", "grpo@1", "rloo", "--group-size", "2", "8"]) == 0
+    lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    rows = {line[0]: line for line in lines if line[0] in ("F-GRPO gamma=1", "RLOO")}
+    wanted = expected_weight("grpo", group_size=8, success_rate=[0.1, 0.5], focal_gamma=1.0)
+    assert f"{wanted[0] / wanted[1]:.2f}" in "  ".join(rows["F-GRPO gamma=1"])
+    assert " ".join(rows["RLOO"][1:]).split() == 8 * ["1.00"]
+
+
+def test_the_picture_of_the_weights_is_drawn_from_the_advantages(tmp_path, capsys):
+    assert main(["--weights", "--figure", "--to", str(tmp_path)]) == 0
+    drawn = (tmp_path / "weights.svg").read_bytes()
+    command = "run `python -m fgrpo_bench.theory --weights --figure --to docs`"
+    assert (REPOSITORY / "docs" / "weights.svg").read_bytes() == drawn, command
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
+        (["--weights", "pkpo:k=9"], "k=9 of pkpo: must be a whole number from 1 to 8"),
+        (["--weights", "grpo@-1"], "the weight is defined for a gamma of at least 0"),
+        (["--weights", "ds_grpo"], "for advantages that are functions of the rewards alone"),
+        (["--weights", "pkpo:4"], "method 'pkpo:4': write advantage[:parameter=value,...]"),
+        (["--weights", "fgrpo"], "unknown advantage 'fgrpo': valid ones are"),
+        (["--weights", "--group-size", "1"], "a group has at least 2 rollouts"),
         (["--success-rate", "1.5"], "--success-rate 1.5: must lie between 0 and 1"),
         (["--success-rate", "0.5", "--tail-share", "1"], "shares lie between 0 and 1"),
         (["--from-sweep", "nowhere"], "no run of nowhere"),

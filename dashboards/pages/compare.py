@@ -11,6 +11,8 @@ from dashboards.queries.analysis import analysis_of
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
+from fgrpo_bench.documents.table import NONE
+from fgrpo_bench.report.further import FRONT
 from fgrpo_bench.results import SweepResults
 
 
@@ -64,12 +66,24 @@ def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[i
         made = [analysis.estimate(column, name, k) for k in ks]
         values = [with_interval(each.mean, each.low, each.high) for each in made]
         counts = (str(made[0].n_seeds), str(made[0].n_problems))
-        rows.append((analysis.by_cell[name].label, *values, *counts))
+        rows.append(
+            (analysis.by_cell[name].label, *values, *counts, _front(analysis, column, name))
+        )
+    ends = " and ".join(f"pass@{k}" for k in analysis.ends)
     return Grid(
         title="pass@k in percent with 95% intervals",
-        header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems"),
+        header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems", "in the plane"),
         rows=tuple(rows),
+        notes=(f"In the plane of {ends}: {FRONT}.",),
     )
+
+
+def _front(analysis: Analysis, column: str, name: str) -> str:
+    own = analysis.on_front(column, name)
+    if own is None:
+        return NONE
+    better = ", ".join(analysis.by_cell[cell].label for cell in own.dominated_by)
+    return f"dominated by {better}" if better else "on the front"
 
 
 def _differences(analysis: Analysis, rows: Sequence[Comparison], k: int, reference: str) -> Grid:

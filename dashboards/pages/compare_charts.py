@@ -66,6 +66,8 @@ class Drawing:
             self.analysis, "estimates", ESTIMATES, known=["mean"],
             column=self.column, is_chosen=True, k=(first, k), **self._picked,
         )  # fmt: skip
+        rows = self.analysis.front.filter(column=self.column, is_on_front=False)
+        dominated = [self.cells[name].label for name in rows["cell"]]
         traces = []
         for label, look, own in self._by_cell(data):
             ends = [_percent(own.filter(k=end)) for end in (first, k)]
@@ -76,6 +78,7 @@ class Drawing:
                         x, y, name=label, look=look, mode="markers",
                         error_x=charts.error(x, *across, color=look.color),
                         error_y=charts.error(y, *up, color=look.color),
+                        marker=charts.marker(look, hollow=label in dominated),
                     )
                 )  # fmt: skip
         return Chart(
@@ -84,7 +87,8 @@ class Drawing:
             figure=charts.figure(traces, x=f"pass@{first}, %", y=f"pass@{k}, %"),
             data=data,
             call=call,
-            note="Up and to the right is better; training usually moves right and down.",
+            note="Up and to the right is better; training usually moves right and down."
+            + (" Hollow: dominated, see the table." if dominated else ""),
         )
 
     def differences(self, rows: Sequence[Comparison], k: int, against: str) -> Chart:

@@ -44,8 +44,10 @@ class Side:
     point: PointResult
     total: int
     """Stored draws."""
-    counts: Counts | None
-    """By the analysis; None where it has none."""
+    counted: str
+    """How many there are and count, in words."""
+    stop: int | None
+    """Draws from this index on do not count, because the problem stopped; None where all do."""
     matching: int
     """Draws that the filter lets through."""
     answers: Grid
@@ -196,15 +198,31 @@ def _side(
         row["others"] = [] if gated else others.filter(draw=row["draw"]).to_dicts()
         if gated:
             row |= {"response": WITHHELD, "extracted": "", "reason": ""}
+    drawn = None if counts is None else counts.n_drawn
+    stop = drawn if drawn is not None and drawn < len(table) else None
     return Side(
         point=point,
         total=len(table),
-        counts=counts,
+        counted=_counted(counts, len(table), stop),
+        stop=stop,
         matching=n_matching,
         answers=listed,
         draws=rows,
         words="" if len(table) else "No draws of this problem are stored for this point yet.",
     )
+
+
+def _counted(counts: Counts | None, total: int, stop: int | None) -> str:
+    """How many draws there are and count, in words. total: stored ones."""
+    if counts is None or not total:
+        return f"{total} draws"
+    said = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
+    not_judged = (total if stop is None else stop) - counts.n_scored
+    if counts.n_drawn is None:
+        return f"{said}; the next run of the sweep makes more, which its judgements ask for"
+    if not_judged > 0:
+        said += f", {not_judged} not judged"
+    return said if stop is None else f"{said}; stopped after {stop} of {total} stored draws"
 
 
 def _answers(

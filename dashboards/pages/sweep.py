@@ -10,9 +10,10 @@ from dashboards.pages.sweep_training import CURVES, learning, numbers, steps
 from dashboards.queries.analysis import analysis_of
 from dashboards.queries.progress import Progress, by_cell, progress
 from fgrpo_bench.analysis import cells_of
-from fgrpo_bench.analysis.rows import Cell, cell_name
+from fgrpo_bench.analysis.rows import Cell, key_of_cell
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.specs import cell_name, method_name
 from fgrpo_bench.stages.states import StageStatus
 from fgrpo_bench.stages.watch import NUMBERS
 
@@ -110,25 +111,27 @@ def _done(stage: StageStatus) -> float:
 def _grids(cells: Mapping[str, Cell], values: Mapping[str, Value], shown: str) -> list[Grid]:
     """A table of gamma by N for each algorithm, and one line for the base models."""
     grids = []
-    for algorithm in dict.fromkeys(c.algorithm for c in cells.values() if c.algorithm is not None):
-        own = [c for c in cells.values() if c.algorithm == algorithm]
+    trained = [c for c in cells.values() if not c.is_base]
+    for algorithm, factor in dict.fromkeys((c.algorithm, c.learning_rate_factor) for c in trained):
+        own = [c for c in trained if (c.algorithm, c.learning_rate_factor) == (algorithm, factor)]
         gammas = sorted({c.focal_gamma or 0.0 for c in own})
         sizes = sorted({c.group_size or 0 for c in own})
         rows: list[Row] = [
-            (f"gamma = {gamma:g}", *(_shade(values, algorithm, size, gamma) for size in sizes))
+            (
+                f"gamma = {gamma:g}",
+                *(_shade(values, cell_name(str(algorithm), n, gamma, factor)) for n in sizes),
+            )
             for gamma in gammas
         ]
-        title = f"{algorithm.upper()}: {shown} by group size N and focal gamma"
+        name = method_name(str(algorithm), 0.0, factor)
+        title = f"{name}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
         grids.append(Grid(title=title, header=header, rows=tuple(rows)))
-    base = (("", _shade(values, None, None, None)),)
+    base = (("", _shade(values, key_of_cell(None))),)
     return [*grids, Grid(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 
-def _shade(
-    values: Mapping[str, Value], algorithm: str | None, size: int | None, gamma: float | None
-) -> Shade:
-    name = cell_name(algorithm, size, gamma)
+def _shade(values: Mapping[str, Value], name: str) -> Shade:
     if name not in values:
         return Shade(text="", title="not in the grid", kind="absent")
     value, words = values[name]

@@ -1,4 +1,5 @@
-"""Theory: how often a group misses the tail, with sliders; the sweep's own rates laid over it."""
+"""Theory: how often a group misses the tail, with sliders; the sweep's own rates laid over it; and
+what each advantage weighs."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import polars as pl
 from dashboards import calls, charts
 from dashboards.form import Form, Given, choices
 from dashboards.page import Chart, Links, Page, Slider
+from dashboards.pages import theory_weights
 from dashboards.queries.tail import (
     BINS,
     GAMMAS,
@@ -24,15 +26,20 @@ from dashboards.queries.tail import (
     measured,
 )
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.theory.weights import METHODS, OVER, SIZES, Method
 
 START_RATE, START_SHARE, START_GAMMA = 0.3, 0.1, 0.5
 BLUE, ORANGE, GREY = "#2171b5", "#e6891e", "#666666"
 
 
 def build(results: SweepResults, given: Given, links: Links) -> Page:
-    """The page; parameters: benchmark."""
+    """The page; parameters: benchmark, n, over, and any number of method."""
     form = Form(results.paths, "theory", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
+    group_size = int(form.one("n", SIZES, "8"))
+    over = form.one("over", METHODS, OVER)
+    methods = form.many("method", METHODS) or METHODS
+    labels = {text: Method.parse(text).label for text in METHODS}
     tail = measured(results, benchmark)
     return Page(
         address=form.address(),
@@ -41,9 +48,22 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             "An active group (some right, some wrong) that holds no rare right answer pushes "
             "probability away from it. Small groups are seldom active, large ones cover the tail."
         ),
-        controls=choices(form.control("benchmark", "Measured on")),
-        charts=(_tail(tail, results, benchmark), _advantage(tail, results, benchmark)),
-        context={"measured": tail is not None, "benchmark": benchmark},
+        controls=choices(
+            form.control("benchmark", "Measured on"),
+            form.control("n", "At N", at="weights"),
+            form.control("over", "Over N", labels, long=True, at="weights"),
+        ),
+        charts=(
+            _tail(tail, results, benchmark),
+            _advantage(tail, results, benchmark),
+            *theory_weights.build(methods, group_size, over),
+        ),
+        context={
+            "measured": tail is not None,
+            "benchmark": benchmark,
+            "methods": [(text, label, text in methods) for text, label in labels.items()],
+            "kept": [pair for pair in form.address().parameters if pair[0] != "method"],
+        },
     )
 
 

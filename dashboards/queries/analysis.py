@@ -41,6 +41,8 @@ def analysis_of(results: SweepResults) -> Analysis:
 class Counts(NamedTuple):
     """Draws of a problem at a point."""
 
+    n_drawn: int | None
+    """Those up to where it stopped; None where it asks for draws that are not there."""
     n_scored: int
     """Judged ones."""
     n_correct: int

@@ -24,6 +24,7 @@ from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
 from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.analysis.frames import Analysis
+from fgrpo_bench.analysis.front import fronts
 from fgrpo_bench.analysis.likelihood import likelihoods
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
@@ -33,7 +34,7 @@ from fgrpo_bench.analysis.rows import (
     Checkpoint,
     Completeness,
     Problem,
-    method_of,
+    make_cell,
     schema,
     to_frame,
 )
@@ -67,13 +68,17 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     at_budget = budget_family([each.pair for each in matched if each.pair], ks, columns)
     of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
     over_k = list(bands(resamples, [one for one in compared if one.pair], columns, ks))
+    differences = compare(resamples, compared, columns=columns, ks=ks, family=family)
+    trained = [cell.cell for cell in cells.values() if not cell.is_base]
+    ends = sorted({ks[0], ks[-1]})
     rows = {
         "cells": cells.values(),
         "estimates": estimates(results, cells, resamples, columns, chosen),
-        "comparisons": compare(resamples, compared, columns=columns, ks=ks, family=family),
+        "comparisons": differences,
         "equal_budget": [row for row in of_budgets if row.k in at_budget.ks],
         "bands": over_k,
         "first_loss": first_losses(over_k),
+        "front": fronts(differences, trained, columns, ends),
         "coverage": coverages(resamples, columns, chosen, ks),
         "cost": costs(results, chosen),
         "checkpoints": checkpoints,
@@ -100,19 +105,10 @@ def cells_of(results: SweepResults) -> dict[str, Cell]:
     by_cell: dict[str, list[PointResult]] = {}
     for point in results.points:
         by_cell.setdefault(key_of(point)[0], []).append(point)
-    cells = {}
-    for name, points in by_cell.items():
-        algorithm, group_size, focal_gamma = points[0].cell
-        cells[name] = Cell(
-            cell=name,
-            method=method_of(algorithm, focal_gamma),
-            algorithm=algorithm,
-            group_size=group_size,
-            focal_gamma=focal_gamma,
-            step=points[0].step,
-            n_planned=len(points),
-        )
-    return cells
+    return {
+        name: make_cell(points[0].cell, step=points[0].step, n_planned=len(points))
+        for name, points in by_cell.items()
+    }
 
 
 def _completeness(
@@ -150,10 +146,14 @@ def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -
                         "problem_id": np.array(own.problems, dtype=object)[problem],
                         "cell": [at[0]] * len(seed),
                         "seed": np.array(own.seeds, dtype=int)[seed],
+                        "n_drawn": own.n_drawn[seed, problem],
                         "n_scored": own.n_scored[seed, problem],
                         "n_correct": own.n_correct[seed, problem],
+                        "success_rate": own.success_rates()[seed, problem],
                     },
                     schema=schema(Problem),
+                ).with_columns(
+                    pl.col("n_drawn").replace(0, None), pl.col("success_rate").fill_nan(None)
                 )
             )
     return pl.concat(parts)

@@ -17,7 +17,6 @@ from fgrpo_bench.stats.bands import GRID as GRID
 from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.intervals import DIFFERENCES, moments
-from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import of_average
 
 PRECISION = 1e-10
@@ -74,7 +73,7 @@ def _of_pairs(
     def of_cell(at: At, scores: Scores) -> Floats:
         key = at, scores.seeds
         if key not in known:  # a cell is in many pairs
-            known[key] = pass_at_ks(scores.n_scored, scores.n_correct, ks)
+            known[key] = scores.pass_at_ks(ks)
         return known[key]
 
     curves = {}

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, Scores
-from fgrpo_bench.analysis.rows import Checkpoint, cell_name
+from fgrpo_bench.analysis.rows import Checkpoint, key_of_cell
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stats.selection import Candidate, best, saved_steps
 
@@ -37,7 +37,7 @@ def at_steps(results: SweepResults, steps: Mapping[str, int]) -> SweepResults:
     """The results with these checkpoints, by name of the cell, standing for their runs; cells that
     are not named keep their last one. ValueError for one that is not evaluated."""
     points = [
-        _at(results, point, steps[name]) if (name := cell_name(*point.cell)) in steps else point
+        _at(results, point, steps[name]) if (name := key_of_cell(point.cell)) in steps else point
         for point in results.points
     ]
     return replace(results, points=tuple(points))
@@ -79,12 +79,12 @@ def choose(
     cells: dict[str, list[PointResult]] = {}
     for point in results.points:
         if point.algorithm is not None:
-            cells.setdefault(cell_name(*point.cell), []).append(point)
+            cells.setdefault(key_of_cell(point.cell), []).append(point)
     rows: dict[str, list[Checkpoint]] = {}
     for name, points in sorted(cells.items(), key=lambda one: one[1][0].focal_gamma or 0.0):
         candidates = _candidates(results, scores, name, points, half=rule == HELD_OUT)
-        algorithm, group_size, focal_gamma = points[0].cell
-        base = rows.get(cell_name(algorithm, group_size, 0.0), []) if focal_gamma else []
+        plain = key_of_cell(replace(points[0], focal_gamma=0.0).cell)
+        base = rows.get(plain, []) if plain != name else []
         budget = next((row.rollouts for row in base if row.is_chosen), None)
         chosen = points[0].step
         if rule in (PAPER, HELD_OUT) and candidates:
@@ -146,9 +146,10 @@ def _rollouts(metrics: pl.DataFrame, step: int) -> float:
 
 def _pass_at_1(scores: Scores) -> float:
     """Mean over seeds, and over the problems of each that have a judged draw; 0 where none has."""
-    judged = scores.n_scored > 0
-    rates = np.where(judged, scores.n_correct / np.maximum(scores.n_scored, 1), 0.0)
-    return float(np.mean(rates.sum(axis=1) / np.maximum(judged.sum(axis=1), 1)))
+    rates = scores.success_rates()
+    judged = ~np.isnan(rates)
+    sums = np.where(judged, rates, 0.0).sum(axis=1)
+    return float(np.mean(sums / np.maximum(judged.sum(axis=1), 1)))
 
 
 def rule_in_words(results: SweepResults, rule: str) -> str:

@@ -16,7 +16,6 @@ from fgrpo_bench.analysis.rows import Cell, Comparison
 from fgrpo_bench.stats.intervals import LEVEL, Estimate, conclude
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import normal_test
-from fgrpo_bench.stats.variance import draw_variance
 
 ROBUST, SUGGESTIVE, OPEN = "robust", "suggestive", "open"
 """What a comparison can be: see Comparison.verdict."""
@@ -143,7 +142,7 @@ class _Draws:
 
     def p_values(self, column: str, each: Compared) -> list[float | None]:
         """At every k, over the problems that every seed has judged; None for averages and where
-        2k > n."""
+        2k > n, of a design its last stage (StagedDesign.no_variance says why)."""
         if column not in self._resamples.scores:
             return [None] * len(self._ks)
         scores = self._resamples.scores[column]
@@ -166,17 +165,8 @@ class _Draws:
         return out
 
     def _variance(self, benchmark: str, at: At) -> list[Floats]:
-        """[seeds, problems] at every k; nan where a problem has fewer than 2k judged draws."""
+        """Scores.draw_variance at every k."""
         if (benchmark, at) not in self._known:
             own = self._resamples.scores[benchmark][at]
-            self._known[benchmark, at] = [
-                _variance(own.n_scored, own.n_correct, k) for k in self._ks
-            ]
+            self._known[benchmark, at] = [own.draw_variance(k) for k in self._ks]
         return self._known[benchmark, at]
-
-
-def _variance(n_scored: np.ndarray, n_correct: np.ndarray, k: int) -> Floats:
-    enough, out = n_scored >= 2 * k, np.full(n_scored.shape, np.nan)
-    if enough.any():
-        out[enough] = draw_variance(n_samples=n_scored[enough], n_correct=n_correct[enough], k=k)
-    return out

@@ -1,4 +1,4 @@
-"""What the runs of a cell cost, up to each of their evaluated checkpoints."""
+"""What the runs of a cell cost and trained on, up to each of their evaluated checkpoints."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Collection, Iterator, Sequence
 import polars as pl
 
 from fgrpo_bench.analysis.read import At
-from fgrpo_bench.analysis.rows import Cost, cell_name
+from fgrpo_bench.analysis.rows import Cost, key_of_cell
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stages.markers import read_marker
+
+LAST = 10
+"""The entropy that training ends with is a mean over 1 / LAST of its steps."""
 
 
 def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
     """A row a cell and checkpoint."""
     cells: dict[str, list[PointResult]] = {}
     for point in results.points:
-        cells.setdefault(cell_name(*point.cell), []).append(point)
+        cells.setdefault(key_of_cell(point.cell), []).append(point)
     for name, points in cells.items():
         trained = [p for p in points if p.is_trained and p.algorithm is not None]
         metrics = [point.metrics().sort("step") for point in trained]
@@ -40,6 +43,8 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
                 rollouts=_mean([frame["rollouts"][-1] for frame in rows]),
                 tokens=_mean([frame["tokens"][-1] for frame in rows]),
                 optimizer_steps=_mean([frame["optimizer_steps"][-1] for frame in rows]),
+                active_fraction=_mean_of(rows, "active_fraction"),
+                entropy=_mean_of([frame.tail(-(-len(frame) // LAST)) for frame in rows], "entropy"),
                 train_gpu_seconds=_mean(
                     [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
                 ),
@@ -48,6 +53,12 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
                     [m["cpu_seconds"] for m in graded if "cpu_seconds" in m]
                 ),
             )
+
+
+def _mean_of(frames: Sequence[pl.DataFrame], metric: str) -> float | None:
+    """Of the steps of each run, then of the runs that have a value."""
+    own = [frame[metric].drop_nulls().to_numpy() for frame in frames]
+    return _mean([float(values.mean()) for values in own if len(values)])
 
 
 def _mean(numbers: Sequence[float]) -> float | None:

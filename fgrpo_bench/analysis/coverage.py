@@ -80,20 +80,18 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
     """What became of every problem at every point, a row each: points in the order of the frame,
     the problems of each by name.
 
-    problems: Analysis.problems. Columns: cell, seed, problem_id, n_scored and n_correct; and
-    success_rate, null without judged draws. Against the base model of the same seed, at k, and null
+    problems: Analysis.problems, whose columns it has but for the benchmark; n_scored and n_correct
+    are 0 where a point lacks a problem. Against the base model of the same seed, at k, and null
     where that has no results and for base models: the probability of each of FATES, a problem that
     a model never solved being out of its reach, as in the sums of `coverages`; and `drop`, how far
     the success rate fell (one that is not known counts as 0).
     """
     own = problems.filter(benchmark=benchmark).drop("benchmark")
     points = own.select("cell", "seed").unique(maintain_order=True)
-    rate = pl.when(pl.col("n_scored") > 0).then(pl.col("n_correct") / pl.col("n_scored"))
     rows = (
         points.join(own.select("problem_id").unique().sort("problem_id"), how="cross")
         .join(own, on=["cell", "seed", "problem_id"], how="left", maintain_order="left")
         .with_columns(pl.col("n_scored", "n_correct").fill_null(0))
-        .with_columns(success_rate=rate)
     )
     base = rows.filter(cell="base").drop("cell")
     pairs = rows.with_row_index().filter(pl.col("cell") != "base")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.families import Family
-from fgrpo_bench.analysis.pairs import Pair
+from fgrpo_bench.analysis.pairs import Pair, of_line
 from fgrpo_bench.analysis.rows import Cell, Checkpoint
 
 NEAR = 0.01
@@ -29,7 +29,7 @@ def matches(cells: Sequence[Cell], checkpoints: Sequence[Checkpoint]) -> Iterato
         for old in cells:
             if not new.focal_gamma or old.focal_gamma != 0 or new.cell not in of_cell:
                 continue
-            if new.algorithm != old.algorithm or new.group_size == old.group_size:
+            if of_line(new) != of_line(old) or new.group_size == old.group_size:
                 continue
             if old.cell not in of_cell:
                 continue

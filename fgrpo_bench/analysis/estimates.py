@@ -10,7 +10,7 @@ from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Cell, Estimate
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Asked, SweepResults
 from fgrpo_bench.stats.intervals import Estimate as Mean
 from fgrpo_bench.stats.intervals import conclude
 
@@ -26,13 +26,15 @@ def estimates(
 ) -> Iterator[Estimate]:
     """Rows by column, cell, step and k. chosen: the checkpoint that stands for each cell."""
     ks = results.evaluation["ks"]
+    wanted = Asked(n_samples=results.evaluation["n_samples"], design=results.stopping)
     for column in columns:
         names = resamples.averages.get(column, (column,))
         for at in resamples.scores[names[0]]:
             own = [resamples.scores[name][at] for name in names]
             resampled, cell = resamples.of(column, at), cells[at[0]]
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
-            drawn = [n for each in own for n in each.n_samples]
+            asked = [one for each in own for one in each.asked]
+            unscored, n_draws = _drawn(own)
             for i, (k, made) in enumerate(zip(ks, means, strict=True)):
                 yield Estimate(
                     column=column,
@@ -48,20 +50,32 @@ def estimates(
                     seeds=() if resampled is None else own[0].seeds,
                     by_seed=made.by_seed,
                     n_problems=made.n_problems,
-                    n_samples=min(drawn, default=None),
-                    unscored=_unscored(own),
+                    n_samples=min((each.n_samples for each in asked), default=None),
+                    n_draws=n_draws,
+                    designs=_designs(asked),
+                    is_redesigned=any(any(each.is_redesigned) for each in own),
+                    unscored=unscored,
                     all_wrong=_bound([each.bounds[0, :, :, i] for each in own]),
                     all_right=_bound([each.bounds[1, :, :, i] for each in own]),
-                    lacks=_lacks(own, i, cell.n_planned, results.evaluation["n_samples"]),
+                    lacks=_lacks(own, i, cell.n_planned, wanted),
                     published=published_value(results, cell, column, k),
                 )
 
 
-def _unscored(scores: Sequence[Scores]) -> float:
-    """Share of the draws that could not be judged; 0 without results."""
-    drawn = sum(int(n * own.sum()) for each in scores
-                for n, own in zip(each.n_samples, each.present, strict=True))  # fmt: skip
-    return 1 - sum(int(each.n_scored.sum()) for each in scores) / drawn if drawn else 0.0
+def _drawn(scores: Sequence[Scores]) -> tuple[float, float | None]:
+    """Share of the draws up to where problems stopped that could not be judged, and how many these
+    draws are a problem; 0 and None where none has stopped."""
+    drawn = sum(int(each.n_drawn.sum()) for each in scores)
+    stopped = sum(int((each.n_drawn > 0).sum()) for each in scores)
+    judged = sum(int(each.n_scored[each.n_drawn > 0].sum()) for each in scores)
+    return (1 - judged / drawn, drawn / stopped) if drawn else (0.0, None)
+
+
+def _designs(asked: Sequence[Asked]) -> tuple[str, ...]:
+    """In words, each once; none where no problem stops early."""
+    if not any(each.design for each in asked):
+        return ()
+    return tuple(dict.fromkeys(each.words for each in asked))
 
 
 def _bound(ends: Sequence[Floats]) -> float | None:
@@ -71,17 +85,21 @@ def _bound(ends: Sequence[Floats]) -> float | None:
     return float(np.mean([end.mean() for end in ends]))
 
 
-def _lacks(scores: Sequence[Scores], end: int, n_planned: int, wanted: int) -> tuple[str, ...]:
+def _lacks(scores: Sequence[Scores], end: int, n_planned: int, wanted: Asked) -> tuple[str, ...]:
     """What a value has too few of; empty where it has all or is none."""
     out: dict[str, None] = {}
     for own in scores:
         if not own.seeds:
             continue
         complete = int((~np.isnan(own.values[:, :, end])).all(axis=0).sum())
+        n_open = int((own.present & (own.n_drawn == 0)).any(axis=0).sum())
+        waiting = f" (the judgements of {n_open} ask for more draws)" if n_open else ""
+        alike = sum(each.design == wanted.design for each in own.asked)
         for have, want, what in (
             (len(own.seeds), n_planned, "seeds"),
-            (min(own.n_samples), wanted, "draws"),
-            (complete, len(own.problems), "problems"),
+            (min(each.n_samples for each in own.asked), wanted.n_samples, "draws"),
+            (alike, len(own.seeds), "seeds with the declared design"),
+            (complete, len(own.problems), f"problems{waiting}"),
         ):
             if have < want:
                 out[f"{have} of {want} {what}"] = None

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from fgrpo_bench.analysis.pairs import Pair, pairs_of
+from fgrpo_bench.analysis.pairs import Pair, methods, pairs_of
 from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.results import averages_of, headline_of
 
+METHODS = "methods"
+"""Kind of the pairs that are made only where a question asks for them."""
 KINDS = {
     "focal": "focal weight against none",
     "controls": "controls against what they control",
     "group_size": "group sizes without focal weight",
     "largest": "focal weight against the largest group size",
     "base": "training against the base models",
+    METHODS: "methods against GRPO",
 }
 """Kinds of pairs in words; the first of which a sweep has pairs is its question by default."""
 BY_NAME = "declared"
@@ -53,10 +56,14 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[P
     evaluation = declaration["experiment"]["evaluation"]
     family = declaration["sweep"].get("family") or {}
     pairs = pairs_of(cells, declaration.get("algorithms", {}))
+    against = list(methods(cells))
+    if METHODS in (family.get("pairs") or ()):  # they stand for other kinds of pairs of these cells
+        both = {(pair.new, pair.old) for pair in against}
+        pairs = [*against, *(pair for pair in pairs if (pair.new, pair.old) not in both)]
     named = list(_by_name(family.get("cells") or (), cells, pairs))
     there = [kind for kind in KINDS if any(pair.kind == kind for pair in pairs)]
     kinds = family.get("pairs") or ([] if named else there[:1])
-    _check("pairs", kinds, there, "has pairs of the kinds")
+    _check("pairs", kinds, [*there, *([METHODS] if against else [])], "has pairs of the kinds")
     ks, headline = evaluation["ks"], headline_of(evaluation)
     chosen_ks = family.get("ks") or sorted({ks[0], ks[-1]})
     _check("ks", chosen_ks, ks, "is evaluated at k =")

@@ -17,6 +17,7 @@ from fgrpo_bench.analysis.rows import (
     Coverage,
     Estimate,
     FirstLoss,
+    Front,
     Likelihood,
     from_frame,
 )
@@ -45,6 +46,7 @@ class Analysis:
     checkpoint within the rollouts of the cheaper of the two; a family of their own."""
     bands: pl.DataFrame
     first_loss: pl.DataFrame
+    front: pl.DataFrame
     coverage: pl.DataFrame
     cost: pl.DataFrame
     checkpoints: pl.DataFrame
@@ -152,6 +154,16 @@ class Analysis:
     def first_loss_of(self, column: str, new: Cell | str, old: Cell | str) -> FirstLoss | None:
         """From which k on `new` loses to `old`, by their band; None where there is none."""
         return self._first_loss.get((column, _name(new), _name(old)))
+
+    @cached_property
+    def _front(self) -> dict[tuple[str, str], Front]:
+        return {(row.column, row.cell): row for row in from_frame(Front, self.front)}
+
+    def on_front(self, column: str, cell: Cell | str) -> Front | None:
+        """Whether a cell is dominated in the plane of pass@k at the smallest and the largest k;
+        None for the base models, and where the family compares it with no other cell."""
+        row = self._front.get((column, _name(cell)))
+        return None if row is None or row.is_on_front is None else row
 
     @cached_property
     def _coverage(self) -> dict[tuple[str, str, int], Coverage]:

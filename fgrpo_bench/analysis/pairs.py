@@ -3,7 +3,8 @@
 Five kinds of pairs, from the cells that are planned: the focal weight against gamma = 0 at each N;
 control algorithms against what they control; group sizes at gamma = 0; focal weighting at its N
 against the base algorithm at the largest N; and every trained cell against the base models. A
-declaration may name further pairs. Which of all these it asks about stands in `sweep.family`.
+declaration may ask for a sixth, every method against GRPO, and name further pairs. Which of all
+these it asks about stands in `sweep.family`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from fgrpo_bench.analysis.rows import Cell
 
 UNCONTROLLED = {"low_lr_gamma": None, "entropy_coef": 0.0, "kl_coef": 0.0}
 """Fields of an algorithm without a control."""
+REFERENCE = "grpo"
+"""The algorithm that methods are compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +47,16 @@ def pairs_of(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]])
     ]
 
 
+def of_line(cell: Cell) -> tuple[str | None, float]:
+    """What cells share that differ in N and gamma alone: algorithm and learning rate."""
+    return cell.algorithm, cell.learning_rate_factor
+
+
 def focal(cells: Sequence[Cell]) -> Iterator[Pair]:
     """gamma > 0 against gamma = 0, at each algorithm and N that have both."""
-    plain = {(cell.algorithm, cell.group_size): cell for cell in cells if cell.focal_gamma == 0}
+    plain = {(of_line(cell), cell.group_size): cell for cell in cells if cell.focal_gamma == 0}
     for cell in cells:
-        old = plain.get((cell.algorithm, cell.group_size))
+        old = plain.get((of_line(cell), cell.group_size))
         if cell.focal_gamma and old:
             yield Pair(
                 kind="focal",
@@ -83,6 +91,7 @@ def base_method(
             for other in cells
             if other.algorithm in names
             and (other.group_size, other.focal_gamma) == (cell.group_size, 0)
+            and other.learning_rate_factor == cell.learning_rate_factor
         ),
         None,
     )
@@ -106,8 +115,8 @@ def group_sizes(cells: Sequence[Cell]) -> Iterator[Pair]:
     """Group sizes at gamma = 0, for each algorithm with several: neighbours; the smallest and the
     largest N; and both of these against the N at which there are focal cells."""
     trained = [cell for cell in cells if not cell.is_base]
-    for algorithm in dict.fromkeys(cell.algorithm for cell in trained):
-        own = [cell for cell in trained if cell.algorithm == algorithm]
+    for line_of in dict.fromkeys(of_line(cell) for cell in trained):
+        own = [cell for cell in trained if of_line(cell) == line_of]
         plain = [cell for cell in own if cell.focal_gamma == 0]
         line = {c.group_size: c for c in sorted(plain, key=lambda c: c.group_size or 0)}
         if len(line) < 2:
@@ -130,21 +139,40 @@ def group_sizes(cells: Sequence[Cell]) -> Iterator[Pair]:
 
 def largest(cells: Sequence[Cell]) -> Iterator[Pair]:
     """Focal cells against the base algorithm at its largest N, where that is another N."""
-    tops: dict[str | None, Cell] = {}
+    tops: dict[tuple[str | None, float], Cell] = {}
     for cell in cells:
-        top = tops.get(cell.algorithm)
+        top = tops.get(of_line(cell))
         if cell.focal_gamma == 0 and (
             top is None or (cell.group_size or 0) > (top.group_size or 0)
         ):
-            tops[cell.algorithm] = cell
+            tops[of_line(cell)] = cell
     for cell in cells:
-        old = tops.get(cell.algorithm)
+        old = tops.get(of_line(cell))
         if cell.focal_gamma and old and old.group_size != cell.group_size:
             yield Pair(
                 kind="largest",
                 group=f"{cell.method} against {old.label}",
                 name=f"N={cell.group_size} gamma={cell.focal_gamma:g}",
                 new=cell,
+                old=old,
+            )
+
+
+def methods(cells: Sequence[Cell]) -> Iterator[Pair]:
+    """Every trained cell against GRPO without focal weight at the same N and learning rate; where
+    GRPO was run at one learning rate alone, at that one."""
+    plain = [cell for cell in cells if (cell.algorithm, cell.focal_gamma) == (REFERENCE, 0)]
+    for new in [cell for cell in cells if not cell.is_base and cell not in plain]:
+        own = [cell for cell in plain if cell.group_size == new.group_size]
+        if len(own) > 1:
+            own = [cell for cell in own if cell.learning_rate_factor == new.learning_rate_factor]
+        for old in own:
+            gamma = f" gamma={new.focal_gamma:g}" if new.focal_gamma else ""
+            yield Pair(
+                kind="methods",
+                group=f"Methods against {old.label}",
+                name=f"{new.method}{gamma}",
+                new=new,
                 old=old,
             )
 

@@ -114,7 +114,7 @@ def published_value(results: SweepResults, cell: Cell, column: str, k: int) -> f
     """The published pass@k beside one of ours, a fraction; None where there is none."""
     return lookup(
         model=results.model,
-        algorithm=cell.algorithm,
+        algorithm=cell.algorithm if cell.learning_rate_factor == 1 else None,
         focal_gamma=cell.focal_gamma,
         group_size=cell.group_size,
         benchmark=same_columns(results).get(column, ""),
@@ -125,6 +125,8 @@ def published_value(results: SweepResults, cell: Cell, column: str, k: int) -> f
 def published_delta_nll(cell: Cell) -> str | None:
     """The published Delta NLL of the same algorithm, N and gamma, as printed; None where there is
     none."""
+    if cell.learning_rate_factor != 1:
+        return None
     name = CONTROLS.get(str(cell.algorithm), str(cell.algorithm).upper())
     method = f"F-{name}" if cell.focal_gamma else name
     return _delta_nll().get((method, cell.focal_gamma, cell.group_size))

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.rows import cell_name
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.analysis.rows import key_of_cell
+from fgrpo_bench.results import Asked, PointResult, SweepResults
+from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.selection import is_for_selection
+from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.variance import draw_variance
 from fgrpo_bench.tables import BOUNDS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+OF_SEEDS = ("n_unscored", "asked", "is_redesigned")
+"""Fields of Scores that have an entry a seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +43,67 @@ class Scores:
     """[seeds, problems], judged draws; 0 where a problem has none."""
     n_correct: Ints = field(repr=False)
     """[seeds, problems], correct draws."""
-    n_samples: tuple[int, ...]
-    """[seeds], draws a problem."""
+    n_drawn: Ints = field(repr=False)
+    """[seeds, problems], draws up to where a problem stopped, judged or not; 0 where a seed lacks
+    the problem, and where its judgements ask for draws that are missing."""
+    n_unscored: tuple[Ints | None, ...] = field(repr=False)
+    """[seeds] of [problems, stages], of a design draws that were not judged, by the stage that made
+    them; None of a fixed number of draws."""
+    asked: tuple[Asked, ...]
+    """[seeds], the draws that were asked for; seeds may have other designs for a while."""
+    is_redesigned: tuple[bool, ...]
+    """[seeds], of fgrpo_bench.results.PointResult.has_new_design."""
+
+    def pass_at_ks(self, ks: tuple[int, ...]) -> Floats:
+        """pass@k at any k, [seeds, problems, ks]; nan where a problem has no estimate."""
+        out, fixed = np.empty((*self.present.shape, len(ks))), self._fixed
+        out[fixed] = pass_at_ks(self.n_scored[fixed], self.n_correct[fixed], ks)
+        for row, design in self._staged():
+            out[row] = self._of_design(row, design.pass_at_k, ks)
+        return out
+
+    def success_rates(self) -> Floats:
+        """pass@1, of a fixed number of draws the share of correct ones, [seeds, problems]; nan
+        likewise."""
+        out = np.full(self.present.shape, np.nan)
+        np.divide(self.n_correct, self.n_scored, out=out, where=self.n_scored > 0)
+        for row, design in self._staged():  # where correct draws stop a problem their share is high
+            out[row] = self._of_design(row, design.pass_at_k, (1,))[:, 0]
+        return out
+
+    def draw_variance(self, k: int) -> Floats:
+        """Unbiased estimate of the variance of pass@k over the draws, [seeds, problems]; nan where
+        a problem has fewer than 2k judged draws, or a design's last stage has."""
+        enough = self._fixed[:, None] & (self.n_scored >= 2 * k)
+        out = np.full(self.present.shape, np.nan)
+        if enough.any():
+            n, c = self.n_scored[enough], self.n_correct[enough]
+            out[enough] = draw_variance(n_samples=n, n_correct=c, k=k)
+        for row, design in self._staged():
+            out[row] = self._of_design(row, design.draw_variance, (k,))[:, 0]
+        return out
+
+    @property
+    def _fixed(self) -> NDArray[np.bool_]:
+        return np.array([each.design is None for each in self.asked], bool)
+
+    def _staged(self) -> Iterator[tuple[int, StagedDesign]]:
+        for row, each in enumerate(self.asked):
+            if each.design is not None:
+                yield row, each.design
+
+    def _of_design(self, row: int, estimate: Callable[..., Any], ks: tuple[int, ...]) -> Floats:
+        """A method of the seed's design at where its problems stopped, [problems, ks]."""
+        out = np.full((len(self.problems), len(ks)), np.nan)
+        unscored, stopped = self.n_unscored[row], self.n_drawn[row] > 0
+        assert unscored is not None
+        out[stopped] = estimate(
+            n_drawn=self.n_drawn[row, stopped, None],
+            n_correct=self.n_correct[row, stopped, None],
+            n_unscored=unscored[stopped, None],
+            k=np.array(ks),
+        )
+        return out
 
     def of_seeds(self, seeds: Sequence[int]) -> Scores:
         """The same of these seeds alone, in this order."""
@@ -50,7 +116,8 @@ class Scores:
             bounds=self.bounds[:, rows],
             n_scored=self.n_scored[rows],
             n_correct=self.n_correct[rows],
-            n_samples=tuple(self.n_samples[row] for row in rows),
+            n_drawn=self.n_drawn[rows],
+            **{name: tuple(getattr(self, name)[row] for row in rows) for name in OF_SEEDS},
         )
 
     def half(self, *, for_selection: bool) -> Scores:
@@ -64,6 +131,8 @@ class Scores:
             bounds=self.bounds[:, :, kept],
             n_scored=self.n_scored[:, kept],
             n_correct=self.n_correct[:, kept],
+            n_drawn=self.n_drawn[:, kept],
+            n_unscored=tuple(own if own is None else own[kept] for own in self.n_unscored),
         )
 
 
@@ -74,17 +143,21 @@ At = tuple[str, int]
 def read_scores(results: SweepResults) -> dict[str, dict[At, Scores]]:
     """By benchmark, then cell and step: all are there, with no seeds where nothing is done."""
     points = [at for each in results.points for at in map(each.at, each.checkpoints)]
-    return {name: _of_benchmark(points, name, results.evaluation["ks"])
+    asked = [point.asked() if point.is_evaluated else None for point in points]
+    return {name: _of_benchmark(points, asked, name, results.evaluation["ks"])
             for name in results.benchmarks}  # fmt: skip
 
 
 def key_of(point: PointResult) -> At:
     """Cell and step of a point at its checkpoint."""
-    return cell_name(*point.cell), point.step
+    return key_of_cell(point.cell), point.step
 
 
 def _of_benchmark(
-    points: Sequence[PointResult], benchmark: str, ks: Sequence[int]
+    points: Sequence[PointResult],
+    asked: Sequence[Asked | None],
+    benchmark: str,
+    ks: Sequence[int],
 ) -> dict[At, Scores]:
     tables = [point.passk(benchmark) for point in points]
     whole = pl.concat(tables)
@@ -104,6 +177,15 @@ def _of_benchmark(
     names, out = tuple(problems), {}
     for key, rows in _rows(points).items():
         done = sorted((r for r in rows if present[r].any()), key=lambda r: points[r].seed)
+        made = {r: each for r in done if (each := asked[r]) is not None}
+        unscored = [
+            _unscored(points[r].evaluate.benchmark(benchmark).passk, each, tables[r], problems)
+            for r, each in made.items()
+        ]
+        drawn = [
+            np.where(present[r], each.n_samples, 0) if own is None else _stopped(n_scored[r], own)
+            for (r, each), own in zip(made.items(), unscored, strict=True)
+        ]
         out[key] = Scores(
             seeds=tuple(points[r].seed for r in done),
             problems=names,
@@ -112,9 +194,36 @@ def _of_benchmark(
             bounds=values[1:, done],
             n_scored=n_scored[done],
             n_correct=n_correct[done],
-            n_samples=tuple(int(points[r].evaluated()["target"]["n_samples"]) for r in done),
+            n_drawn=np.array(drawn, int).reshape(len(done), len(problems)),
+            n_unscored=tuple(unscored),
+            asked=tuple(made.values()),
+            is_redesigned=tuple(points[r].has_new_design(benchmark) for r in done),
         )
     return out
+
+
+def _unscored(path: Path, asked: Asked, table: pl.DataFrame, problems: pl.Series) -> Ints | None:
+    """[problems, stages], of problems that have not stopped or are not there -1; None of a fixed
+    number of draws. table: stored at path."""
+    if asked.design is None:
+        return None
+    known = table.drop_nulls("n_unscored").unique("problem_id")
+    out = np.full((len(problems), len(asked.design.stages)), -1)
+    if len(known):
+        if known["n_unscored"].list.len().unique().to_list() != [out.shape[1]]:
+            raise ValueError(
+                f"{path}: n_unscored is not by the stages {asked.design.stages} that its "
+                "evaluation was marked done with: it is being scored under another design, or was "
+                "stopped in between; run the sweep again, which makes only what is missing"
+            )
+        place = problems.search_sorted(known["problem_id"]).to_numpy()
+        out[place] = np.array(known["n_unscored"].to_list())
+    return out
+
+
+def _stopped(n_scored: Ints, n_unscored: Ints) -> Ints:
+    """Draws up to where problems stopped, [problems]; 0 where they have not."""
+    return np.where(n_unscored[:, 0] < 0, 0, n_scored + n_unscored.sum(axis=1))
 
 
 def _rows(points: Iterable[PointResult]) -> dict[At, list[int]]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from fgrpo_bench.specs import method_name
+from fgrpo_bench.specs import Setting, cell_name, method_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,8 @@ class Cell:
     """Null for the base models, likewise group_size and focal_gamma."""
     group_size: int | None
     focal_gamma: float | None
+    learning_rate_factor: float = 1.0
+    """Times the experiment's learning rate; 1 for the base models too."""
     step: int
     """Rollout batches behind the checkpoint that stands for every run; 0 for a base model."""
     n_planned: int
@@ -49,16 +51,28 @@ class Cell:
         return f"{self.method} N={self.group_size}{gamma}"
 
 
-def cell_name(algorithm: str | None, group_size: int | None, focal_gamma: float | None) -> str:
-    """The key of a cell, also in addresses of the dashboard."""
-    if algorithm is None:
-        return "base"
-    return f"{algorithm}-n{group_size}-g{str(focal_gamma).removesuffix('.0')}"
+def key_of_cell(setting: Setting | None) -> str:
+    """The key of a cell, also in addresses of the dashboard. None: the base models."""
+    return "base" if setting is None else cell_name(*setting)
 
 
-def method_of(algorithm: str | None, focal_gamma: float | None) -> str:
-    """Name in tables: Base, GRPO, F-GRPO, ..."""
-    return "Base" if algorithm is None else method_name(algorithm, focal_gamma or 0.0)
+def make_cell(setting: Setting | None, *, step: int, n_planned: int) -> Cell:
+    """A cell by what the points of its seeds share. None: the base models."""
+    if setting is None:
+        algorithm, group_size, focal_gamma, factor, method = None, None, None, 1.0, "Base"
+    else:
+        algorithm, group_size, focal_gamma, factor = setting
+        method = method_name(algorithm, focal_gamma, factor)
+    return Cell(
+        cell=key_of_cell(setting),
+        method=method,
+        algorithm=algorithm,
+        group_size=group_size,
+        focal_gamma=focal_gamma,
+        learning_rate_factor=factor,
+        step=step,
+        n_planned=n_planned,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +101,15 @@ class Estimate:
     n_problems: int
     """Problems with a value for every seed; only these count."""
     n_samples: int | None
-    """Draws a problem, the fewest over seeds and benchmarks."""
+    """Draws a problem, the fewest over seeds and benchmarks; of a design that stops the most."""
+    n_draws: float | None
+    """Mean draws that were made of a problem, up to where it stopped."""
+    designs: tuple[str, ...]
+    """How many draws problems make, in words, each design of its seeds once; empty where all make
+    a fixed number."""
+    is_redesigned: bool
+    """Whether the design was changed when draws of a seed were there already: pass@k is exact for
+    a design that was chosen before its draws were looked at."""
     unscored: float
     """Share of the draws that the grader could not judge."""
     all_wrong: float | None
@@ -138,7 +160,8 @@ class Comparison:
     p: float | None
     """Two-sided, of no difference, over problems and seeds; goes with the interval."""
     p_draws: float | None
-    """Two-sided, of the draws alone, these models and problems given; null where 2k > n."""
+    """Two-sided, of the draws alone, these models and problems given; null where 2k > n, of draws
+    that stop where 2k is above the last stage: their variance cannot be estimated then."""
     seeds: tuple[int, ...]
     """Those that both cells have; the same seed is the same base model."""
     by_seed: tuple[float, ...]
@@ -197,6 +220,20 @@ class FirstLoss:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Front:
+    """Whether a trained cell is on the front of the plane of pass@k at the smallest and the largest
+    k: no other is robustly better at one of them and, by the point estimate, not worse at the
+    other."""
+
+    column: str
+    cell: str
+    is_on_front: bool | None
+    """Null for a cell that the family compares with no other at either k."""
+    dominated_by: tuple[str, ...]
+    """Cells that are so; empty on the front."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Coverage:
     """Problems that a trained cell and the base models of its seeds have within reach at k, as
     expected numbers, mean over seeds. One that a model never solved is out of its reach."""
@@ -219,8 +256,8 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a run of a cell cost up to a checkpoint, as means over its finished runs; null where
-    there is none."""
+    """What a run of a cell cost up to a checkpoint, and what it trained on, as means over its
+    finished runs; null where there is none."""
 
     cell: str
     step: int
@@ -231,6 +268,10 @@ class Cost:
     tokens: float | None
     """Sampled in training."""
     optimizer_steps: float | None
+    active_fraction: float | None
+    """Share of the groups of a step that have an advantage that is not 0, mean over the steps."""
+    entropy: float | None
+    """Of the policy as it samples, nats a token, mean over the last tenth of the steps."""
     train_gpu_seconds: float | None
     """Seconds of all steps times the GPUs that they held; 0 on processors."""
     train_cpu_seconds: float | None
@@ -300,7 +341,7 @@ class Task:
     n_problems: int
     """Of the task, judged or not."""
     n_draws: int
-    """Over problems and seeds."""
+    """Over problems and seeds, up to where each problem stopped."""
     n_unscored: int
     """Of these: draws that the grader could not judge."""
 
@@ -313,9 +354,15 @@ class Problem:
     problem_id: str
     cell: str
     seed: int
+    n_drawn: int | None
+    """Draws up to where the problem stopped, judged or not; null where its judgements ask for draws
+    that are missing."""
     n_scored: int
     """Judged draws; 0 where none was."""
     n_correct: int
+    success_rate: float | None
+    """pass@1: of a fixed number of draws n_correct / n_scored, which would be too high where
+    correct draws stop a problem. Null where there is no estimate."""
 
 
 FRAMES: dict[str, type] = {
@@ -325,6 +372,7 @@ FRAMES: dict[str, type] = {
     "equal_budget": Comparison,
     "bands": Band,
     "first_loss": FirstLoss,
+    "front": Front,
     "coverage": Coverage,
     "cost": Cost,
     "checkpoints": Checkpoint,

@@ -54,7 +54,7 @@ def _by_problem(results: SweepResults, benchmark: str) -> Iterator[pl.DataFrame]
             .with_columns(
                 cell=pl.lit(key_of(point)[0]),
                 seed=pl.lit(point.seed, pl.Int64),
-                n_samples=pl.lit(int(point.evaluated()["target"]["n_samples"]), pl.Int64),
+                n_drawn=point.asked().n_drawn.fill_null(pl.col("n_scored")),
             )
             .join(known[folder], on="problem_id")
         )
@@ -82,7 +82,7 @@ def _scores(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(
             value=pl.col("pass_at_k").mean(),
             with_value=pl.col("pass_at_k").count(),
-            drawn=pl.col("n_samples").sum(),
+            drawn=pl.col("n_drawn").sum(),
             scored=pl.col("n_scored").sum(),
         )
         .join(seeds, on="cell")

@@ -13,6 +13,11 @@ FOCAL = ("#e6891e", "#c6480a", "#7f2704")
 """Orange to brown: gamma > 0, by rank of gamma."""
 ALGORITHMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 """Okabe and Ito's colours, by rank of the algorithm, where a line is an algorithm."""
+LINES = (
+    *("#0072b2", "#666666", "#999999", "#d55e00", "#e69f00", "#009e73"),
+    *("#cc79a7", "#999933", "#332288", "#882255", "#56b4e9"),
+)
+"""Okabe and Ito's with greys and Tol's, where there are more lines than ALGORITHMS."""
 MARKERS = ("o", "s", "D", "^", "v")
 BASE = "#666666"
 

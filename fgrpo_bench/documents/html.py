@@ -141,7 +141,8 @@ def _marked(value: Value) -> str:
     text = _text(value.text)
     text = f"<u>{text}</u>" if value.significant else text
     text = f"<strong>{text}</strong>" if value.best else text
-    return f"{text}<sup>†</sup>" if value.incomplete else text
+    text = f"{text}<sup>†</sup>" if value.incomplete else text
+    return f"{text}<sup>‡</sup>" if value.redesigned else text
 
 
 def _text(text: str) -> str:

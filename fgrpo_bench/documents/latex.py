@@ -106,7 +106,8 @@ def _latex(value: Value) -> str:
     text = "--" if value.text == NONE else escape_latex(value.text)
     text = rf"\underline{{{text}}}" if value.significant else text
     text = rf"\textbf{{{text}}}" if value.best else text
-    return rf"{text}$^\dagger$" if value.incomplete else text
+    text = rf"{text}$^\dagger$" if value.incomplete else text
+    return rf"{text}$^\ddagger$" if value.redesigned else text
 
 
 def escape_latex(text: str) -> str:

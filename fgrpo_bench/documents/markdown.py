@@ -62,7 +62,8 @@ def _bold(value: Value) -> str:
     text = escape_markdown(value.text)
     text = f"<ins>{text}</ins>" if value.significant else text  # GitHub shows no <u>
     text = f"**{text}**" if value.best else text
-    return f"{text}†" if value.incomplete else text
+    text = f"{text}†" if value.incomplete else text
+    return f"{text}‡" if value.redesigned else text
 
 
 def escape_markdown(text: str) -> str:

@@ -11,11 +11,21 @@ def percent(value: float | None) -> str:
 
 
 def percent_value(
-    value: float | None, *, significant: bool = False, incomplete: bool = False
+    value: float | None,
+    *,
+    significant: bool = False,
+    incomplete: bool = False,
+    redesigned: bool = False,
 ) -> Value:
     """The same for a table whose best numbers are marked."""
     number = None if value is None else round(100 * value, 1)
-    return Value(text=percent(value), number=number, significant=significant, incomplete=incomplete)
+    return Value(
+        text=percent(value),
+        number=number,
+        significant=significant,
+        incomplete=incomplete,
+        redesigned=redesigned,
+    )
 
 
 def with_interval(mean: float | None, low: float | None, high: float | None) -> str:

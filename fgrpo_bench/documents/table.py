@@ -24,6 +24,8 @@ class Value:
     """Shown underlined."""
     incomplete: bool = False
     """Shown with a dagger."""
+    redesigned: bool = False
+    """Shown with a double dagger."""
 
 
 Content = str | tuple[Value, ...]
@@ -122,13 +124,15 @@ def with_best(
 
 
 def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
-    """The legend of the dagger and the dash, where some cell has one."""
+    """The legend of the daggers and the dash, where some cell has one."""
     every = list(contents)
     values = [value for content in every if not isinstance(content, str) for value in content]
     dagger = any(value.incomplete for value in values)
+    double = any(value.redesigned for value in values)
     dash = NONE in every or any(value.text == NONE for value in values)
     return (
         *([(Value(text="", incomplete=True), "of less than was planned, see below")] * dagger),
+        *([(Value(text="", redesigned=True), "of a design that was changed, see below")] * double),
         *([(Value(text=NONE), "not there")] * dash),
     )
 

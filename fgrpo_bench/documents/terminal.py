@@ -69,7 +69,8 @@ def _starred(value: Value) -> str:
     text = plain(value.text)
     text = f"_{text}_" if value.significant else text
     text = f"*{text}*" if value.best else text
-    return f"{text}+" if value.incomplete else text
+    text = f"{text}+" if value.incomplete else text
+    return f"{text}#" if value.redesigned else text
 
 
 def plain(text: str) -> str:

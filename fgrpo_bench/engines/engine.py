@@ -132,6 +132,8 @@ class Engine:
     """Names of the objectives that it has; None is every one of the table."""
     advantages: tuple[str, ...] | None = None
     """Likewise of the advantages."""
+    gives_log_probs: bool = False
+    """Whether an advantage gets the log-probabilities of the rollouts where it reads them."""
     aggregations: tuple[str, ...] = ("token_mean", "sequence_mean")
     """Values of AlgorithmSpec.loss_aggregation that it has."""
     controls: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ def identity(point: SweepPoint) -> dict[str, Any]:
     """What defines a training run: the cell, the seed, and what of the training spec makes its
     weights. When checkpoints are saved and evaluated changes none."""
     engine, task = engines.of(point.train), inputs(point).task
+    factor = point.learning_rate_factor
     return {
         "recipe_version": engine.version,
         "algorithm": defining(point.algorithm, without=("name",)),
@@ -38,6 +39,7 @@ def identity(point: SweepPoint) -> dict[str, Any]:
         "focal_gamma": point.focal_gamma,
         "seed": point.seed,
         "train": engine.identity(point.train),
+        **({} if factor == 1 else {"learning_rate_factor": factor}),
     } | doors.identity(
         engines=engine.name,
         objectives=point.algorithm.objective,

@@ -19,7 +19,7 @@ RightWrong = tuple[Any, Any]
 
 
 def grpo(n_correct: int, group_size: int) -> RightWrong:
-    """GRPO's (fgrpo_bench.objectives.advantages.grpo) without its epsilon: (1 - m) / s and -m / s
+    """GRPO's (fgrpo_bench.objectives.by_rewards.grpo) without its epsilon: (1 - m) / s and -m / s
     with the unbiased standard deviation s = sqrt(c (N - c) / (N (N - 1))); 0 where s = 0."""
     if n_correct in (0, group_size):
         return 0, 0
@@ -88,8 +88,8 @@ def nsr(n_correct: int, group_size: int) -> RightWrong:
 def w_reinforce(n_correct: int, group_size: int, *, weight: float = 0.1) -> RightWrong:
     """Weighted REINFORCE (arXiv 2506.01347): right rollouts with `weight` (the paper's lambda),
     wrong ones with -1."""
-    if weight < 0:
-        raise ValueError(f"weight={weight} of w_reinforce: must be at least 0")
+    if isinstance(weight, str) or not weight >= 0:
+        raise ValueError(f"weight={weight} of w_reinforce: must be a number of at least 0")
     return Fraction(weight).limit_denominator(10**9), -1
 
 

@@ -22,8 +22,9 @@ def against_paper(analysis: Analysis) -> list[Table]:
 
     An average of ours stands beside a published one where both are over the same benchmarks; else
     a note says why it does not. Raises ValueError where the paper has no figures of this model or
-    of any benchmark.
+    of any benchmark, and as `check_fixed`.
     """
+    check_fixed(analysis)
     model, same = analysis.results.model, same_columns(analysis.results)
     if model not in MODELS:
         raise ValueError(
@@ -46,6 +47,21 @@ def against_paper(analysis: Analysis) -> list[Table]:
         for column in analysis.columns
         if column in same
     ]
+
+
+def check_fixed(analysis: Analysis) -> None:
+    """ValueError where problems stop early."""
+    declared = analysis.results.stopping
+    words = [] if declared is None else [declared.words]
+    words += [
+        w for name in analysis.columns for row in analysis.of_column(name) for w in row.designs
+    ]
+    if words:
+        raise ValueError(
+            f"--compare-paper with {words[0]}: the paper's figures and its tests are of a fixed "
+            f"{DRAWS:,} draws; run the sweep again with experiment.evaluation.design=null, which "
+            "adds the missing draws, or leave out --compare-paper"
+        )
 
 
 def _left_out(analysis: Analysis) -> Iterator[str]:
@@ -76,7 +92,7 @@ def _table(
         for own in (analysis.estimate(column, cell, k) for k in ks):
             ours, theirs = own.mean, own.published
             row += [
-                (percent_value(ours, incomplete=own.is_incomplete),),
+                (percent_value(ours, incomplete=own.is_incomplete, redesigned=own.is_redesigned),),
                 percent(theirs),
                 points(None if ours is None or theirs is None else ours - theirs),
             ]

@@ -11,7 +11,12 @@ from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.documents.terminal import terminal
 from fgrpo_bench.report.against_paper import against_paper
-from fgrpo_bench.report.further import equal_budget_tables, selection_table, task_tables
+from fgrpo_bench.report.further import (
+    equal_budget_tables,
+    front_table,
+    selection_table,
+    task_tables,
+)
 from fgrpo_bench.report.main_tables import main_tables
 from fgrpo_bench.report.narrative import heading, narrative
 from fgrpo_bench.report.notes import notes
@@ -22,6 +27,7 @@ from fgrpo_bench.report.tables import (
     coverage_table,
     first_loss_table,
     interval_table,
+    training_table,
 )
 
 
@@ -39,6 +45,7 @@ def content(
         *_further(analysis, compare_paper=compare_paper),
         *([Heading(text="Figures")] if figures else []),
         *figures,
+        training_table(analysis),
         compute_table(analysis),
         Heading(text="Notes"),
         notes(analysis),
@@ -49,7 +56,8 @@ def _details(analysis: Analysis, column: str) -> Iterator[Table]:
     yield interval_table(analysis, column)
     yield all_ks(analysis, column)
     yield comparison_table(analysis, column)
-    yield from filter(None, (first_loss_table(analysis, column), coverage_table(analysis, column)))
+    further = (front_table, first_loss_table, coverage_table)
+    yield from filter(None, (table(analysis, column) for table in further))
 
 
 def _further(analysis: Analysis, *, compare_paper: bool) -> list[Table]:

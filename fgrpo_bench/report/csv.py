@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.report.against_paper import check_fixed
 
 RESULTS = pl.Schema(
     {
@@ -23,7 +24,10 @@ RESULTS = pl.Schema(
         "ci_high": pl.Float64,
         "n_seeds": pl.Int64,
         "n_problems": pl.Int64,  # with a value for every seed
-        "n_samples": pl.Int64,  # draws a problem; of an average the fewest
+        "n_samples": pl.Int64,  # draws a problem, the most; of an average the fewest
+        "n_draws": pl.Float64,  # that were made of a problem until it stopped, mean
+        "design": pl.String,  # when problems stop; empty where all make n_samples draws
+        "is_redesigned": pl.Boolean,  # whether that was changed when draws were there
     }
 )
 BESIDE_PAPER = pl.Schema(
@@ -56,12 +60,16 @@ BY_TASK = pl.Schema(
 
 
 def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
-    """Every benchmark and average (RESULTS). compare_paper: with the columns of BESIDE_PAPER."""
+    """Every benchmark and average (RESULTS). compare_paper: with the columns of BESIDE_PAPER;
+    raises as `check_fixed`."""
+    if compare_paper:
+        check_fixed(analysis)
     rows = analysis.estimates.filter("is_chosen").drop("step")
     rows = rows.rename({"column": "benchmark", "mean": "pass_at_k", "low": "ci_low",
                         "high": "ci_high", "published": "paper_pass_at_k"})  # fmt: skip
     rows = rows.with_columns(
         n_seeds=pl.col("seeds").list.len(),
+        design=pl.col("designs").list.join("; or ").replace("", None),
         difference=pl.col("pass_at_k") - pl.col("paper_pass_at_k"),
     )
     beside = BESIDE_PAPER.items() if compare_paper else ()

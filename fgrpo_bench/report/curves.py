@@ -16,6 +16,8 @@ from fgrpo_bench.documents.style import WIDTH, label_ends
 from fgrpo_bench.report.looks import Look, algorithms, looks
 from fgrpo_bench.specs import method_name
 
+ABREAST = 4
+"""Panels beside each other, an algorithm each."""
 AXES = {"group_size": "group size N", "focal_gamma": "focal exponent gamma"}
 
 
@@ -23,9 +25,13 @@ def curves(analysis: Analysis, column: str) -> Figure:
     """pass@k against k, a panel an algorithm; labels at the lines where there is one panel."""
     cells, ks = list(analysis.by_cell.values()), analysis.ks
     names, look = algorithms(cells), looks(cells)
-    figure = Figure(figsize=(WIDTH, 4.6 if len(names) == 1 else 3.6), layout="constrained")
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for axes, algorithm in zip(panels, names, strict=True):
+    n_rows = -(-len(names) // ABREAST)
+    height = 4.6 if len(names) == 1 else 3.6 if n_rows == 1 else 2.6 * n_rows
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    panels = figure.subplots(n_rows, min(len(names), ABREAST), sharey=True, squeeze=False)
+    for axes in panels.flat[len(names) :]:
+        axes.set_axis_off()
+    for axes, algorithm in zip(panels.flat, names, strict=False):
         labels = []
         for cell in (c for c in cells if c.is_base or c.algorithm == algorithm):
             mean, low, high = percents(analysis.over_k(column, cell))
@@ -56,7 +62,8 @@ def curves(analysis: Analysis, column: str) -> Figure:
         else:
             axes.set_title(algorithm.upper())
             axes.legend(loc="lower right", handlelength=1.6)
-    panels[0].set_ylabel(f"pass@k on {column} (%)")
+    for axes in panels[:, 0]:
+        axes.set_ylabel(f"pass@k on {column} (%)")
     return figure
 
 

@@ -13,7 +13,7 @@ from fgrpo_bench.report.bars import bars
 from fgrpo_bench.report.curves import AXES, by_axis, curves, varied_axis
 from fgrpo_bench.report.looks import algorithms
 from fgrpo_bench.report.losses import against_base, losses
-from fgrpo_bench.report.plane import plane
+from fgrpo_bench.report.plane import plane, plane_words
 from fgrpo_bench.report.training import caption, has_metrics, training
 
 
@@ -61,8 +61,8 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
         if len(ks) > 1:
             yield Picture(
                 name=f"plane-{name}",
-                caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; the line "
-                "joins group sizes without focal weight.",
+                caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; "
+                f"{plane_words(analysis, column)}.",
                 draw=partial(plane, analysis, column),
             )
     if len(ks) > 1 and against_base(analysis, column):

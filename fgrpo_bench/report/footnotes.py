@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.documents.table import Value
 from fgrpo_bench.graders.choice import guessing_floor
@@ -29,17 +29,27 @@ def footnotes(analysis: Analysis, cells: Sequence[Cell], *columns: str) -> tuple
     parts = map(analysis.benchmarks_of, columns)
     benchmarks = list(dict.fromkeys(name for names in parts for name in names))
     rows = [analysis.estimate(b, cell, analysis.ks[0]) for b in benchmarks for cell in cells]
-    sizes = sorted({row.n_samples for row in rows if row.n_samples is not None})
     graders = dict.fromkeys(version for b in benchmarks for version in analysis.graders([b]))
-    draws = " or ".join(map(str, sizes)) or "no"
     return (
-        f"{rule_note(analysis)} {draws} draws a problem. "
-        f"Grader: {', '.join(graders) or 'none yet'}.",
+        f"{rule_note(analysis)} {draws_made(rows)} Grader: {', '.join(graders) or 'none yet'}.",
         *_guessed(analysis, benchmarks),
         *_unfinished(analysis, cells, benchmarks),
+        *_redesigned(analysis, cells, benchmarks),
         *_unscored(analysis, cells, benchmarks),
         *engines(analysis),
     )
+
+
+def draws_made(rows: Sequence[Estimate]) -> str:
+    """How many draws are behind these values, in a sentence."""
+    designs = dict.fromkeys(words for row in rows for words in row.designs)
+    if not designs:
+        sizes = sorted({row.n_samples for row in rows if row.n_samples is not None})
+        return f"{' or '.join(map(str, sizes)) or 'no'} draws a problem."
+    means = sorted({round(row.n_draws) for row in rows if row.n_draws is not None})
+    ends = " to ".join(f"{n:,}" for n in dict.fromkeys((means[0], means[-1]))) if means else "no"
+    sentence = " or: ".join(designs)
+    return f"{sentence[0].upper()}{sentence[1:]}; mean {ends} draws."
 
 
 def family_note(analysis: Analysis) -> str:
@@ -91,6 +101,22 @@ def _unfinished(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[
                 at = "" if len(ks) == len(analysis.ks) else f" at k = {listed(ks, len(ks))}"
                 by_fault.setdefault(what, []).append(f"{where}{at}")
     return [f"Incomplete, {what}: {listed(who, NAMED)}." for what, who in by_fault.items()]
+
+
+def _redesigned(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
+    """Whose design was changed; empty where none was."""
+    changed = [
+        f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
+        for benchmark in benchmarks
+        for cell in cells
+        if analysis.estimate(benchmark, cell, analysis.ks[0]).is_redesigned
+    ]
+    if not changed:
+        return []
+    return [
+        "When problems stop was changed after draws of these were there; pass@k is exact for a "
+        f"design that was chosen before: {listed(changed, NAMED)}."
+    ]
 
 
 def _unscored(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:

@@ -1,4 +1,5 @@
-"""Tables that only some sweeps have: chosen checkpoints, equal rollouts, tasks of a benchmark."""
+"""Tables that only some sweeps have: the front, chosen checkpoints, equal rollouts, tasks of a
+benchmark."""
 
 from __future__ import annotations
 
@@ -10,12 +11,46 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
 from fgrpo_bench.analysis.rows import Checkpoint, Comparison, from_frame
 from fgrpo_bench.documents.numbers import difference, number, p_value, percent
-from fgrpo_bench.documents.table import Table
-from fgrpo_bench.report.footnotes import RULE, rule_note
+from fgrpo_bench.documents.table import NONE, Table
+from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
 from fgrpo_bench.report.tables import NAMES, names
 
 ABREAST = 4
 """Cells beside each other in a table of tasks."""
+FRONT = (
+    "a cell is dominated where another is robustly better at one of the two k and, by the point "
+    "estimate, not worse at the other"
+)
+
+
+def front_table(analysis: Analysis, column: str) -> Table | None:
+    """Which of the cells that the question compares are on the front of the plane, and what
+    dominates the others; None where it compares none on this column."""
+    cells = [cell for cell in analysis.by_cell.values() if analysis.on_front(column, cell)]
+    rows = tuple(
+        (
+            *names(cell),
+            "on the front" if own.is_on_front else "dominated",
+            ", ".join(analysis.by_cell[better].label for better in own.dominated_by) or NONE,
+        )
+        for cell in cells
+        if (own := analysis.on_front(column, cell)) is not None
+    )
+    if not rows:
+        return None
+    ends = " and ".join(f"pass@{k}" for k in analysis.ends)
+    return Table(
+        title=f"{column}: the front of {ends}",
+        header=(*NAMES, "in the plane", "dominated by"),
+        rows=rows,
+        n_words=5,
+        notes=(
+            f"{FRONT.capitalize()}. Two cells that the question does not compare leave each other "
+            "on the front.",
+            family_note(analysis),
+            *footnotes(analysis, cells, column),
+        ),
+    )
 
 
 def selection_table(analysis: Analysis) -> Iterator[Table]:

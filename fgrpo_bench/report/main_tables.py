@@ -102,6 +102,7 @@ def _table(analysis: Analysis, asked: _Question, *, with_nll: bool) -> Table:
             row.mean,
             significant=compared is not None and compared.verdict == ROBUST,
             incomplete=row.is_incomplete,
+            redesigned=row.is_redesigned,
         )
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fgrpo_bench.analysis import LEVEL, REPLICATES, Analysis
+from fgrpo_bench.analysis.rows import Estimate
 from fgrpo_bench.documents.blocks import Notes
-from fgrpo_bench.report.footnotes import NAMED, engines, listed
+from fgrpo_bench.report.footnotes import NAMED, draws_made, engines, listed
 
 
 def notes(analysis: Analysis) -> Notes:
@@ -12,15 +15,13 @@ def notes(analysis: Analysis) -> Notes:
     declared, evaluation = analysis.results.declaration, analysis.results.evaluation
     rows = [row for name in analysis.results.benchmarks for row in analysis.of_column(name)]
     seeds = sorted({seed for row in rows for seed in row.seeds})
-    sizes = sorted({row.n_samples for row in rows if row.n_samples is not None})
     unscored = max((row.unscored for row in rows), default=0.0)
     state = " with uncommitted changes" if declared.get("git_dirty") else ""
     versions = ", ".join(f"{name} {n}" for name, n in declared.get("versions", {}).items())
     graders = ", ".join(analysis.graders(analysis.results.benchmarks))
     lines = [
-        "pass@k is the mean over problems of 1 - C(n - c, k) / C(n, k), with n draws of which c "
-        f"are correct (Chen et al. 2021); n = {listed(sizes, NAMED) or 'unknown'}, "
-        f"temperature {evaluation['temperature']:g}, top-p {evaluation['top_p']:g}.",
+        f"{_estimator(rows)}, temperature {evaluation['temperature']:g}, "
+        f"top-p {evaluation['top_p']:g}.",
         f"Training seeds with results: {listed(seeds, NAMED) or 'none'}. All cells of a "
         "seed start from the same base model, so differences are paired over seeds and problems; "
         '"by seed" lists them in rising order of the seeds that both cells have.',
@@ -40,6 +41,12 @@ def notes(analysis: Analysis) -> Notes:
             "neither. p draws takes these models and problems as given and asks about the draws "
             "alone (unbiased variance of pass@k; needs 2k draws)."
         )
+        design = analysis.results.stopping
+        lines += dict.fromkeys(
+            f"No p draws: {why}."
+            for k in sorted({row.k for row in analysis.asked if row.p_draws is None})
+            if design is not None and (why := design.no_variance(k)) is not None
+        )
     return Notes(
         lines=(
             *lines,
@@ -51,4 +58,20 @@ def notes(analysis: Analysis) -> Notes:
             "CPU-seconds are those of a stage's last attempt; one that was stopped and continued "
             "cost more.",
         )
+    )
+
+
+def _estimator(rows: Sequence[Estimate]) -> str:
+    """What pass@k is computed by, and from how many draws."""
+    usual = "1 - C(n - c, k) / C(n, k), with n draws of which c are correct (Chen et al. 2021)"
+    if not any(row.designs for row in rows):
+        sizes = sorted({row.n_samples for row in rows if row.n_samples is not None})
+        return (
+            f"pass@k is the mean over problems of {usual}; n = {listed(sizes, NAMED) or 'unknown'}"
+        )
+    return (
+        "pass@k is the mean over problems of 1 - W_k / W, with W the sequences of correct and "
+        "wrong draws that end where the problem stopped, and W_k those of them whose first k are "
+        "wrong, which is unbiased at every k (Girshick, Mosteller and Savage 1946; of a fixed "
+        f"number of draws it is {usual}). {draws_made(rows).removesuffix('.')}"
     )

@@ -10,14 +10,18 @@ from matplotlib.figure import Figure
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.style import WIDTH
+from fgrpo_bench.report.curves import ABREAST
 from fgrpo_bench.report.looks import Look, algorithms, looks
 
 
 def plane(analysis: Analysis, column: str) -> Figure:
     """A point a cell with both 95% intervals, a panel an algorithm; cells that differ in N alone
-    are joined in its order."""
+    are joined in its order. More algorithms than ABREAST share a panel, where points are numbered.
+    A cell that another dominates is drawn hollow."""
     every, ks = list(analysis.by_cell.values()), analysis.ks
     names, look = algorithms(every), looks(every)
+    if len(names) > ABREAST:
+        return _numbered(analysis, column)
     figure = Figure(figsize=(WIDTH, 4.6 if len(names) == 1 else 3.9), layout="constrained")
     panels = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
     for axes, algorithm in zip(panels, names, strict=True):
@@ -41,7 +45,7 @@ def plane(analysis: Analysis, column: str) -> Figure:
                 color=style.color,
                 elinewidth=1.0,
                 capsize=2,
-                **_marker(style),
+                **_marker(style, hollow=is_dominated(analysis, column, cell)),
                 label=_label(cell, several=len(names) > 1),
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
@@ -61,10 +65,56 @@ def plane(analysis: Analysis, column: str) -> Figure:
     return figure
 
 
-def _marker(style: Look) -> dict[str, object]:
+def is_dominated(analysis: Analysis, column: str, cell: Cell | str) -> bool:
+    """Whether another cell of the question dominates this one in the plane."""
+    own = analysis.on_front(column, cell)
+    return own is not None and own.is_on_front is False
+
+
+def _numbered(analysis: Analysis, column: str) -> Figure:
+    """Every cell in one panel, each with a number that the legend explains; by rising gamma from
+    blue to brown."""
+    every, ends = list(analysis.by_cell.values()), analysis.ends
+    made = {cell: [analysis.estimate(column, cell, k) for k in ends] for cell in every}
+    known = [cell for cell in every if all(row.mean is not None for row in made[cell])]
+    look = looks(every)
+    figure = Figure(figsize=(WIDTH, 5.4), layout="constrained")
+    axes = figure.subplots()
+    handles = []
+    for number, cell in enumerate(known):
+        (first, last), color = made[cell], look[cell].color
+        x, y = _percent(first), _percent(last)
+        axes.errorbar([x], [y], xerr=_reach(first), yerr=_reach(last), color=color, alpha=0.22,
+                      elinewidth=0.8, ls="none", zorder=1)  # fmt: skip
+        hollow = is_dominated(analysis, column, cell)
+        (handle,) = axes.plot([x], [y], marker="o", ms=12, ls="none", mec=color, mew=1.1, zorder=2,
+                              mfc="white" if hollow else color)  # fmt: skip
+        axes.annotate(str(number), (x, y), ha="center", va="center_baseline", fontsize=6.5,
+                      color=color if hollow else "white", zorder=3)  # fmt: skip
+        handles.append(handle)
+    names = [f"{number}  {cell.label}" for number, cell in enumerate(known)]
+    figure.legend(handles, names, loc="outside right upper", fontsize=7.5, markerscale=0.5)
+    axes.set_xlabel(f"pass@{ends[0]} (%)")
+    axes.set_ylabel(f"pass@{ends[-1]} on {column} (%)")
+    return figure
+
+
+def _marker(style: Look, *, hollow: bool) -> dict[str, object]:
     if not style.marker:  # the base models
         return {"marker": "X", "ms": 7, "ls": "none"}
-    return {"marker": style.marker, "ms": 6.5, "ls": "none", "mec": "white", "mew": 0.6}
+    edge = {"mfc": "white", "mec": style.color} if hollow else {"mec": "white"}
+    return {"marker": style.marker, "ms": 6.5, "ls": "none", "mew": 0.6} | edge
+
+
+def plane_words(analysis: Analysis, column: str) -> str:
+    """What lines, numbers and hollow points of the figure mean."""
+    cells = list(analysis.by_cell.values())
+    words = "the line joins group sizes without focal weight"
+    if len(algorithms(cells)) > ABREAST:
+        words = "numbers stand for the cells of the legend"
+    if any(is_dominated(analysis, column, cell) for cell in cells):
+        words += "; hollow: dominated by another"
+    return words
 
 
 def _label(cell: Cell, *, several: bool) -> str:

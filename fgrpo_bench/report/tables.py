@@ -10,6 +10,7 @@ from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.numbers import (
     number,
     p_value,
+    percent,
     percent_value,
     points,
     with_interval,
@@ -46,7 +47,11 @@ def interval_table(analysis: Analysis, column: str) -> Table:
     for cell in cells:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
         values = [
-            Value(text=with_interval(row.mean, row.low, row.high), incomplete=row.is_incomplete)
+            Value(
+                text=with_interval(row.mean, row.low, row.high),
+                incomplete=row.is_incomplete,
+                redesigned=row.is_redesigned,
+            )
             for row in ends
         ]
         rows.append((*names(cell), *((value,) for value in values), str(ends[0].n_seeds)))
@@ -64,7 +69,9 @@ def all_ks(analysis: Analysis, column: str) -> Table:
     cells = list(analysis.by_cell.values())
     rows: Rows = {
         names(cell): {
-            f"k={row.k}": (percent_value(row.mean, incomplete=row.is_incomplete),)
+            f"k={row.k}": (
+                percent_value(row.mean, incomplete=row.is_incomplete, redesigned=row.is_redesigned),
+            )
             for row in analysis.over_k(column, cell)
         }
         for cell in cells
@@ -181,6 +188,29 @@ def _out_of_reach(analysis: Analysis, column: str) -> Iterator[str]:
             f"From {n} draws none can be surely lost or gained: even a problem without a correct "
             f"draw is out of reach with a probability of {surely:.2f} only."
         )
+
+
+def training_table(analysis: Analysis) -> Table:
+    """What a run of each cell learned from, and how much choice its policy was left with."""
+    return Table(
+        title="Training, mean over the runs of a cell",
+        header=(*NAMES, "runs", "active groups, %", "entropy, nats a token"),
+        rows=tuple(
+            (
+                *names(cell),
+                str(own.n_runs),
+                NONE if own.active_fraction is None else percent(own.active_fraction),
+                number(own.entropy, digits=3),
+            )
+            for cell in analysis.by_cell.values()
+            if not cell.is_base and (own := analysis.costs.get(cell.cell)) is not None
+        ),
+        notes=(
+            "Active: with an advantage that is not 0, mean over all steps. Entropy: over the last "
+            "tenth of the steps.",
+            rule_note(analysis),
+        ),
+    )
 
 
 def compute_table(analysis: Analysis) -> Table:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import Cell, cell_name
+from fgrpo_bench.analysis.rows import Cell, key_of_cell
 from fgrpo_bench.documents.style import WIDTH
 from fgrpo_bench.report.looks import looks
 
@@ -69,7 +69,7 @@ def training(analysis: Analysis, algorithm: str) -> Figure:
 
 def _runs(analysis: Analysis, cell: Cell) -> list[pl.DataFrame]:
     """Metrics of the finished runs of a cell by step, one a seed."""
-    points = [p for p in analysis.results.points if cell_name(*p.cell) == cell.cell]
+    points = [p for p in analysis.results.points if key_of_cell(p.cell) == cell.cell]
     frames = [point.metrics().sort("step") for point in points if point.is_trained]
     return [frame for frame in frames if len(frame)]
 

@@ -22,7 +22,11 @@ from fgrpo_bench.specs.profile import Profile as Profile
 from fgrpo_bench.specs.profile import SlurmProfile as SlurmProfile
 from fgrpo_bench.specs.sweep import Cell as Cell
 from fgrpo_bench.specs.sweep import Declaration as Declaration
+from fgrpo_bench.specs.sweep import Grid as Grid
+from fgrpo_bench.specs.sweep import Setting as Setting
 from fgrpo_bench.specs.sweep import SweepPoint as SweepPoint
+from fgrpo_bench.specs.sweep import SweepSpec as SweepSpec
+from fgrpo_bench.specs.sweep import cell_name as cell_name
 from fgrpo_bench.specs.sweep import method_name as method_name
 from fgrpo_bench.specs.training import AlgorithmSpec as AlgorithmSpec
 from fgrpo_bench.specs.training import ModelSpec as ModelSpec

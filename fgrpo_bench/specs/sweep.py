@@ -17,6 +17,7 @@ from fgrpo_bench.specs.base import (
     Name,
     Plugins,
     Positive,
+    PositiveFloat,
     Seed,
 )
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
@@ -59,6 +60,8 @@ class Cell:
     """N: rollouts a prompt in training, at least 2 (an advantage needs a group)."""
     focal_gamma: Gamma
     """gamma >= 0; 0 is the base algorithm."""
+    learning_rate_factor: PositiveFloat | None = None
+    """Times the experiment's learning rate; null is each of the grid's."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -71,8 +74,13 @@ class Exclusion:
     """Group size to leave out."""
     focal_gamma: Gamma | None = None
     """Gamma to leave out."""
+    learning_rate_factor: PositiveFloat | None = None
+    """Factor of the learning rate to leave out."""
     seed: Seed | None = None
     """Training seed to leave out."""
+    engine: Name | None = None
+    """Training engine of the experiments that leave it out, e.g. one that does not have what the
+    algorithm asks for."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -85,6 +93,8 @@ class Grid:
     """Group sizes N."""
     focal_gamma: Axis[Gamma]
     """Focal exponents."""
+    learning_rate_factor: Axis[PositiveFloat] = (1.0,)
+    """Factors of the experiment's learning rate; 1 leaves it as it is."""
     seed: Axis[Seed]
     """Training seeds; each has its own warm-up, shared by all cells."""
 
@@ -162,6 +172,9 @@ class SweepPoint:
     algorithm: AlgorithmSpec
     group_size: GroupSize
     focal_gamma: Gamma
+    learning_rate_factor: PositiveFloat = 1.0
+    """Times the learning rate of `train`. Has its neutral value as default, so that it names no run
+    of before anew."""
     seed: Seed
     train: TrainSpec
     evaluation: EvalSpec
@@ -169,19 +182,26 @@ class SweepPoint:
     @property
     def point_id(self) -> str:
         """Readable name within the sweep, e.g. `grpo-n8-g0.5-s11`."""
-        gamma = str(self.focal_gamma).removesuffix(".0")
-        return f"{self.algorithm.name}-n{self.group_size}-g{gamma}-s{self.seed}"
+        return f"{cell_name(*self.cell)}-s{self.seed}"
+
+    @property
+    def cell(self) -> Setting:
+        """What it shares with the points of other seeds."""
+        name = self.algorithm.name
+        return name, self.group_size, self.focal_gamma, self.learning_rate_factor
 
     @property
     def method(self) -> str:
-        """Name in tables: GRPO, or F-GRPO where focal_gamma > 0."""
-        return method_name(self.algorithm.name, self.focal_gamma)
+        """Name in tables (`method_name`)."""
+        return method_name(self.algorithm.name, self.focal_gamma, self.learning_rate_factor)
 
     @property
     def learning_rate(self) -> float:
-        """Learning rate after the warm-up updates, scaled where the algorithm asks for it."""
+        """Learning rate after the warm-up updates, scaled by the factor and where the algorithm
+        asks for it."""
         scale = self.algorithm.low_lr_gamma
-        return self.train.learning_rate * (1.0 if scale is None else low_lr_multiplier(scale))
+        scaled = self.train.learning_rate * (1.0 if scale is None else low_lr_multiplier(scale))
+        return scaled * self.learning_rate_factor
 
     @property
     def prompts_per_step(self) -> int:
@@ -192,6 +212,21 @@ class SweepPoint:
         return self.train.rollouts_per_step // self.group_size
 
 
-def method_name(algorithm: str, focal_gamma: float) -> str:
-    """`GRPO`, or `F-GRPO` where focal_gamma > 0."""
-    return ("F-" if focal_gamma > 0 else "") + algorithm.upper().replace("_", "-")
+Setting = tuple[str, int, float, float]
+"""Algorithm, group_size, focal_gamma and learning_rate_factor of a cell."""
+
+
+def cell_name(
+    algorithm: str, group_size: int, focal_gamma: float, learning_rate_factor: float = 1.0
+) -> str:
+    """Of a cell in paths, frames and addresses, e.g. `grpo-n8-g0.5`, or `grpo-n8-g0.5-lr2` at
+    another learning rate than the experiment's."""
+    gamma, factor = (str(value).removesuffix(".0") for value in (focal_gamma, learning_rate_factor))
+    rate = "" if learning_rate_factor == 1 else f"-lr{factor}"
+    return f"{algorithm}-n{group_size}-g{gamma}{rate}"
+
+
+def method_name(algorithm: str, focal_gamma: float, learning_rate_factor: float = 1.0) -> str:
+    """`GRPO`, `F-GRPO` where focal_gamma > 0, `GRPO (lr x0.5)` at half the learning rate."""
+    rate = "" if learning_rate_factor == 1 else f" (lr x{learning_rate_factor:g})"
+    return ("F-" if focal_gamma > 0 else "") + algorithm.upper().replace("_", "-") + rate

@@ -27,7 +27,7 @@ MARKER = {
     "cpu_seconds?": NUMBER,
     "finished_ms?": int,
 }
-DESIGN = ({"stages": [int], "enough": int}, type(None))
+DESIGN = ({"stages": [int], "enough": int, "lacking?": {"*": int}}, type(None))
 EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN}}
 """The marker of an evaluation."""
 LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
@@ -69,8 +69,8 @@ MANIFEST = {
     "engine?": dict,
     "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
 }
-"""draws.json. designs: how many draws were asked for, and when a problem stopped (null: never), each
-from when on; the first of several has null where that was not recorded yet."""
+"""draws.json. designs: how many draws were asked for, and when a problem stopped (null: never),
+each from when on; the first of several has null where that was not recorded yet."""
 EVENT = {
     "event": str,
     "stage": str,
@@ -105,6 +105,7 @@ PLAN = {
             "algorithm": str | None,
             "group_size": int | None,
             "focal_gamma": NUMBER | None,
+            "learning_rate_factor?": NUMBER,
             "seed": int,
             "train": str,
             "step?": int,
@@ -151,6 +152,7 @@ SWEEP = {
                 "benchmarks": {"*": ({"domain?": str}, type(None))},
                 "ks": [int],
                 "n_samples": int,
+                "design?": DESIGN,
             },
         },
         "algorithms?": {"*": dict},

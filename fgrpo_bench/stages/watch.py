@@ -89,9 +89,9 @@ def warnings(numbers: Mapping[str, float], *, step: int | None) -> list[str]:
         )
     if numbers.get("active_fraction") == 0:
         found.append(
-            f"active_fraction is 0{at}: every group is all right or all wrong, so nothing is "
-            "learned; train on problems that the model solves sometimes, or with a larger "
-            "group_size"
+            f"active_fraction is 0{at}: no group has an advantage, mostly because each is all "
+            "right or all wrong, so nothing is learned; train on problems that the model solves "
+            "sometimes, or with a larger group_size"
         )
     if abs(gap) > ROLLOUT_GAP_BOUND:
         found.append(

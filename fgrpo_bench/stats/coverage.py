@@ -5,6 +5,9 @@ half: a success rate of 1 - 0.5^(1/k) and more (0.0027 for k = 256). The success
 only n draws of which c are correct; with Jeffreys' prior its posterior is
 Beta(c + 1/2, n - c + 1/2), and the probability of being within reach is the mass above that rate.
 Two models' draws are independent, so their probabilities multiply.
+Where correct draws stop a problem (`fgrpo_bench.stats.staged`) the posterior is the same: when to
+stop depends on the rate through the draws alone, so that the likelihood is p^c (1 - p)^(n - c) up
+to a factor without p.
 
 Summed over problems the prior's mass counts too: after 512 wrong draws a problem is still within
 reach at k = 256 with a probability of 0.096, so that of 300 problems that neither model ever solved

@@ -40,6 +40,8 @@ CHUNK = 5_000
 """Monte Carlo iterations at once: bounds the memory."""
 
 Counts = NDArray[np.int64]
+Designs = StagedDesign | tuple[StagedDesign | None, StagedDesign | None] | None
+"""Of both models, or of the old one and the new one; None is a fixed number of draws."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +72,7 @@ def subsampling_test(
     rescaled: bool = False,
     iterations: int = ITERATIONS,
     seed: int = SEED,
+    design: Designs = None,
 ) -> TestResult:
     """The paired m-out-of-n subsampling test.
 
@@ -79,10 +82,18 @@ def subsampling_test(
     where the difference is on a lattice: of 1 / problems for k = m, of 1 / (m problems) for k = 1;
     an approximation for few problems), monte_carlo (the definition, `iterations` times by
     hypergeometric counts, p-values (b + 1) / (B + 1)), exact (k = m only: a difference of
-    Poisson-binomial variables). rescaled: see the top of the module; moments only.
-    Raises ValueError for k > m, m > n, counts outside 0 .. n, no problems, or a method that does
-    not fit.
+    Poisson-binomial variables). rescaled: see the top of the module; moments only. design: as of
+    `draws_test`; draws that stop have no subsamples.
+    Raises ValueError for k > m, m > n, counts outside 0 .. n, no problems, a method that does not
+    fit, or a design of several stages.
     """
+    for own in design if isinstance(design, tuple) else (design,):
+        if own is not None and len(own.stages) > 1:
+            raise ValueError(
+                f"stages={own.stages}, enough={own.enough}: a subsample is of a fixed number of "
+                "draws, and a problem that stopped has more correct ones among them than others; "
+                "use draws_test, or judge a fixed number of draws"
+            )
     (a, n_a), (b, n_b) = _sides(old, new, n_samples)
     least = int(min(n_a.min(), n_b.min()))
     if not 1 <= k <= subsample <= least:
@@ -127,7 +138,7 @@ def draws_test(
     new: ArrayLike,
     n_samples: ArrayLike,
     k: int,
-    design: StagedDesign | tuple[StagedDesign | None, StagedDesign | None] | None = None,
+    design: Designs = None,
 ) -> TestResult:
     """Normal test of a difference in pass@k with the draws' own variance.
 

@@ -60,6 +60,17 @@ class StagedDesign:
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "enough", enough)
 
+    @property
+    def words(self) -> str:
+        """How many draws a problem makes, for a person."""
+        *first, last = (f"{stage:,}" for stage in self.stages)
+        if not first:
+            return f"{last} draws a problem"
+        return (
+            f"at most {last} draws a problem, in stages {', '.join(first)} and {last}; a problem "
+            f"stops after a stage with {self.enough:,} correct"
+        )
+
     def pass_at_k(
         self, *, n_drawn: Any, n_correct: Any, k: Any, n_unscored: ArrayLike | None = None
     ) -> Any:

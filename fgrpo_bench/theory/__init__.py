@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.objectives.advantages import right_wrong
 from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.objectives.focal import low_lr_multiplier as low_lr_multiplier
+from fgrpo_bench.theory.expected import epsilon_effect as epsilon_effect
+from fgrpo_bench.theory.expected import expected_weight as expected_weight
 
 Floats = NDArray[np.float64]
 LARGEST_GROUP = 2**20
@@ -166,37 +165,6 @@ def mean_advantage(success_rate: ArrayLike, focal_gamma: float) -> Any:
     """
     _, mu = _checked(2, success_rate)
     return _out(2 * np.sqrt(mu * (1 - mu)) * focal_weight(mu, focal_gamma))
-
-
-def expected_weight(
-    advantage: str,
-    *,
-    group_size: int,
-    success_rate: float | Fraction,
-    focal_gamma: float = 0.0,
-    **parameters: Any,
-) -> Any:
-    """Expected weight of a group's gradient on grad p, for a policy that is right with probability
-    p on a prompt: E[(1/N) sum_i A_i d log pi(R_i) / dp], over all numbers of right rollouts.
-
-    advantage: a name of fgrpo_bench.objectives.advantages.ADVANTAGES that is a function of rewards
-    alone, with its parameters. success_rate: p in [0, 1]; a Fraction gives a Fraction where formula
-    and focal weight are rational. Computed in rationals from the advantages on, GRPO's without its
-    epsilon. Raises ValueError for an advantage that reads log-probabilities and for parameters that
-    it is not defined for.
-    """
-    p = Fraction(success_rate)
-    if not 0 <= p <= 1:
-        raise ValueError(f"success_rate={success_rate}: must be between 0 and 1")
-    total = Fraction(0)
-    for c, (right, wrong) in enumerate(right_wrong(advantage, group_size, **parameters)):
-        focal = focal_weight(Fraction(c, group_size), focal_gamma)
-        rises = c * Fraction(right) * p ** (c - 1) * (1 - p) ** (group_size - c) if c else 0
-        w = group_size - c
-        falls = w * Fraction(wrong) * p**c * (1 - p) ** (w - 1) if w else 0
-        total += comb(group_size, c) * Fraction(focal) * (rises - falls)
-    weight = total / group_size
-    return weight if isinstance(success_rate, Fraction) else float(weight)
 
 
 def _some(n: Floats, p: Floats) -> Floats:

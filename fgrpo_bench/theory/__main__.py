@@ -51,6 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--group-size", type=int, nargs="+", default=[8], help="of --weights")
     parser.add_argument("--figure", action="store_true", help="with --weights: draw them")
+    parser.add_argument(
+        "--over",
+        metavar="METHOD",
+        help="of --figure: the method that is drawn over group sizes (now: grpo@1)",
+    )
     parser.add_argument("--tail-share", type=float, nargs="+", default=list(SHARES))
     add_run_options(parser)
     parser.add_argument("--to", type=Path, help="folder of the figure (now: <root>/theory)")
@@ -77,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _weights(options: argparse.Namespace) -> int:
     from fgrpo_bench.documents.terminal import plain_table
-    from fgrpo_bench.theory.weights import METHODS, Method, draw, weight_table
+    from fgrpo_bench.theory.weights import METHODS, OVER, Method, draw, weight_table
 
     if min(options.group_size) < 2:
         raise ValueError(f"--group-size {min(options.group_size)}: a group has at least 2 rollouts")
@@ -86,7 +91,8 @@ def _weights(options: argparse.Namespace) -> int:
         print("\n".join(plain_table(weight_table(methods, group_size))), end="\n\n")
     if options.figure:
         folder = options.to or options.root / "theory"
-        print(draw(methods, options.group_size, folder / "weights"))
+        over = Method.parse(options.over or OVER)
+        print(draw(methods, options.group_size, over, folder / "weights"))
     return 0
 
 

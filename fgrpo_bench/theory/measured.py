@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.pairs import of_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,8 @@ class Measured:
     title: str
     """For a person."""
     success_rates: NDArray[np.float64]
-    """Of the base models by problem, over all seeds, those strictly between 0 and 1; [problems]."""
+    """Of the base models by problem, means over seeds, those strictly between 0 and 1;
+    [problems]."""
     lost: dict[int, float]
     """By group size at gamma = 0: expected share of the problems within the base model's reach that
     the trained model lost, mean over seeds; of the first algorithm."""
@@ -35,9 +37,9 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
     benchmark = benchmark or analysis.results.benchmarks[0]
     counts = (
         analysis.problems.filter(cell="base", benchmark=benchmark)
+        .drop_nulls("success_rate")
         .group_by("problem_id")
-        .agg(pl.col("n_scored", "n_correct").sum())
-        .filter(pl.col("n_scored") > 0)
+        .agg(pl.col("success_rate").mean())
         .sort("problem_id")
     )
     if not len(counts):
@@ -45,7 +47,7 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
             f"sweep {paths.sweep} has no results of its base models on {benchmark}: let it "
             "run on, or give --success-rate"
         )
-    rates = (counts["n_correct"] / counts["n_scored"]).to_numpy()
+    rates = counts["success_rate"].to_numpy()
     rates = rates[(rates > 0) & (rates < 1)]
     if not len(rates):
         raise ValueError(
@@ -66,6 +68,6 @@ def _lost(analysis: Analysis, benchmark: str) -> dict[int, float]:
     return {
         cell.group_size: row.lost_share
         for cell, row in sorted(covered.items(), key=lambda each: each[0].group_size or 0)
-        if first is not None and cell.algorithm == first.algorithm
+        if first is not None and of_line(cell) == of_line(first)
         if cell.group_size is not None and row is not None and row.lost_share is not None
     }

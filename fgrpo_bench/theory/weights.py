@@ -5,25 +5,46 @@ A method is written `advantage[:parameter=value,...][@focal_gamma]`, e.g. `grpo@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fgrpo_bench import doors
+from fgrpo_bench.documents.colors import FOCAL, LINES, PLAIN, shade
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.objectives.advantages import check_parameters, reads_log_probs
-from fgrpo_bench.theory import expected_weight
+from fgrpo_bench.objectives.by_rewards import EPSILON
+from fgrpo_bench.theory import epsilon_effect, expected_weight
 
 RATES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 """Success rates of the table."""
+CURVE = tuple(
+    sorted(
+        {
+            *RATES,
+            *(round(2 * 10 ** (i / 12 - 3), 6) for i in range(29)),  # 0.002 to 0.43
+            *(round(i / 100, 2) for i in (*range(50, 100, 5), 97)),
+        }
+    )
+)
+"""Those of the lines."""
+SIZES = (2, 4, 8, 16, 32, 64, 128)
+"""Group sizes that one method is drawn over."""
 METHODS = (
-    *("rloo", "grpo", "grpo@0.5", "grpo@1", "maxrl", "maxrl@1", "maxrl_coded", "pkpo:k=4"),
-    *("passk:k=4", "rs_grpo:beta=2", "psr", "nsr", "w_reinforce:weight=0.1"),
+    *("grpo", "grpo@0.5", "grpo@1", "dr_grpo", "rloo", "maxrl", "maxrl@1", "maxrl_coded"),
+    *("pkpo:k=4", "passk:k=4", "psr", "nsr", "w_reinforce:weight=0.1", "rs_grpo:beta=2"),
 )
 """What is shown where no method is named: every advantage that is a function of rewards alone."""
+STYLES = ("-", "--", ":", "-.")
+"""Of the lines of one colour, in turn."""
+OVER = "grpo@1"
+"""The one that is drawn over group sizes where none is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +88,29 @@ class Method:
                 f"method {self.label}: the weight is defined for a gamma of at least 0 and for "
                 "advantages that are functions of the rewards alone"
             )
-        return np.array(
-            [
-                expected_weight(
-                    self.advantage,
-                    group_size=group_size,
-                    success_rate=rate,
-                    focal_gamma=self.focal_gamma,
-                    **self.parameters,
-                )
-                for rate in rates
-            ]
+        weights: NDArray[np.float64] = expected_weight(
+            self.advantage,
+            group_size=group_size,
+            success_rate=rates,
+            focal_gamma=self.focal_gamma,
+            **self.parameters,
         )
+        return weights
+
+    def relative(self, group_size: int, rates: Sequence[float]) -> NDArray[np.float64]:
+        """The same relative to the weight at a success rate of one half: a constant factor is taken
+        out by the optimizer, or by the learning rate."""
+        weights = self.weights(group_size, [*rates, 0.5])
+        relative: NDArray[np.float64] = weights[:-1] / weights[-1]
+        return relative
+
+    def is_defined(self, group_size: int) -> bool:
+        """Whether its parameters allow that group size."""
+        try:
+            check_parameters(self.advantage, group_size, self.parameters)
+        except ValueError:
+            return False
+        return True
 
 
 def _parameter(text: str) -> tuple[str, int | float | str]:
@@ -94,51 +126,111 @@ def _parameter(text: str) -> tuple[str, int | float | str]:
 
 
 def weight_table(methods: Sequence[Method], group_size: int) -> Table:
-    """Weights relative to those at a success rate of one half: a constant factor is taken out by
-    the optimizer, or by the learning rate."""
-    rows = []
-    for method in methods:
-        weights = method.weights(group_size, [*RATES, 0.5])
-        relative = weights[:-1] / weights[-1] if weights[-1] else weights[:-1]
-        rows.append((method.label, *(f"{value:.2f}" for value in relative)))
+    """Relative weights at RATES, a row a method."""
     return Table(
         title=f"Expected weight on the gradient of the success rate p, N = {group_size}, relative "
         "to p = 0.5",
         header=("method", *(f"p={rate:g}" for rate in RATES)),
-        rows=tuple(rows),
+        rows=tuple(
+            (method.label, *(f"{value:.2f}" for value in method.relative(group_size, RATES)))
+            for method in methods
+        ),
+        notes=(epsilon_note(group_size),) if any(m.advantage == "grpo" for m in methods) else (),
     )
 
 
-def draw(methods: Sequence[Method], group_sizes: Sequence[int], path: Path) -> Path:
-    """The same over p as a figure, a panel a group size; returns the file for a person."""
+def epsilon_note(group_size: int) -> str:
+    """What is left out of GRPO's weights."""
+    return (
+        f"The {EPSILON:g} beside the standard deviation in GRPO's is left out: it takes at most "
+        f"about {100 * epsilon_effect(group_size):.2g}% off a weight."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Relative weights at CURVE, of one method or of several that weigh alike."""
+
+    labels: tuple[str, ...]
+    values: NDArray[np.float64] = field(repr=False)
+    color: str
+    style: str = STYLES[0]
+    """Of matplotlib."""
+
+
+def lines_at(methods: Sequence[Method], group_size: int) -> list[Line]:
+    """Methods at a group size that all of them are defined for; the colour is the advantage's."""
+    of_rewards = [name for name in doors.table("advantages") if not reads_log_probs(name)]
+    lines: list[Line] = []
+    for method in methods:
+        values, rank = method.relative(group_size, CURVE), of_rewards.index(method.advantage)
+        line = Line(
+            labels=(method.label,),
+            values=values,
+            color=LINES[rank % len(LINES)],
+        )
+        alike = [i for i, own in enumerate(lines) if np.allclose(own.values, values, 1e-9, 0)]
+        if alike:
+            former = lines[alike[0]]
+            lines[alike[0]] = replace(former, labels=(*former.labels, method.label))
+        else:
+            lines.append(line)
+    return _told_apart(lines)
+
+
+def lines_over(method: Method) -> list[Line]:
+    """One method at each of SIZES that it is defined for."""
+    colors = FOCAL if method.focal_gamma else PLAIN
+    return _told_apart(
+        [
+            Line(
+                labels=(f"N = {size}",),
+                values=method.relative(size, CURVE),
+                color=shade(colors, rank, len(SIZES)),
+            )
+            for rank, size in enumerate(SIZES)
+            if method.is_defined(size)
+        ]
+    )
+
+
+def _told_apart(lines: Sequence[Line]) -> list[Line]:
+    """Lines of one colour with a style each."""
+    before = [[other.color for other in lines[:i]] for i in range(len(lines))]
+    return [
+        replace(line, style=STYLES[colors.count(line.color) % len(STYLES)])
+        for line, colors in zip(lines, before, strict=True)
+    ]
+
+
+def draw(methods: Sequence[Method], group_sizes: Sequence[int], over: Method, path: Path) -> Path:
+    """A panel of the methods at each group size, and one of `over` at all of SIZES; returns the
+    file for a person."""
     from matplotlib.figure import Figure
 
-    from fgrpo_bench.documents.colors import ALGORITHMS
     from fgrpo_bench.documents.style import WIDTH, save
 
-    rates = np.unique(np.concatenate([np.geomspace(0.002, 0.5, 30), np.linspace(0.5, 0.99, 15)]))
+    panels = [(f"N = {size}", lines_at(methods, size)) for size in group_sizes]
+    panels.append((over.label, lines_over(over)))
+    highest = max(float(line.values.max()) for _, lines in panels for line in lines)
 
     def figure() -> Figure:
-        made = Figure(figsize=(WIDTH, 4.2), layout="constrained")
-        panels = made.subplots(1, len(group_sizes), sharey=True, squeeze=False)[0]
-        for axes, group_size in zip(panels, group_sizes, strict=True):
-            for i, method in enumerate(methods):
-                weights = method.weights(group_size, [*rates, 0.5])
-                axes.plot(
-                    rates,
-                    weights[:-1] / weights[-1],
-                    color=ALGORITHMS[i % len(ALGORITHMS)],
-                    ls=("-", "--", ":")[i // len(ALGORITHMS) % 3],
-                    label=method.label,
-                )
+        made = Figure(figsize=(WIDTH * max(1, len(panels) / 2), 4.6), layout="constrained")
+        for axes, (title, lines) in zip(
+            made.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
+        ):
+            for line in lines:
+                label = textwrap.fill(", ".join(line.labels), 24, break_on_hyphens=False)
+                axes.plot(CURVE, line.values, color=line.color, ls=line.style, label=label)
             axes.set_xscale("log")
             axes.set_yscale("log", base=2)
-            axes.set_ylim(2**-4, 2**5)
+            axes.set_ylim(2**-4, 2 ** math.ceil(math.log2(highest) + 0.1))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}" if y >= 1 else f"1/{1 / y:g}")
             axes.set_xlabel("success rate p")
-            axes.set_title(f"N = {group_size}")
-        panels[0].set_ylabel("weight, relative to p = 0.5")
-        handles, names = panels[0].get_legend_handles_labels()
-        made.legend(handles, names, loc="outside lower center", ncols=3)
+            axes.set_title(title)
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        made.axes[0].set_ylabel("weight, relative to p = 0.5")
         return made
 
     return save(figure, path)[0]

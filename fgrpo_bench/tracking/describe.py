@@ -125,11 +125,16 @@ def params(results: SweepResults, point: PointResult) -> dict[str, str]:
             "prompts_per_step": cell.prompts_per_step,
             "rollouts_per_step": cell.prompts_per_step * cell.group_size,
             "updates_per_batch": cell.train.updates_per_batch,
-            "learning_rate": cell.train.learning_rate,
+            "learning_rate": cell.train.learning_rate * cell.learning_rate_factor,
             "train_temperature": cell.train.temperature,
         }
     named |= {} if warmup is None else {"warmup_steps": warmup["steps"]}
     named |= {"n_samples": judged.n_samples, "eval_temperature": judged.temperature}
+    if judged.design is not None:
+        named |= {
+            "design_stages": ", ".join(map(str, judged.design.stages)),
+            "design_enough": judged.design.enough,
+        }
     for name, benchmark in judged.benchmarks.items():
         named[f"{name}_n_problems"] = benchmark.n_problems or "all"
     return {key: str(value) for key, value in named.items()}

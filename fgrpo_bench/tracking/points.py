@@ -20,8 +20,8 @@ BY_K = pl.Schema(
     {
         "k": pl.Int64,
         "pass_at_k": pl.Float64,  # fraction, mean over problems
-        "n_problems": pl.Int64,  # with at least k scored draws at every seed of the cell
-        "unscored_fraction": pl.Float64,  # of all draws
+        "n_problems": pl.Int64,  # with a value for every seed of the cell
+        "unscored_fraction": pl.Float64,  # of the draws up to where problems stopped
     }
 )
 """pass_at_k.csv."""
@@ -78,14 +78,15 @@ def _bounded(value: float) -> float:
 
 
 def _unscored(point: PointResult, benchmarks: Sequence[str]) -> dict[str, float]:
-    """Share of the draws that the grader could not judge, by benchmark with results."""
-    n_samples = point.evaluation_spec().n_samples
-    tables = {name: point.passk(name) for name in benchmarks}
-    return {
-        name: 1 - int(table["n_scored"].sum()) / (len(table) * n_samples)
-        for name, table in tables.items()
-        if len(table)
-    }
+    """Share of the draws up to where problems stopped that the grader could not judge, by benchmark
+    with results."""
+    shares, n_drawn = {}, point.asked().n_drawn
+    for name in benchmarks:
+        table = point.passk(name).with_columns(n_drawn=n_drawn)
+        drawn, judged = table.drop_nulls("n_drawn").select("n_drawn", "n_scored").sum().row(0)
+        if len(table):
+            shares[name] = 1 - judged / drawn if drawn else 0.0
+    return shares
 
 
 def _files(
@@ -100,9 +101,11 @@ def _files(
         }
         rows = [(k, *known.get(k, (None, 0)), share) for k in passk["k"].unique().sort()]
         by_k = pl.DataFrame(rows, schema=BY_K, orient="row")
-        problems = passk.with_columns(pl.format("pass_at_{}", "k").alias("name")).pivot(
-            "name", index=["problem_id", "n_scored", "n_correct"], values="pass_at_k"
+        named = passk.with_columns(
+            pl.format("pass_at_{}", "k").alias("name"), n_drawn=point.asked().n_drawn
         )
+        counts = ["problem_id", "n_drawn", "n_scored", "n_correct"]
+        problems = named.pivot("name", index=counts, values="pass_at_k")
         files |= {
             "evaluation.json": point.evaluate.spec.read_bytes(),
             f"{benchmark}/pass_at_k.csv": by_k.write_csv().encode(),

@@ -7,6 +7,7 @@ import pytest
 from fgrpo_bench.analysis import Analysis, analyse, analysed
 from fgrpo_bench.results import SweepResults
 from tests.support.report import mixed_sweep, small_sweep
+from tests.support.staged import staged_sweep
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +26,9 @@ def analysis(finished) -> Analysis:
 def mixed(tmp_path_factory) -> Analysis:
     """Of a sweep that views could disagree about, stored beside it."""
     return analysed(mixed_sweep(tmp_path_factory.mktemp("mixed")))
+
+
+@pytest.fixture(scope="session")
+def staged(tmp_path_factory) -> SweepResults:
+    """Of a sweep whose problems stop once enough draws are correct; not to be changed."""
+    return staged_sweep(tmp_path_factory.mktemp("staged"))

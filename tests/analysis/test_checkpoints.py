@@ -99,7 +99,7 @@ def test_without_a_benchmark_in_domain_all_decide(
 def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
     chosen = (*PROMPTS, *SIZES, *EVERY, "sweep.grid.seed=[11,12]")
     results = small_sweep(tmp_path, "groupsize", *chosen, success_rates=planted)
-    runs = [point for point in results.points if point.cell == ("grpo", 8, 0.0)]
+    runs = [point for point in results.points if point.cell == ("grpo", 8, 0.0, 1.0)]
     runs[1].checkpoints[1].evaluate.done.unlink()
     analysis = analyse(load_results(results.paths), "paper")
     assert analysis.checkpoints.filter(cell=PLAIN)["step"].to_list() == [5, 15, 20]

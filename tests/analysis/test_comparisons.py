@@ -7,7 +7,7 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.pairs import group_sizes, pairs_of
-from fgrpo_bench.analysis.rows import Cell, cell_name, method_of
+from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import draws_test
@@ -21,16 +21,9 @@ def asked(analysis):
     return list(dict.fromkeys(rows.select("group", "name").iter_rows()))
 
 
-def cell(algorithm, group_size, focal_gamma=0.0):
-    return Cell(
-        cell=cell_name(algorithm, group_size, focal_gamma),
-        method=method_of(algorithm, focal_gamma),
-        algorithm=algorithm,
-        group_size=group_size,
-        focal_gamma=focal_gamma,
-        step=300,
-        n_planned=3,
-    )
+def cell(algorithm, group_size, focal_gamma=0.0, factor=1.0):
+    setting = algorithm and (algorithm, group_size, focal_gamma, factor)
+    return make_cell(setting, step=300, n_planned=3)
 
 
 def test_the_group_size_sweep_asks_four_questions_and_has_every_pair(analysis):

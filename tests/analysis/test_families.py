@@ -65,6 +65,39 @@ def test_cells_name_further_pairs_and_one_that_is_a_pair_anyway_is_that_pair():
     assert pairs(again) == FOCAL and len(again.pairs) == 2
 
 
+def test_methods_are_compared_with_grpo_at_the_same_n_and_learning_rate():
+    declared = family(sweep="methods")
+    assert {(pair.old.cell, pair.kind) for pair in declared.pairs} == {("grpo-n8-g0", "methods")}
+    assert len(declared.pairs) == 22 and len(declared.comparisons) == 44
+    names = {pair.new.cell: pair.name for pair in declared.pairs}
+    assert names["maxrl-n8-g0.5"] == "F-MAXRL gamma=0.5" and names["nsr-n8-g0"] == "NSR"
+    rates = family("sweep.grid.learning_rate_factor=[0.5,2]", sweep="methods")
+    assert len(rates.pairs) == 44
+    assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr2") in pairs(rates)
+    assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr0.5") not in pairs(rates)
+
+
+def test_where_grpo_has_one_learning_rate_every_method_is_compared_with_that():
+    def cell(algorithm, factor):
+        return (
+            f"{{algorithm: {algorithm}, group_size: 8, focal_gamma: 0.0, "
+            f"learning_rate_factor: {factor}}}"
+        )
+
+    cells = ",".join([cell("grpo", 0.5), cell("nsr", 2.0), cell("rloo", 0.5)])
+    own = family("sweep.grid.algorithm=[]", f"sweep.cells=[{cells}]", sweep="methods")
+    assert pairs(own) == {
+        ("nsr-n8-g0-lr2", "grpo-n8-g0-lr0.5"),
+        ("rloo-n8-g0-lr0.5", "grpo-n8-g0-lr0.5"),
+    }
+
+
+def test_methods_are_pairs_only_where_a_question_asks_for_them():
+    assert "methods" not in {pair.kind for pair in family("sweep.family=null", sweep="gamma").pairs}
+    with pytest.raises(ValueError, match="pairs names 'methods', and this sweep has pairs of"):
+        family("sweep.grid.algorithm=[dapo]", "sweep.family.pairs=[methods]", sweep="gamma")
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.published import published_delta_nll
-from fgrpo_bench.analysis.rows import Cell, cell_name
+from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.results import SweepResults
 from tests.support.report import scored
 
@@ -18,7 +19,7 @@ def test_a_sweep_without_scores_has_no_rows(analysis) -> None:
 
 
 def test_scores_stand_by_seed_beside_the_papers(finished: SweepResults, tmp_path: Path) -> None:
-    runs = [point for point in finished.points if point.cell == ("grpo", 8, 0.0)]
+    runs = [point for point in finished.points if point.cell == ("grpo", 8, 0.0, 1.0)]
     values = {point.point_id: 0.5 + i for i, point in enumerate(runs)}
     (row,) = analyse(scored(finished, tmp_path, values)).likelihood.to_dicts()
     assert (row["cell"], row["seeds"], row["by_seed"]) == (
@@ -38,13 +39,6 @@ def test_an_empty_set_has_no_score(finished: SweepResults, tmp_path: Path) -> No
     ("gamma", "size", "figure"), [(0.0, 2, "0.19"), (0.0, 32, "0.52"), (0.5, 8, "0.46")]
 )
 def test_the_papers_figures_are_those_of_its_table_2(gamma: float, size: int, figure: str) -> None:
-    cell = Cell(
-        cell=cell_name("grpo", size, gamma),
-        method="any",
-        algorithm="grpo",
-        group_size=size,
-        focal_gamma=gamma,
-        step=1,
-        n_planned=3,
-    )
+    cell = make_cell(("grpo", size, gamma, 1.0), step=1, n_planned=3)
     assert published_delta_nll(cell) == figure
+    assert published_delta_nll(replace(cell, learning_rate_factor=0.5)) is None

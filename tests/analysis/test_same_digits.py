@@ -69,12 +69,20 @@ def test_compare_prints_and_draws_the_estimates(mixed, column):
     chosen = mixed.estimates.filter(column=column, is_chosen=True)
     labels = {name: cell.label for name, cell in mixed.by_cell.items()}
     shown = page(mixed, "compare", benchmark=column, k=8)
+    front = {
+        cell: f"dominated by {', '.join(labels[name] for name in by)}" if by else "on the front"
+        for cell, by in mixed.front.filter(column=column)
+        .drop_nulls("is_on_front")
+        .select("cell", "dominated_by")
+        .iter_rows()
+    }
+    assert bool(front) == (column == "average in-domain"), "the question is about the average"
     expected = []
     for name in mixed.by_cell:
         own = {row["k"]: row for row in chosen.filter(cell=name).to_dicts()}
         values = [interval(own[k], "mean") for k in (1, 8)]
         counts = [str(len(own[1]["seeds"])), str(own[1]["n_problems"])]
-        expected.append([labels[name], *values, *counts])
+        expected.append([labels[name], *values, *counts, front.get(name, "-")])
     assert texts(shown.context["table"]) == expected
     lines = {t["name"]: t for t in chart(shown, "curves")["data"] if "name" in t}
     points = {t["name"]: t for t in chart(shown, "plane")["data"]}

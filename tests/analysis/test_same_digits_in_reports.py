@@ -126,6 +126,33 @@ def test_losses_over_k_and_problems_within_reach_are_those_of_the_frames(mixed, 
     ]
 
 
+def test_the_front_stands_where_the_question_is_and_training_is_that_of_the_runs(mixed, tables):
+    labels = {name: cell.label for name, cell in mixed.by_cell.items()}
+    fronts = [title for title in tables if title.endswith("the front of pass@1 and pass@32")]
+    assert fronts == [f"{COLUMNS[0]}: the front of pass@1 and pass@32"]
+    asked = mixed.front.filter(column=COLUMNS[0]).drop_nulls("is_on_front")
+    rows = {row["cell"]: row for row in of_cells(mixed, asked) if row["is_on_front"] is not None}
+    assert tables[fronts[0]] == [
+        [
+            *named(row),
+            "on the front" if row["is_on_front"] else "dominated",
+            ", ".join(labels[name] for name in row["dominated_by"]) or "-",
+        ]
+        for row in rows.values()
+    ]
+    assert set(rows) == {"grpo-n8-g0", "grpo-n8-g0.5", "grpo-n8-g1"}
+    assert tables["Training, mean over the runs of a cell"] == [
+        [
+            *named(row),
+            str(row["n_runs"]),
+            percent(row["active_fraction"]),
+            f"{row['entropy']:.3f}",
+        ]
+        for row in of_cells(mixed, mixed.cost.filter(is_chosen=True))
+        if row["cell"] != "base"
+    ]
+
+
 def test_compute_is_that_of_the_chosen_checkpoints(mixed, tables):
     whole, seconds = (
         ("n_runs", "rollouts", "tokens", "optimizer_steps"),

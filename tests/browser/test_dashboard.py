@@ -16,7 +16,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 
-CHARTS = {"sweep": 2, "compare": 5, "forgetting": 2, "draws": 0, "theory": 2, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 5, "forgetting": 2, "draws": 0, "theory": 4, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 
@@ -83,6 +83,28 @@ def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):
     page.click("form.lengths button")
     page.wait_for_url("**max=2**")
     assert page.locator(".draw").count() < n
+
+
+def test_every_choice_of_the_weights_is_in_the_address(open_page, dashboard):
+    page = open_page(f"{dashboard}/theory")
+    curves = page.locator("#chart-weights .scatterlayer .trace")
+    before = curves.count()
+    page.click(".control[data-name=n] a >> text=32")
+    page.wait_for_url("**n=32**")
+    drawn(page)
+    assert page.locator("#title-weights").inner_text().endswith("N = 32")
+    page.select_option("#choose-over", label="MAXRL")
+    page.wait_for_url("**n=32&over=maxrl#weights")
+    drawn(page)
+    assert "MAXRL over N" in page.locator("#title-weights-over").inner_text()
+    for box in page.locator("form.methods input[type=checkbox]").all():
+        box.set_checked(box.get_attribute("value") in ("maxrl", "grpo@1"))
+    page.click("form.methods button")
+    page.wait_for_url("**method=**")
+    drawn(page)
+    assert curves.count() == 2 < before
+    again = open_page(page.url)
+    assert again.locator("main").inner_text() == page.locator("main").inner_text()
 
 
 def test_sliders_answer_to_the_keyboard_and_move_the_curves(open_page, dashboard):

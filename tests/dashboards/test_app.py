@@ -98,7 +98,7 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
         "compare": ("benchmark", "k", "against", "over", "cost", "cell"),
         "forgetting": ("benchmark", "k", "seed", "order", "page"),
         "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
-        "theory": ("benchmark",),
+        "theory": ("benchmark", "n", "over", "method"),
         "audit": ("benchmark",),
     }.items():
         for name in names:
@@ -145,7 +145,7 @@ def test_every_chart_gives_its_data_as_csv(client):
         "sweep": {"steps", "learning"},
         "compare": {"curves", "plane", "differences", "compute", "band"},
         "forgetting": {"fates", "heat"},
-        "theory": {"tail", "advantage"},
+        "theory": {"tail", "advantage", "weights", "weights-over"},
     }
     for view, charts in names.items():
         page = Reader(client.get(f"{BASE}/{view}").text)

@@ -110,7 +110,9 @@ def test_calls_of_training_and_of_the_theory_give_what_their_charts_show(sweep, 
 
 def test_what_the_sweep_measured_of_the_theory_is_in_the_data_and_in_the_call(sweep, monkeypatch):
     found = {chart.name: chart for chart in build(sweep, "theory").charts}
-    tail, advantage = (names_of(c.call, sweep, monkeypatch) for c in found.values())
+    tail, advantage = (
+        names_of(found[name].call, sweep, monkeypatch) for name in ("tail", "advantage")
+    )
     data = found["tail"].data
     own = data.filter(pl.col("success_rate").is_null(), tail_share=0.1)
     averaged = dict(own.select("group_size", "tail_miss_probability").iter_rows())
@@ -121,3 +123,23 @@ def test_what_the_sweep_measured_of_the_theory_is_in_the_data_and_in_the_call(sw
     shares = found["advantage"].data["share_of_problems"].drop_nulls()
     assert np.allclose(shares, advantage["shares"])
     assert shares.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"n": "32", "over": "pkpo:k=4", "method": ["grpo@1", "maxrl"]},
+        {"n": "2", "method": ["pkpo:k=4"]},
+    ],
+)
+def test_weights_are_those_of_their_call(finished, monkeypatch, chosen):
+    charts = {chart.name: chart for chart in build(finished, "theory", **chosen).charts}
+    for name in ("weights", "weights-over"):
+        chart = charts[name]
+        said = run(chart.call, finished, monkeypatch)
+        rows = chart.data.partition_by("method", "group_size", as_dict=True)
+        assert {key: list(values) for key, values in said.items()} == {
+            key: frame["weight"].to_list() for key, frame in rows.items()
+        }
+        assert bool(said) == bool(chart.figure["data"])

@@ -9,6 +9,7 @@ from evaluators import request
 from evaluators.__main__ import main
 from evaluators.stored import find
 from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.evaluations import fetched, overrides, write_source
@@ -102,6 +103,34 @@ def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words,
     assert len(read_table(stored.paths.passk, PASSK)) == 9
     assert main(["grade", "mine", "--grader", "countdwn"]) == 1
     assert "unknown grader 'countdwn'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(words, root, capsys):
+    staged = ["n_samples=8", "ks=[1,8]", "+design={stages:[2,4,8],enough:1}", "name=mine"]
+    assert main(["run", *words, *staged]) == 0
+    (stored,) = find("mine")
+    whole = read_table(stored.paths.draws, DRAWS)
+    assert len(whole) == 24  # no draw of an untrained model is correct
+    name = whole["problem_id"][0]
+    stopped = ~((pl.col("problem_id") == name) & (pl.col("draw") >= 2))
+    write_table(stored.paths.draws, whole.filter(stopped), DRAWS)  # as if draw 0 had been correct
+    stored.paths.grades("math-2").unlink()
+    rewritten(stored.stage, [stored.paths.draws])
+    capsys.readouterr()
+
+    assert main(["grade", "mine"]) == 0
+    assert "1 of 3 problems would not have stopped where they did" in capsys.readouterr().out
+    rows = read_table(stored.paths.passk, PASSK).filter(k=8)
+    assert rows.filter(pl.col("pass_at_k").is_null())["problem_id"].to_list() == [name]
+    assert read_json(stored.stage.done)["target"]["design"]["lacking"] == {"math500": 1}
+
+    assert main(["run", *words, *staged]) == 0
+    assert read_json(stored.stage.done)["draws_made"] == {"math500": 6}
+    assert read_table(stored.paths.draws, DRAWS).equals(whole)
+    assert read_table(stored.paths.passk, PASSK)["pass_at_k"].null_count() == 0
+    assert main(["run", *words, *staged]) == 0
+    assert "already done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,23 @@ def test_likely_answers_are_raised_less_and_unlikely_ones_more():
     torch.testing.assert_close(ranked, group_advantages(earned, 0.0))
 
 
+@pytest.mark.parametrize("group_size", [2, 3, 8, 33])
+@pytest.mark.parametrize("kind", ["all differ", "many alike", "all certain", "tiny"])
+def test_equally_likely_answers_keep_their_order_in_the_ranks(kind, group_size):
+    drawn = torch.rand(50, group_size, generator=torch.Generator().manual_seed(1))
+    log_probs = -{
+        "all differ": drawn,
+        "many alike": (4 * drawn).floor(),
+        "all certain": torch.zeros_like(drawn),
+        "tiny": 1e-38 * drawn,
+    }[kind]
+    rank = log_probs.argsort(dim=1, stable=True).argsort(1)
+    rewards = (drawn > 0.5).float()
+    wanted = group_advantages(rewards * (1 - 0.25 * rank / group_size), 0.0)
+    read = {"log_probs": 3 * log_probs, "n_tokens": torch.full_like(log_probs, 3)}
+    assert torch.equal(group_advantages(rewards, 0.0, "unlikeliness", {}, **read), wanted)
+
+
 ALIKE = {"maxrl", "psr", "nsr", "w_reinforce", "ds_grpo", "unlikeliness"}
 """Advantages under which a group that is all right or all wrong has a gradient."""
 
@@ -172,12 +189,22 @@ def test_leave_one_out_of_pkpo_teaches_from_groups_that_are_all_right():
     assert teaches_when_all_are_alike("pkpo", 4, {"k": 2, "baseline": "sloo"})
 
 
-@pytest.mark.parametrize("advantage", ["maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce"])
+BINARY = {"maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
+"""Advantages whose formula is for rewards of 0 and 1."""
+
+
+@pytest.mark.parametrize("advantage", sorted(ADVANTAGES))
 def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(advantage):
     parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
-    with pytest.raises(ValueError, match=f"rewards of {advantage} must be 0 and 1"):
-        group_advantages(REWARDS * 0.9, 0.0, advantage, parameters)
-    assert needs_binary(advantage)
+    read = {}
+    if reads_log_probs(advantage):
+        read = {"log_probs": -torch.ones(5, 4), "n_tokens": torch.ones(5, 4)}
+    assert needs_binary(advantage) == (advantage in BINARY)
+    if advantage in BINARY:
+        with pytest.raises(ValueError, match=f"rewards of {advantage} must be 0 and 1"):
+            group_advantages(REWARDS * 0.9, 0.0, advantage, parameters, **read)
+    else:
+        assert teaches(group_advantages(REWARDS * 0.9, 0.0, advantage, parameters, **read)).any()
 
 
 @pytest.mark.parametrize(
@@ -185,14 +212,27 @@ def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(a
     [
         ("grpo", {"k": 2}, "k=2: the advantage grpo has no parameters"),
         ("pkpo", {"beta": 2}, "beta=2: the advantage pkpo takes k, baseline"),
-        ("pkpo", {}, "the advantage pkpo needs k"),
+        ("pkpo", {}, "the advantage pkpo needs its parameter k"),
         ("passk", {"k": 5}, "k=5 of passk: must be a whole number from 1 to 4"),
+        (
+            "passk",
+            {"k": 4},
+            "k=4 of passk: with group_size=4 every advantage is 0 and nothing would",
+        ),
         ("passk", {"k": 1.5}, "k=1.5 of passk: must be a whole number"),
         ("pkpo", {"k": 4, "baseline": "sloo"}, "k=4 of pkpo: must be a whole number from 1 to 3"),
-        ("w_reinforce", {"weight": -1}, "weight=-1 of w_reinforce: must be at least 0"),
-        ("unlikeliness", {"beta": 0}, "beta=0 of unlikeliness: must be above 0"),
+        ("w_reinforce", {"weight": -1}, "weight=-1 of w_reinforce: must be a number of at least 0"),
+        ("unlikeliness", {"beta": 0}, "beta=0 of unlikeliness: must be a number above 0"),
+        ("rs_grpo", {"beta": "2"}, "beta='2' of rs_grpo: must be a finite number"),
+        ("w_reinforce", {"weight": float("inf")}, "weight=inf of w_reinforce: must be a finite"),
     ],
 )
 def test_parameters_that_are_none_are_refused(advantage, parameters, words):
     with pytest.raises(ValueError, match=words):
         check_parameters(advantage, 4, parameters)
+
+
+def test_a_whole_number_and_the_same_as_a_fraction_are_told_apart():
+    check_parameters("passk", 4, {"k": 2})
+    with pytest.raises(ValueError, match=r"k=2\.0 of passk: must be a whole number"):
+        check_parameters("passk", 4, {"k": 2.0})

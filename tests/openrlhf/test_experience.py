@@ -10,8 +10,9 @@ from fgrpo_bench.objectives.advantages import (
     group_advantages,
     parameters_of,
     reads_log_probs,
+    teaches,
 )
-from tests.support.experiences import advantages, maker_arguments, micro_batches
+from tests.support.experiences import advantages, made_by, make, maker_arguments, micro_batches
 
 pytestmark = pytest.mark.openrlhf
 
@@ -79,31 +80,47 @@ def test_an_advantage_of_the_table_takes_the_place_of_openrlhfs_own(gamma, order
     torch.testing.assert_close(got, wanted, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("group_size", [2, 4])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 @pytest.mark.parametrize("advantage", sorted(ADVANTAGES))
-def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma):
-    parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
+def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma, group_size):
+    parameters = {"k": group_size // 2} if "k" in parameters_of(advantage) else {}
     log_probs = torch.randn(16, 5, generator=torch.Generator().manual_seed(0))
     mask = torch.ones(16, 5)
     mask[::3, 3:] = 0
     read = {}
     if reads_log_probs(advantage):
         totals = {"log_probs": (log_probs * mask).sum(1), "n_tokens": mask.sum(1)}
-        read = {name: values.view(4, 4) for name, values in totals.items()}
-    rewards = torch.tensor(SCORES).view(4, 4)
-    embedded = group_advantages(rewards, gamma, advantage, parameters, **read).flatten()
-    arguments = maker_arguments(gamma, advantage=advantage, parameters=parameters)
+        read = {name: values.view(-1, group_size) for name, values in totals.items()}
+    rewards = torch.tensor(SCORES).view(-1, group_size)
+    embedded = group_advantages(rewards, gamma, advantage, parameters, **read)
+    arguments = maker_arguments(
+        gamma, group_size=group_size, advantage=advantage, parameters=parameters
+    )
     batch = micro_batches(SCORES, ORDERS[2], mask=mask, log_probs=log_probs)
-    got = advantages(FocalExperienceMaker, arguments, batch)
+    maker = make(FocalExperienceMaker, arguments)
+    got = made_by(maker, batch)
     rtol = 1e-5 if advantage == "grpo" else 1e-6  # OpenRLHF's own has another epsilon
-    torch.testing.assert_close(got, embedded, rtol=rtol, atol=1e-6)
+    torch.testing.assert_close(got, embedded.flatten(), rtol=rtol, atol=1e-6)
+    assert maker.taught_rates == rewards.mean(1)[teaches(embedded)].tolist()
 
 
-def test_an_advantage_that_is_not_finite_is_refused_with_its_group(monkeypatch):
-    monkeypatch.setitem(ADVANTAGES, "broken", lambda rewards: (rewards - 1) / (rewards - 1))
-    with pytest.raises(FloatingPointError, match=r"broken of group 0 .* rewards are \[1.0, 0.0"):
-        arguments = maker_arguments(0.0, advantage="broken")
-        advantages(FocalExperienceMaker, arguments, micro_batches(SCORES, ORDERS[0]))
+@pytest.mark.parametrize("advantage", ["grpo", "broken"])
+def test_an_advantage_that_is_not_finite_stops_the_run_at_that_step_with_its_group(
+    advantage, monkeypatch
+):
+    monkeypatch.setitem(ADVANTAGES, "broken", lambda rewards: rewards / (rewards - rewards))
+    scores = [*SCORES[:5], float("nan"), *SCORES[6:]] if advantage == "grpo" else SCORES
+    maker = make(FocalExperienceMaker, maker_arguments(1.0, advantage=advantage))
+    maker.step = 7
+    groups = r"group of made-1 \(rewards \[1.0, nan, 1.0, 0.0\]\)"
+    if advantage == "broken":
+        groups = (
+            r"groups of made-\d, made-\d, made-\d and 1 more \(rewards \[1.0, 0.0, 0.0, 0.0\]\)"
+        )
+    words = f"^step 7: the advantage {advantage} of the {groups} is not finite"
+    with pytest.raises(FloatingPointError, match=words):
+        made_by(maker, micro_batches(scores, ORDERS[2]))
 
 
 def test_rollouts_without_scores_are_refused():

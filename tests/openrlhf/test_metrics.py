@@ -20,13 +20,23 @@ def rollouts(text):
     ]
 
 
-def test_what_was_sampled_is_measured_over_all_groups_and_weighted_over_active_ones():
-    sampled = rollouts("cwwwcccwccccwwwu")
-    got = metrics.sampled_metrics(sampled, group_size=4, focal_gamma=2.0)
+@pytest.mark.parametrize(
+    ("taught_rates", "weight"),
+    [
+        ([1 / 4, 3 / 4], ((3 / 4) ** 2 + (1 / 4) ** 2) / 2),
+        ([0.0, 1 / 4, 3 / 4], (1 + (3 / 4) ** 2 + (1 / 4) ** 2) / 3),  # all wrong, and taught
+    ],
+)
+def test_what_was_sampled_is_measured_over_all_groups_and_weighted_over_active_ones(
+    taught_rates, weight
+):
+    got = metrics.sampled_metrics(
+        rollouts("cwwwcccwccccwwwu"), group_size=4, focal_gamma=2.0, taught_rates=taught_rates
+    )
     assert got == {
         "success_rate": 8 / 16,
-        "active_fraction": 2 / 4,
-        "focal_weight": ((3 / 4) ** 2 + (1 / 4) ** 2) / 2,
+        "active_fraction": len(taught_rates) / 4,
+        "focal_weight": pytest.approx(weight),
         "response_tokens": 8.5,
         "truncated_fraction": 0.0,
         "unscored_fraction": 1 / 16,
@@ -35,7 +45,7 @@ def test_what_was_sampled_is_measured_over_all_groups_and_weighted_over_active_o
 
 
 def test_without_an_active_group_there_is_no_focal_weight():
-    got = metrics.sampled_metrics(rollouts("ccww"), group_size=2, focal_gamma=1.0)
+    got = metrics.sampled_metrics(rollouts("ccww"), group_size=2, focal_gamma=1.0, taught_rates=[])
     assert got["focal_weight"] is None and got["active_fraction"] == 0
 
 
@@ -44,6 +54,7 @@ def row(step, status, before=Totals(rollouts=0, tokens=0)):  # noqa: B008
         step=step,
         status=status,
         sampled=rollouts("cw"),
+        taught_rates=[0.5],
         group_size=2,
         focal_gamma=0.5,
         gpus=3,

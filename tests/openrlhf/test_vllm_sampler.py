@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from evaluators import vllm as back_end
-from tests.support.vllm_draws import DRAWS, PLACEMENT, asked
+from tests.support.vllm_draws import DESIGN, DRAWS, PLACEMENT, asked, is_right
 
 pytestmark = pytest.mark.openrlhf
 
@@ -51,6 +51,18 @@ def test_how_many_are_in_flight_changes_no_draw(draws):
     assert draws["five at once"] == [row[:40] for row in draws["all"]]
 
 
+def expected(draws):
+    """Of every problem the draws up to the stage at which enough are right."""
+    for own in draws["all"]:
+        right = [is_right(response) for response, *_ in own]
+        yield own[: next(n for n in DESIGN.stages if n == DRAWS or sum(right[:n]) >= DESIGN.enough)]
+
+
+def test_a_staged_design_draws_on_where_too_few_are_right_and_the_same_draws(draws):
+    assert draws["staged"] == list(expected(draws))
+    assert {len(own) for own in draws["staged"]} < set(DESIGN.stages)
+
+
 def test_tokens_are_counted_with_the_end_token_and_ends_are_told_from_limits(draws):
     ended = [row for problem in draws["all"] for row in problem if row[2] == "stop"]
     cut = [row for problem in draws["all"] for row in problem if row[2] == "length"]
@@ -76,3 +88,4 @@ def test_two_engines_with_fewer_sequences_at_once_make_the_draws_of_one(draws, m
     two = told(model, tmp_path, "two")
     assert two["facts"]["engines"] == 2
     assert two["all"] == draws["all"]
+    assert two["staged"] == draws["staged"]

@@ -88,7 +88,7 @@ def test_every_table_says_which_checkpoints_it_is_about(analysis):
 
 def test_the_csv_has_one_row_a_cell_and_k_with_twelve_digits(analysis):
     frame = pl.read_csv(render(analysis, "csv").encode(), schema=RESULTS)
-    assert frame.shape == (8 * 3, 16)
+    assert frame.shape == (8 * 3, 19)
     rows = analysis.over_k("countdown", [*analysis.by_cell][-1])
     assert frame["pass_at_k"].to_list()[-3:] == [round(row.mean, 12) for row in rows]
     assert frame["ci_high"].to_list()[-3:] == [round(row.high, 12) for row in rows]

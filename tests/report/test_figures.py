@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import matplotlib
 import numpy as np
+import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
@@ -15,6 +16,7 @@ from fgrpo_bench.report.curves import by_axis, curves, varied_axis
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.report.losses import losses
+from fgrpo_bench.report.plane import plane
 from fgrpo_bench.report.training import _smooth, training
 from tests.support.report import ONE_SEED, small_sweep
 
@@ -113,3 +115,23 @@ def test_every_algorithm_has_its_panel_and_every_cell_its_line(tmp_path):
     assert [axes.get_title(loc="left") for axes in panels] == ["GRPO", "DAPO", "CISPO"]
     for axes in training(gamma, "dapo").axes:
         assert len(axes.get_lines()) == 4
+
+
+def test_many_algorithms_share_a_plane_of_numbered_points_and_curves_stand_in_rows(tmp_path):
+    five = ["sweep.grid.algorithm=[grpo,rloo,maxrl,psr,nsr]", "sweep.cells=[]"]
+    analysis = analyse(small_sweep(tmp_path, "methods", ONE_SEED, *five))
+    better = {"is_on_front": False, "dominated_by": ["nsr-n8-g0"]}
+    front = [
+        row | (better if row["cell"] == "psr-n8-g0" else {}) for row in analysis.front.to_dicts()
+    ]
+    analysis = replace(analysis, front=pl.DataFrame(front, schema=analysis.front.schema))
+    (axes,) = plane(analysis, "countdown").axes
+    labels = [cell.label for cell in analysis.by_cell.values()]
+    assert [text.get_text() for text in axes.texts] == [str(i) for i in range(6)]
+    points = [line for line in axes.lines if line.get_marker() == "o"]
+    hollow = [line.get_markerfacecolor() == "white" for line in points]
+    assert [label for label, is_hollow in zip(labels, hollow, strict=True) if is_hollow] == [
+        "PSR N=8"
+    ]
+    panels = [axes for axes in curves(analysis, "countdown").axes if axes.axison]
+    assert len(panels) == 5 and len({axes.get_subplotspec().rowspan.start for axes in panels}) == 2

@@ -161,7 +161,7 @@ def test_underlined_is_what_is_robust_against_its_base_method(analysis):
 
 
 def test_rises_of_likelihoods_stand_beside_the_papers_of_the_same_cell(finished, tmp_path):
-    own = [p.point_id for p in finished.points if p.cell == ("grpo", 8, 0.0)]
+    own = [p.point_id for p in finished.points if p.cell == ("grpo", 8, 0.0, 1.0)]
     values = {point_id: 0.5 + i for i, point_id in enumerate(own)}
     (table,) = tables_of(scored(finished, tmp_path, values))
     assert table.header[-2:] == (OURS, THEIRS)

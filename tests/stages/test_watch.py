@@ -60,7 +60,7 @@ def test_a_run_that_is_well_has_no_warning():
     ("name", "value", "said"),
     [
         ("truncated_fraction", 0.51, "truncated_fraction is 0.51 at step 3 (over 0.5)"),
-        ("active_fraction", 0.0, "active_fraction is 0 at step 3: every group is all right or"),
+        ("active_fraction", 0.0, "active_fraction is 0 at step 3: no group has an advantage"),
         ("rollout_kl", 0.011, "rollout_kl is 0.011 nats a token at step 3 (beyond 0.01)"),
         ("rollout_kl", -0.4, "rollout_kl is -0.4 nats a token at step 3 (beyond 0.01)"),
     ],

@@ -184,3 +184,12 @@ def test_corrections_are_those_of_the_worked_examples():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_benjamini_hochberg_is_scipys_to_the_last_bit(p_values):
     assert benjamini_hochberg(p_values) == false_discovery_control(p_values).tolist()
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_the_subsampling_test_refuses_draws_that_stopped_and_names_the_test_that_takes_them(both):
+    stopped, fixed = StagedDesign(stages=(8, 16), enough=2), StagedDesign(stages=(16,), enough=2)
+    counts = {"old": [2, 1], "new": [3, 1], "n_samples": 8, "k": 2, "subsample": 4}
+    with pytest.raises(ValueError, match=r"stages=\(8, 16\), enough=2: .*; use draws_test, or "):
+        subsampling_test(**counts, design=stopped if both else (None, stopped))
+    assert subsampling_test(**counts, design=(fixed, None)) == subsampling_test(**counts)

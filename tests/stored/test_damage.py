@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
-from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis import Analysis, analyse, store
+from fgrpo_bench.analysis.checkpoints import LAST
+from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.results import load_results
+from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages import journal
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
@@ -73,7 +76,7 @@ def read_status(paths: RunPaths) -> object:
 
 
 def read_report(paths: RunPaths) -> object:
-    return render(analyse(load_results(paths)), "csv")
+    return render(store.analyse(load_results(paths)), "csv")
 
 
 def read_verified(paths: RunPaths) -> object:
@@ -97,6 +100,26 @@ READERS: list[Callable[[RunPaths], object]] = [
 ]
 
 
+class Once:
+    """`analyse` of files that stay as they are: the readers of the same results share its answer,
+    or what it raises."""
+
+    def __init__(self) -> None:
+        self._said: list[tuple[SweepResults, str, Analysis | Exception]] = []
+
+    def __call__(self, results: SweepResults, rule: str = LAST) -> Analysis:
+        said = next((what for of, by, what in self._said if (of, by) == (results, rule)), None)
+        if said is None:
+            try:
+                said = analyse(results, rule)
+            except Exception as error:
+                said = error
+            self._said.append((results, rule, said))
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
 def changed_fields(value: Any) -> Iterator[tuple[str, Any]]:
     """An object with one field of another type or missing, field by field, those of its objects
     too."""
@@ -110,21 +133,31 @@ def changed_fields(value: Any) -> Iterator[tuple[str, Any]]:
             yield f"{key}.{name}", value | {key: inner}
 
 
+def unnamed(swept: RunPaths, path: Path, content: bytes | None) -> Iterator[str]:
+    """What readers raise, but for an error that names the file."""
+    for reader in READERS:
+        try:
+            reader(swept)
+        except Exception as error:
+            named = path.name in str(error) or content is None
+            if not (named and type(error) in SAID):
+                yield f"{reader.__name__}: {type(error).__name__}: {error}"
+
+
 def faults(swept: RunPaths, path: Path, contents: Iterable[tuple[str, bytes | None]]) -> list[str]:
-    """What readers raise, for each content that a file gets, but for an error that names it."""
+    """The same for each content that a file gets."""
     kept, found = path.read_bytes(), []
     try:
         for how, content in contents:
             path.unlink(missing_ok=True)
             if content is not None:
                 path.write_bytes(content)
-            for reader in READERS:
-                try:
-                    reader(swept)
-                except Exception as error:
-                    named = path.name in str(error) or content is None
-                    if not (named and type(error) in SAID):
-                        found.append(f"{how}, {reader.__name__}: {type(error).__name__}: {error}")
+            analyse_once = Once()
+            with (
+                patch.object(store, "analyse", analyse_once),
+                patch.object(verifying, "analyse", analyse_once),
+            ):
+                found += [f"{how}, {fault}" for fault in unnamed(swept, path, content)]
     finally:
         path.write_bytes(kept)
     return found

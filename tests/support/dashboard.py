@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import polars as pl
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
-from tests.support.synthetic import SMALL, write_sweep
+from tests.support.synthetic import SMALL, copy, template_root, write_sweep
 
 TWO_SEEDS = [*SMALL, "sweep.grid.seed=[11,12]", "sweep.grid.group_size=[2,8]"]
 GRADER = "countdown-1"
@@ -34,8 +35,13 @@ def sweep_with_draws(
     root: Path, *overrides: str, texts: tuple[str, ...] = ("one of $\\frac{1}{2}$",)
 ) -> SweepResults:
     """A finished sweep whose draws and grades agree with its pass@k; texts: the responses, in turn,
-    which are also the extracted answers and the reasons."""
-    results = write_sweep(root, overrides=[*TWO_SEEDS, *overrides])
+    which are also the extracted answers and the reasons. Made once a process, then copied."""
+    return copy(_with_draws(overrides, texts), root)
+
+
+@cache
+def _with_draws(overrides: tuple[str, ...], texts: tuple[str, ...]) -> SweepResults:
+    results = write_sweep(template_root(), overrides=[*TWO_SEEDS, *overrides])
     for point in results.points:
         for benchmark in results.benchmarks:
             add_draws(point, benchmark, texts)

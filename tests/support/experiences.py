@@ -11,6 +11,9 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.kl_controller import FixedKLController
 from torch import Tensor
 
+from fgrpo_bench.engines.openrlhf.labels import dispatch, make_label
+from fgrpo_bench.records import Problem
+
 
 def maker_arguments(
     gamma: float,
@@ -74,16 +77,34 @@ def micro_batches(
                 info={"reward": rewards.clone()},
                 response_length=torch.tensor([lengths[i] for i in index]),
                 truncated=torch.zeros(len(index)),
+                prompts=[f"prompt {i // 4}" for i in index],
+                labels=[label(i // 4) for i in index],
             )
         )
     return out
 
 
+def label(group: int) -> str:
+    """Of a sample of a group, as it is dispatched."""
+    problem = Problem(
+        benchmark="made", problem_id=f"made-{group}", prompt="", target="1", grader="countdown"
+    )
+    return dispatch(make_label(problem), stream=0, position=group)
+
+
 def advantages(maker: Any, args: Any, batch: list[Experience]) -> Tensor:
     """[samples] in the batch's own order; every action of a sample must have the same one."""
-    made = maker(
-        None, None, None, None, FixedKLController(0.0), SimpleNamespace(args=args), None
-    ).compute_advantages_and_returns(batch)
+    return made_by(make(maker, args), batch)
+
+
+def make(maker: Any, args: Any) -> Any:
+    """An experience maker without models."""
+    return maker(None, None, None, None, FixedKLController(0.0), SimpleNamespace(args=args), None)
+
+
+def made_by(maker: Any, batch: list[Experience]) -> Tensor:
+    """`advantages` of an experience maker that there is."""
+    made = maker.compute_advantages_and_returns(batch)
     out = torch.full((sum(len(e.index) for e in batch),), float("nan"))
     for experience in made:
         first = experience.advantages[:, :1]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import GRADES, PASSK, PROBLEMS, read_table, write_table
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.synthetic import SMALL, write_sweep
+from tests.support.synthetic import copy as copy
 
 ONE_SEED = "sweep.grid.seed=[11]"
 
@@ -24,12 +24,6 @@ ONE_SEED = "sweep.grid.seed=[11]"
 def small_sweep(root: Path, sweep: str = "groupsize", *overrides: str, **options) -> SweepResults:
     """A finished synthetic sweep; further overrides on top of SMALL."""
     return write_sweep(root, sweep, [*SMALL, *overrides], **options)
-
-
-def copy(results: SweepResults, root: Path) -> SweepResults:
-    """The same sweep under another root, to be changed."""
-    shutil.copytree(results.paths.folder, replace(results.paths, root=root).folder)
-    return load_results(replace(results.paths, root=root))
 
 
 def forget(results: SweepResults, *point_ids: str, training: bool = True) -> SweepResults:
@@ -42,6 +36,7 @@ def forget(results: SweepResults, *point_ids: str, training: bool = True) -> Swe
     return load_results(results.paths)
 
 
+@cache  # so that the same rates are the same function, of which a sweep is written once
 def constant(**rates: float):
     """Success rates that are the same for every problem, by method: Base, GRPO, F_GRPO."""
 
@@ -117,7 +112,8 @@ def unjudged(table):
 
 
 def made_of_tasks(results: SweepResults) -> SweepResults:
-    """The sweep as if its benchmark were a dataset of TASKS."""
+    """The sweep as if its benchmark were a dataset of TASKS, of which the third is not judged where
+    problems make a fixed number of draws."""
     folder = results.paths.folder / "_data" / "logic"
     rows = [
         (f"p{i:03d}", "?", json.dumps({"task": TASKS[i % 3], "game": "{}"}), "") for i in range(24)
@@ -130,7 +126,8 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
         spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "synlogic"}
         spec["data"] = {"countdown": str(folder)}
         write_json(point.evaluate.spec, spec)
-        rewrite_passk(point, unjudged)
+        if point.stopping() is None:
+            rewrite_passk(point, unjudged)
     return results
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 
 import numpy as np
 import polars as pl
@@ -42,11 +47,43 @@ def falling_with_group_size(
 def write_sweep(
     root: Path,
     sweep: str = "groupsize",
-    overrides: list[str] | None = None,
+    overrides: Sequence[str] | None = None,
     success_rates: SuccessRates = falling_with_group_size,
 ) -> SweepResults:
-    """Write plan, specs, metrics, markers and pass@k of a whole sweep and load it back."""
-    declaration = config.load(sweep, [*(SMALL if overrides is None else overrides)])
+    """Plan, specs, metrics, markers and pass@k of a whole sweep, loaded back.
+
+    The same sweep, with the same function of success rates, is composed and written once a process
+    and copied from then on.
+    """
+    chosen = tuple(SMALL if overrides is None else overrides)
+    run_root = os.environ.get("FGRPO_RUN_ROOT")
+    return copy(_written_once(sweep, chosen, success_rates, run_root), root)
+
+
+def copy(results: SweepResults, root: Path) -> SweepResults:
+    """The same sweep under another root, to be changed."""
+    paths = replace(results.paths, root=root)
+    shutil.copytree(results.paths.folder, paths.folder, dirs_exist_ok=True)
+    return load_results(paths)
+
+
+def template_root() -> Path:
+    """A new folder for what is made once a process to be copied; gone when the process ends."""
+    return Path(mkdtemp(dir=_templates().name))
+
+
+@cache
+def _templates() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="fgrpo-sweeps-")
+
+
+@cache
+def _written_once(
+    sweep: str, overrides: tuple[str, ...], success_rates: SuccessRates, run_root: str | None
+) -> SweepResults:
+    """run_root: of the environment, which the declaration holds."""
+    root = template_root()
+    declaration = config.load(sweep, overrides)
     plan = make_plan(declaration)
     paths = RunPaths(
         root=root,
@@ -92,6 +129,7 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
                 "k": np.repeat(ks, problems),
                 "n_scored": np.full(problems * len(ks), n),
                 "n_correct": np.tile(correct, len(ks)),
+                "n_unscored": [None] * (problems * len(ks)),
             }
             | dict.fromkeys(
                 ("pass_at_k", "pass_at_k_low", "pass_at_k_high"),

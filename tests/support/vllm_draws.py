@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +14,14 @@ import numpy as np
 import yaml
 
 import evaluators.vllm as back_end
+from evaluators.asked import AskedDraws
 from evaluators.backends import make_sampler
-from evaluators.records import AskedCheckpoint, Wanted
+from evaluators.records import AskedCheckpoint, Draw, Wanted
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, PromptSpec, from_dict, to_dict
 from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stats.staged import StagedDesign
 from tests.support.openrlhf import TRAIN, heldout_problems
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -51,6 +54,28 @@ SETTINGS = draws_identity(EVALUATION, TRAIN) | {
 }
 DRAWS = 200
 """Of three problems: more than are in flight at once."""
+
+
+DESIGN = StagedDesign(stages=(16, 40, 100, DRAWS), enough=12)
+
+
+def is_right(response: str) -> bool:
+    """Stands for a judgement: so for about a seventh of the responses."""
+    return sum(map(ord, response)) % 7 == 0
+
+
+class Judgements:
+    """Those of a grader that knows a draw as soon as it is made (evaluators.grading.Grading)."""
+
+    def __init__(self) -> None:
+        self.right: dict[str, dict[int, bool]] = {}
+
+    def add(self, draws: Sequence[Draw]) -> None:
+        for each in draws:
+            self.right.setdefault(each.problem_id, {})[each.draw] = is_right(each.response)
+
+    def correct(self, problem_id: str, n_draws: int) -> int:
+        return sum(self.right[problem_id][number] for number in range(n_draws))
 
 
 def asked(folder: Path, sha256: str, placement: Placement = PLACEMENT) -> AskedCheckpoint:
@@ -86,8 +111,22 @@ def main() -> None:
         }
         return [[found[each.problem.problem_id, each.draw] for each in row] for row in rows]
 
+    def staged() -> list[list[tuple[str, int, str]]]:
+        judged = Judgements()
+        by_problem = {p.problem_id: own for p, own in zip(problems, seeds.tolist(), strict=True)}
+        wanted = AskedDraws(DESIGN, problems, by_problem, {}, judged)  # type: ignore[arg-type]
+        made = {problem.problem_id: dict[int, tuple[str, int, str]]() for problem in problems}
+        for draws in draw(wanted):
+            for each in draws:
+                own = each.response, each.n_tokens, each.finish_reason
+                made[each.problem_id][each.draw] = own
+            judged.add(draws)
+            wanted.made(draws)
+        return [[own[number] for number in range(len(own))] for own in made.values()]
+
     if two:
-        out.write_text(json.dumps({"facts": facts, "all": drawn(slice(None), slice(None))}))
+        whole = drawn(slice(None), slice(None))
+        out.write_text(json.dumps({"facts": facts, "all": whole, "staged": staged()}))
         return
     told = {
         "facts": facts,
@@ -95,6 +134,7 @@ def main() -> None:
         "again": drawn(slice(None), slice(None)),
         "first": drawn(slice(None), slice(0, 16)),
         "block": drawn(slice(1, 2), slice(16, 40)),
+        "staged": staged(),
         "other": drawn(slice(None), slice(None), further=1),
     }
     back_end.in_flight = lambda *_: 5  # type: ignore[assignment]

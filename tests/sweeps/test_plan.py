@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.engines.table import ENGINES
 from fgrpo_bench.kinds import Stage
-from fgrpo_bench.specs import Declaration, Profile, config, from_dict, to_dict
+from fgrpo_bench.specs import Declaration, Profile, SweepPoint, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
@@ -92,6 +93,52 @@ def test_a_cell_that_the_grid_holds_already_is_one_point() -> None:
     cell = {"algorithm": "grpo", "group_size": 4, "focal_gamma": 1.0}
     plan = planned(put(("sweep", "cells"), [cell, cell]))
     assert [point.point_id for point in plan.points] == ["grpo-n4-g0-s11", "grpo-n4-g1-s11"]
+
+
+RATES = ["sweep.grid.learning_rate_factor=[0.5,1]", "sweep.grid.seed=[11]"]
+
+
+def test_a_learning_rate_factor_is_an_axis_that_explicit_cells_follow() -> None:
+    before = {each.point_id: each for each in expand(config.load("methods"))}
+    points = {each.point_id: each for each in expand(config.load("methods", RATES))}
+    assert len(points) == 2 * 23 and len(before) == 3 * 23
+    half, whole = points["maxrl-n8-g0.5-lr0.5-s11"], points["maxrl-n8-g0.5-s11"]
+    assert half.learning_rate == whole.learning_rate / 2 == whole.train.learning_rate / 2
+    assert (half.method, whole.method) == ("F-MAXRL (lr x0.5)", "F-MAXRL")
+    assert whole == before["maxrl-n8-g0.5-s11"], "1 changes nothing"
+    own = "{algorithm: grpo, group_size: 8, focal_gamma: 0.0, learning_rate_factor: 2.0}"
+    cells = ["sweep.grid.algorithm=[]", f"sweep.cells=[{own}]", RATES[1]]
+    assert [each.point_id for each in expand(config.load("methods", cells))] == [
+        "grpo-n8-g0-lr2-s11"
+    ]
+    exclusion = "sweep.exclude=[{learning_rate_factor: 0.5}]"
+    left = [each.point_id for each in expand(config.load("methods", [*RATES, exclusion]))]
+    assert left == [name for name, each in points.items() if each.learning_rate_factor == 1]
+
+
+def test_a_learning_rate_factor_is_identity_but_where_it_is_1() -> None:
+    stages = {s.name: s for s in make_plan(config.load("methods", RATES)).stages}
+    half, whole = stages["nsr-n8-g0-lr0.5-s11"], stages["nsr-n8-g0-s11"]
+    assert list(differences(whole.spec["identity"], half.spec["identity"])) == [
+        ("learning_rate_factor", None, 0.5)
+    ]
+    point = half.spec["point"]
+    del (former := dict(whole.spec["point"]))["learning_rate_factor"]
+    assert from_dict(SweepPoint, former).learning_rate_factor == 1, "specs of before have none"
+    assert from_dict(SweepPoint, point).learning_rate_factor == 0.5
+    record = plan_record(make_plan(config.load("methods", RATES)))["points"]
+    factors = {each["point_id"]: each.get("learning_rate_factor") for each in record}
+    assert (factors["nsr-n8-g0-s11"], factors["nsr-n8-g0-lr0.5-s11"]) == (None, 0.5)
+    assert factors["base-s11"] is None
+
+
+def test_a_sweep_leaves_out_what_an_engine_does_not_have_where_it_says_so() -> None:
+    paper = ["experiment=qwen2.5-7b", "profile=slurm-8gpu"]
+    names = {point.algorithm.name for point in make_plan(config.load("methods", paper)).points}
+    embedded = {point.algorithm.name for point in make_plan(config.load("methods")).points}
+    assert embedded - names == {"dr_grpo"} and names < embedded
+    with pytest.raises(ValueError, match="has loss_aggregation=constant_length, and engine"):
+        make_plan(config.load("methods", [*paper, "sweep.exclude=[]"]))
 
 
 @pytest.mark.parametrize(
@@ -341,7 +388,29 @@ def test_a_single_update_a_batch_may_compare_advantages() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "override", "said"),
     [
-        ("pkpo", "++algorithms.pkpo.parameters.k=9", "k=9 of pkpo: must be a whole number from 1"),
+        (
+            "pkpo",
+            "++algorithms.pkpo.parameters.k=9",
+            "k=9 of pkpo: must be a whole number from 1 to 8 with baseline sloo_minus_one and "
+            "group_size=8; change algorithms.pkpo.parameters, or leave the point out",
+        ),
+        (
+            "pkpo",
+            "++algorithms.pkpo.parameters={k: 8, baseline: sloo}",
+            "k=8 of pkpo: must be a whole number from 1 to 7 with baseline sloo and group_size=8",
+        ),
+        (
+            "pkpo",
+            "++algorithms.pkpo.parameters.baseline=mean",
+            "baseline='mean' of pkpo: choose one of none, sloo, sloo_minus_one",
+        ),
+        ("passk", "++algorithms.passk.parameters.k=9", "k=9 of passk: must be a whole number from"),
+        ("passk", "++algorithms.passk.parameters.k=0", "k=0 of passk: must be a whole number from"),
+        (
+            "passk",
+            "~algorithms.passk.parameters.k",
+            "the advantage passk needs its parameter k; change algorithms.passk.parameters",
+        ),
         (
             "rloo",
             "++algorithms.rloo.parameters={k: 2}",
@@ -352,13 +421,55 @@ def test_a_single_update_a_batch_may_compare_advantages() -> None:
             "algorithms.nsr.dynamic_sampling=true",
             "set algorithms.nsr.dynamic_sampling=false",
         ),
-        ("w_reinforce", "++algorithms.w_reinforce.parameters.weight=-1", "must be at least 0"),
+        (
+            "maxrl",
+            "algorithms.maxrl.dynamic_sampling=true",
+            "the advantage maxrl teaches from some of these",
+        ),
+        (
+            "w_reinforce",
+            "++algorithms.w_reinforce.parameters.weight=-1",
+            "weight=-1 of w_reinforce: must be a number of at least 0",
+        ),
+        (
+            "w_reinforce",
+            "++algorithms.w_reinforce.parameters.weight=high",
+            "weight=high of w_reinforce: must be a number of at least 0",
+        ),
+        (
+            "ds_grpo",
+            "++algorithms.ds_grpo.parameters.beta=0",
+            "beta=0 of ds_grpo: must be a number above 0",
+        ),
+        (
+            "rs_grpo",
+            "++algorithms.rs_grpo.parameters.beta=high",
+            "beta=high of rs_grpo: must be a number above 0",
+        ),
     ],
 )
 def test_an_advantage_that_cannot_be_is_refused_with_its_point(algorithm, override, said) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as refused:
         make_plan(config.load("gamma", [f"sweep.grid.algorithm=[{algorithm}]", override]))
     assert str(refused.value).startswith(f"{algorithm}-n8-g0-s11")
+
+
+def test_one_rollout_of_pkpo_has_no_baseline_but_its_own_choice_and_is_planned() -> None:
+    declared = config.load(
+        "gamma", ["sweep.grid.algorithm=[pkpo]", "++algorithms.pkpo.parameters.k=1"]
+    )
+    assert {point.algorithm.parameters["k"] for point in make_plan(declared).points} == {1}
+
+
+def test_an_advantage_that_reads_log_probabilities_needs_an_engine_that_gives_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declared = config.load("gamma", ["sweep.grid.algorithm=[ds_grpo]"])
+    make_plan(declared)
+    monkeypatch.setitem(ENGINES, "embedded", replace(ENGINES["embedded"], gives_log_probs=False))
+    with pytest.raises(ValueError, match="engine embedded gives none: exclude that") as refused:
+        make_plan(declared)
+    assert str(refused.value).startswith("ds_grpo-n8-g0-s11 has advantage=ds_grpo")
 
 
 def test_a_rollout_budget_must_hold_whole_groups() -> None:

@@ -45,6 +45,7 @@ ENGINE = Engine(
     program=("fgrpo_bench.engines.embedded",),
     environment=BASE,
     samplers=("embedded", "transformers"),
+    gives_log_probs=True,
     aggregations=("token_mean", "sequence_mean", "constant_length"),
     identity=_identity,
     version=1,

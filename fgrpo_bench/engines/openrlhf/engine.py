@@ -86,6 +86,7 @@ ENGINE = Engine(
     program=("fgrpo_bench.engines.openrlhf",),
     environment=ENVIRONMENT,
     samplers=("vllm",),
+    gives_log_probs=True,
     controls=("entropy_coef", "kl_coef"),
     identity=_identity,
     version=1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,9 @@ from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
 from fgrpo_bench import doors
+from fgrpo_bench.engines.diverged import diverged, named_groups
+from fgrpo_bench.engines.openrlhf.labels import problem_ids
+from fgrpo_bench.engines.openrlhf.states import SAVED
 from fgrpo_bench.objectives.advantages import reads_log_probs
 from fgrpo_bench.objectives.focal import focal_weight
 
@@ -18,26 +21,56 @@ from fgrpo_bench.objectives.focal import focal_weight
 class FocalExperienceMaker(RemoteExperienceMaker):  # type: ignore[misc]
     """OpenRLHF's experience maker with the advantages of an algorithm and their focal weight."""
 
+    step = 1
+    """The step whose batch comes in; the trainer keeps it."""
+    taught_rates: Sequence[float] = ()
+    """Success rates of the groups of the last batch that have an advantage other than 0."""
+
     @torch.no_grad()
     def compute_advantages_and_returns(self, experiences: list[Experience]) -> list[Experience]:
         """Advantages [samples, actions] of the whole batch, in the micro-batches that come in.
 
         Success is read from `scores` before OpenRLHF adds length penalties to `rewards`. With the
-        advantage grpo and at focal_gamma = 0 nothing but OpenRLHF's own code runs.
+        advantage grpo and at focal_gamma = 0 they are OpenRLHF's own. FloatingPointError, with the
+        groups, where one is not finite.
         """
         options, group_size = self.args.fgrpo, self.args.rollout.n_samples_per_prompt
-        weights = None
-        if options.focal_gamma > 0:
-            weights = sample_weights(experiences, group_size, options.focal_gamma)
+        rates = success_rates(experiences, group_size)
+        weights: Tensor = focal_weight(rates, options.focal_gamma).repeat_interleave(group_size)
         experiences = super().compute_advantages_and_returns(experiences)
         if options.advantage != "grpo":
             set_advantages(experiences, group_size, options.advantage, options.advantage_parameters)
         for experience in experiences:
-            if weights is not None:
+            if options.focal_gamma > 0:
                 weight = weights[torch.tensor(experience.index)].unsqueeze(-1)
                 weight = weight.to(experience.advantages.dtype)
                 experience.advantages = experience.advantages * weight
+        check_finite(self.step, experiences, group_size, options.advantage)
+        taught = [(experience.advantages != 0).any(1) for experience in experiences]
+        is_taught = in_order(experiences, taught).view(-1, group_size).any(1)
+        self.taught_rates = rates[is_taught].tolist()
         return experiences
+
+
+def check_finite(step: int, experiences: list[Experience], group_size: int, advantage: str) -> None:
+    """FloatingPointError with the groups and the first one's rewards, where an advantage is not
+    finite."""
+    lost = [~experience.advantages.isfinite().all(1) for experience in experiences]
+    groups = in_order(experiences, lost).view(-1, group_size).any(1)
+    if not bool(groups.any()):
+        return
+    rewards = in_order(experiences, [experience.rewards for experience in experiences])
+    shown = rewards.view(-1, group_size)[groups][0].tolist()
+    names = [
+        name
+        for experience in experiences
+        for name, i in zip(
+            problem_ids(experience.labels, experience.prompts), experience.index, strict=True
+        )
+        if groups[i // group_size]
+    ]
+    what = f"the advantage {advantage} of {named_groups(names)} (rewards {shown})"
+    raise diverged(step, what, saved=SAVED)
 
 
 def set_advantages(
@@ -47,8 +80,7 @@ def set_advantages(
     parameters: Mapping[str, Any] | None = None,
 ) -> None:
     """Put those of the table, which are functions of `rewards` with OpenRLHF's penalties, in the
-    place of OpenRLHF's own, at every action of a sample. FloatingPointError where one is not
-    finite."""
+    place of OpenRLHF's own, at every action of a sample."""
     read = {"rewards": [experience.rewards for experience in experiences]}
     if reads_log_probs(advantage):
         masks = [experience.action_mask for experience in experiences]
@@ -61,12 +93,6 @@ def set_advantages(
               for name, values in read.items()}  # fmt: skip
     rewards = groups.pop("rewards")
     values = doors.entry("advantages", advantage)(rewards, **(parameters or {}), **groups)
-    lost = (~values.isfinite().all(1)).nonzero().flatten().tolist()
-    if lost:
-        raise FloatingPointError(
-            f"the advantage {advantage} of group {lost[0]} of the batch is not finite: its rewards "
-            f"are {rewards[lost[0]].tolist()}"
-        )
     of_group = values.flatten()
     for experience in experiences:
         own = of_group[torch.tensor(experience.index)].unsqueeze(-1)
@@ -83,18 +109,16 @@ def in_order(experiences: list[Experience], values: list[Tensor]) -> Tensor:
     return out
 
 
-def sample_weights(experiences: list[Experience], group_size: int, gamma: float) -> Tensor:
-    """Focal weight of every sample in the batch's own order; float32 [samples].
+def success_rates(experiences: list[Experience], group_size: int) -> Tensor:
+    """Share of correct samples of every group in the batch's own order; float32 [groups].
 
     A micro-batch holds the samples `index` of the batch, in any order; samples i * group_size ..
     (i + 1) * group_size - 1 of the batch are the group of one prompt.
     """
     if any(experience.scores is None for experience in experiences):
         raise ValueError(
-            "rollouts came without scores: the focal weight needs raw correctness, which "
+            "rollouts came without scores: raw correctness is needed, which "
             "fgrpo_bench.engines.openrlhf.reward gives; pass no other --train.agent_func_path"
         )
     scores = in_order(experiences, [experience.scores for experience in experiences])
-    success_rate = (scores == 1).float().view(-1, group_size).mean(1)
-    weight: Tensor = focal_weight(success_rate, gamma)
-    return weight.repeat_interleave(group_size)
+    return (scores == 1).float().view(-1, group_size).mean(1)

@@ -11,6 +11,7 @@ A line of a prompt file:
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -82,3 +83,11 @@ def _block_of_seeds(stream: int, problem_id: str, block: int) -> list[int]:
     draws = np.arange(block * BLOCK, (block + 1) * BLOCK)
     seeds: list[int] = draw_seeds(stream, [problem_id], draws)[0].tolist()
     return seeds
+
+
+def problem_ids(labels: Sequence[str], prompts: Sequence[str]) -> list[str]:
+    """Of the problems of samples, by their labels and prompts."""
+    return [
+        read_dispatched(label, prompt).problem.problem_id
+        for label, prompt in zip(labels, prompts, strict=True)
+    ]

@@ -49,23 +49,26 @@ class Totals:
 
 
 def sampled_metrics(
-    sampled: Sequence[Sampled], *, group_size: int, focal_gamma: float
+    sampled: Sequence[Sampled],
+    *,
+    group_size: int,
+    focal_gamma: float,
+    taught_rates: Sequence[float],
 ) -> dict[str, Any]:
-    """Metrics of everything sampled for a step; its groups stand one after another.
+    """Metrics of everything sampled for a step.
 
-    focal_weight is the mean over active groups, None where there is none.
+    taught_rates: success rates of the groups that have an advantage other than 0, which what
+    dynamic filtering drops has not. focal_weight is the mean over these, None where there is none.
     """
-    groups = [sampled[i : i + group_size] for i in range(0, len(sampled), group_size)]
-    rates = [sum(rollout.correct for rollout in group) / group_size for group in groups]
-    active = [rate for rate in rates if 0 < rate < 1]
+    groups, active = len(sampled) // group_size, taught_rates
     return {
-        "success_rate": fmean(rates),
-        "active_fraction": len(active) / len(rates),
+        "success_rate": fmean(rollout.correct for rollout in sampled),
+        "active_fraction": len(active) / groups,
         "focal_weight": fmean(focal_weight(r, focal_gamma) for r in active) if active else None,
         "response_tokens": fmean(rollout.tokens for rollout in sampled),
         "truncated_fraction": fmean(rollout.truncated for rollout in sampled),
         "unscored_fraction": fmean(rollout.unscored for rollout in sampled),
-        "groups": len(groups),
+        "groups": groups,
     }
 
 
@@ -74,6 +77,7 @@ def step_row(
     step: int,
     status: Mapping[str, Any],
     sampled: Sequence[Sampled],
+    taught_rates: Sequence[float],
     group_size: int,
     focal_gamma: float,
     gpus: int,
@@ -81,7 +85,8 @@ def step_row(
 ) -> dict[str, Any]:
     """The row of a step.
 
-    status: what OpenRLHF logs of a step, with what our policy actor adds. Values that a step does
+    status: what OpenRLHF logs of a step, with what our policy actor adds. sampled, taught_rates: as
+    in sampled_metrics. Values that a step does
     not have (it trained nothing, or nothing was measured) are None.
     """
     tokens = sum(rollout.tokens for rollout in sampled)
@@ -91,7 +96,9 @@ def step_row(
         "time_ms": int(time.time() * 1000),
         "seconds": sum(value for value in seconds.values() if value is not None),
         "reward": status.get("rollout/reward_mean"),
-        **sampled_metrics(sampled, group_size=group_size, focal_gamma=focal_gamma),
+        **sampled_metrics(
+            sampled, group_size=group_size, focal_gamma=focal_gamma, taught_rates=taught_rates
+        ),
         "entropy": status.get("entropy"),
         "clip_fraction": status.get("clip_fraction"),
         "loss": status.get("policy_loss"),

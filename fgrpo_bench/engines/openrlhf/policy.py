@@ -24,7 +24,8 @@ from fgrpo_bench import doors
 from fgrpo_bench.engines.diverged import diverged, named_groups, not_finite
 from fgrpo_bench.engines.openrlhf import lora
 from fgrpo_bench.engines.openrlhf.guards import class_of_actor
-from fgrpo_bench.engines.openrlhf.labels import read_dispatched
+from fgrpo_bench.engines.openrlhf.labels import problem_ids
+from fgrpo_bench.engines.openrlhf.states import SAVED
 from fgrpo_bench.stages.files import sync_folder
 
 
@@ -164,9 +165,6 @@ def whole_means(result: dict[str, Any], info: dict[str, Any], *, token_mean: boo
     values["policy_loss"] = float(values["policy_loss"]) * scale
 
 
-SAVED = "the last state that was saved stands"
-
-
 def check_update(step: int, values: Mapping[str, Any], experience: Any) -> None:
     """FloatingPointError where the loss of a micro-batch or the gradient norm is not finite.
 
@@ -185,13 +183,8 @@ def check_update(step: int, values: Mapping[str, Any], experience: Any) -> None:
         if own is not None:
             known &= (own.isfinite() | ~experience.action_mask.bool()).all(1).cpu()
     lost = known if bool(known.all()) else ~known
-    names = [
-        read_dispatched(label, prompt).problem.problem_id
-        for label, prompt, is_lost in zip(
-            experience.labels, experience.prompts, lost.tolist(), strict=True
-        )
-        if is_lost
-    ]
+    every = problem_ids(experience.labels, experience.prompts)
+    names = [name for name, is_lost in zip(every, lost.tolist(), strict=True) if is_lost]
     raise diverged(step, f"{what} of {named_groups(names)}" if names else what, saved=SAVED)
 
 

@@ -22,6 +22,8 @@ from typing import Any
 from fgrpo_bench.stages.files import readable_json, write_json, write_text
 
 WHOLE = "whole.json"
+SAVED = "the last state that was saved stands"
+"""What errors say of a run that ends in the middle of a step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
                 f"again ({minutes:.1f} minutes), everything before it is saved"
             )
         self.sampled = self.samples_generator.sampled
+        self.experience_maker.step = self.step + 1
         status, step = super().train_step(rollout_samples, global_step)
         self.step = self.samples_generator.step = step
         return status, step
@@ -141,6 +142,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
             step=global_step,
             status=logs_dict or {},
             sampled=self.sampled,
+            taught_rates=self.experience_maker.taught_rates,
             group_size=self.group_size,
             focal_gamma=self.options.focal_gamma,
             gpus=0 if rehearsal.is_on() else gpu_count(self.args),

@@ -199,3 +199,16 @@ def test_packed_mini_batches_are_shared_by_whole_samples() -> None:
 def test_too_few_samples_for_the_processes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"2048 samples a step, fewer than 8 processes x rollout_"):
         fit.check(point(), CLUSTER, replace(NODE, rollout_micro_batch=512))
+
+
+def test_a_length_penalty_is_refused_where_a_formula_is_for_rewards_of_0_and_1() -> None:
+    penalised = point("rloo", "experiment.train.overlong_buffer_tokens=512")
+    fit.check(penalised, CLUSTER, NODE)
+    for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
+        of = replace(penalised, algorithm=replace(penalised.algorithm, advantage=name))
+        words = (
+            f"has the advantage {name}, which is defined for rewards of 0 and 1, and a length "
+            "penalty changes them: set experiment.train.overlong_buffer_tokens=null"
+        )
+        with pytest.raises(ValueError, match=re.escape(words)):
+            fit.check(of, CLUSTER, NODE)

@@ -50,6 +50,7 @@ def write_rows(path: Path) -> None:
             step=step,
             status=STATUS,
             sampled=sampled,
+            taught_rates=[0.5],
             group_size=2,
             focal_gamma=0.5,
             gpus=8,

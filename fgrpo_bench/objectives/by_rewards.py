@@ -1,0 +1,158 @@
+"""Advantages as functions of the rewards of groups, and how those by number of correct rollouts
+(fgrpo_bench.objectives.by_count) become such functions.
+
+Rewards are [groups, group_size], and so is what comes back; tensors and NumPy arrays alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from fgrpo_bench.objectives import by_count
+
+EPSILON = 1e-6
+"""Beside the standard deviation."""
+Key = tuple[tuple[str, type, Any], ...]
+"""Parameters with their types, so that what takes k=4 and refuses k=4.0 keeps them apart."""
+
+
+def key_of(parameters: Mapping[str, Any]) -> Key:
+    """Parameters as what a cache can look up."""
+    return tuple((name, type(value), value) for name, value in sorted(parameters.items()))
+
+
+def grpo(rewards: Any) -> Any:
+    """(R - mu) / (std + 1e-6) with the unbiased standard deviation over the group (GRPO, arXiv
+    2402.03300, eq. 3)."""
+    return dr_grpo(rewards) / (rewards.std(1, correction=1)[:, None] + EPSILON)
+
+
+def dr_grpo(rewards: Any) -> Any:
+    """R - mu (Dr. GRPO, arXiv 2503.20783); the method also sums tokens over a constant length,
+    which is an aggregation of losses and no advantage."""
+    return rewards - rewards.mean(1)[:, None]
+
+
+def rloo(rewards: Any) -> Any:
+    """N / (N - 1) (R - mu): each rollout against the mean of the others (RLOO, arXiv
+    2402.14740)."""
+    group_size = rewards.shape[1]
+    return group_size * dr_grpo(rewards) / (group_size - 1)
+
+
+def maxrl_coded(rewards: Any) -> Any:
+    """(R - mu) / mu, 0 for a group without a right rollout: MaxRL as its authors' code has it,
+    which optimises order N - 1 where the published estimator (`maxrl`) has order N."""
+    mean = rewards.mean(1)[:, None]
+    return dr_grpo(rewards) / (mean + (mean == 0))
+
+
+def rs_grpo(rewards: Any, *, beta: float = 2.0) -> Any:
+    """(e^(beta R) / mean(e^(beta R)) - 1) / beta: risk-sensitive (RS-GRPO, arXiv 2509.24261)."""
+    check_positive("rs_grpo", beta)
+    raised = math.e ** (beta * rewards)
+    return (raised / raised.mean(1)[:, None] - 1) / beta
+
+
+def ds_grpo(rewards: Any, *, log_probs: Any, n_tokens: Any, beta: float = 0.05) -> Any:
+    """GRPO's less beta log pi of a right rollout, plus it of a wrong one: differential smoothing
+    (DS-GRPO, arXiv 2511.19942, eq. 6, as another project's code cites it; the equation itself was
+    not read). log pi is the sum over the response."""
+    check_positive("ds_grpo", beta)
+    return grpo(rewards) + beta * log_probs * (1 - 2 * rewards)
+
+
+def unlikeliness(rewards: Any, *, log_probs: Any, n_tokens: Any, beta: float = 0.25) -> Any:
+    """GRPO of R (1 - beta rank / N), where rank 0 is the rollout with the lowest log pi a token and
+    equal ones keep their order: likely answers earn less (arXiv 2506.02355, after its authors'
+    code)."""
+    check_positive("unlikeliness", beta)
+    rank = _like(rewards, _ranks(log_probs / n_tokens))
+    return grpo(rewards * (1 - beta * rank / rewards.shape[1]))
+
+
+def _ranks(log_probs: Any) -> Any:
+    """Places of log-probabilities, [groups, group_size], in their groups, 0 the lowest.
+
+    NumPy sorts whole numbers many times faster than torch sorts floats. The bits of a float32 of at
+    least 0 rise with it; below them stands the place in the group, so that no two keys are alike.
+    """
+    import numpy as np
+
+    if hasattr(log_probs, "cpu"):
+        log_probs = log_probs.cpu()
+    places = np.arange(log_probs.shape[1])
+    width = len(places).bit_length()
+    keys = (0 - np.asarray(log_probs, np.float32)).view(np.int32).astype(np.int64)
+    np.negative(keys, out=keys)
+    for _ in range(2):  # by log-probability with the place below it, by place with the rank below
+        keys <<= width
+        keys |= places
+        keys.sort(1)
+        keys &= (1 << width) - 1
+    return keys
+
+
+@dataclass(frozen=True)
+class OfBinary:
+    """An advantage whose formula is for rewards of 0 and 1 alone."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, rewards: Any, **keywords: Any) -> Any:
+        """ValueError for other rewards."""
+        if not ((rewards == 0) | (rewards == 1)).all():
+            raise ValueError(
+                f"rewards of {self.function.__name__} must be 0 and 1, and some are not: take "
+                "another advantage, or leave out what changes rewards (a length penalty)"
+            )
+        return self._values(rewards, **keywords)
+
+    def _values(self, rewards: Any, **keywords: Any) -> Any:
+        return self.function(rewards, **keywords)
+
+
+@dataclass(frozen=True)
+class ByCount(OfBinary):
+    """An advantage of fgrpo_bench.objectives.by_count for groups of rewards, by table lookup."""
+
+    function: Callable[..., by_count.RightWrong]
+
+    def _values(self, rewards: Any, **keywords: Any) -> Any:
+        values = _table(self.function, rewards.shape[1], key_of(keywords))
+        table = _like(rewards, values)
+        both = table[rewards.sum(1).round().astype(int) if hasattr(rewards, "astype")
+                     else rewards.sum(1).round().long()]  # fmt: skip
+        return rewards * both[:, :1] + (1 - rewards) * both[:, 1:]
+
+
+@lru_cache(maxsize=64)
+def _table(
+    function: Callable[..., by_count.RightWrong], group_size: int, key: Key
+) -> list[list[float]]:
+    """[N + 1, 2], the advantages of right and wrong rollouts by number of correct ones."""
+    parameters = {name: value for name, _, value in key}
+    rows = (function(c, group_size, **parameters) for c in range(group_size + 1))
+    return [[float(right), float(wrong)] for right, wrong in rows]
+
+
+def _like(rewards: Any, values: Any) -> Any:
+    """Values as the kind of array that the rewards are."""
+    import numpy as np
+
+    return rewards.new_tensor(values) if hasattr(rewards, "new_tensor") else np.asarray(values)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a finite number."""
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def check_positive(name: str, beta: Any) -> None:
+    """ValueError for a beta of that advantage that is none."""
+    if not is_number(beta) or not beta > 0:
+        raise ValueError(f"beta={beta} of {name}: must be a number above 0")

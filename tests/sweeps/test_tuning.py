@@ -1,0 +1,79 @@
+"""A sweep with every method at the learning rate that suited it best on other seeds."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from fgrpo_bench.specs import config
+from sweeps.cli import main
+from sweeps.plan import make_plan
+from tests.support.report import forget, small_sweep
+
+METHODS = ["sweep.grid.algorithm=[grpo,nsr,dr_grpo]", "sweep.cells=[]", "version=rates"]
+SEED, RATES = "sweep.grid.seed=[10]", "sweep.grid.learning_rate_factor=[0.5,1,2]"
+BEST = {"grpo": 2.0, "nsr": 0.5}
+"""Where pass@1 is planted highest; it is the same everywhere for the third."""
+
+
+def rates(point, rng, n_problems):
+    best = BEST.get(point.algorithm or "")
+    return np.full(n_problems, 0.9 if point.learning_rate_factor == best else 0.3)
+
+
+def whole(point, rng, n_problems):
+    return np.ones(n_problems)
+
+
+def tune(results, capsys):
+    code = main(["tune", "methods", f"run_root={results.paths.root}", "version=rates"])
+    return code, capsys.readouterr()
+
+
+def test_it_takes_the_learning_rate_with_the_highest_pass_at_1(tmp_path, capsys):
+    results = small_sweep(tmp_path, "methods", *METHODS, SEED, RATES, success_rates=rates)
+    code, said = tune(results, capsys)
+    assert code == 0
+    conf = shutil.copytree(config.CONF, tmp_path / "conf")
+    (conf / "sweep" / "methods-tuned.yaml").write_text(said.out)
+    declared = config.load("methods-tuned", conf=conf)
+    assert declared.sweep.name == "methods-tuned" and declared.experiment.name == "countdown"
+    factors = {cell.algorithm: cell.learning_rate_factor for cell in declared.sweep.cells}
+    assert factors == {"grpo": 2.0, "nsr": 0.5, "dr_grpo": 1.0}
+    plan = make_plan(declared)
+    assert {point.seed for point in plan.points} == set(config.load("methods").sweep.grid.seed)
+    assert {(pair.new.cell, pair.old.cell) for pair in plan.family.pairs} == {
+        ("nsr-n8-g0-lr0.5", "grpo-n8-g0-lr2"),
+        ("dr_grpo-n8-g0", "grpo-n8-g0-lr2"),
+    }
+    paper = make_plan(config.load("methods-tuned", ["experiment=qwen2.5-7b"], conf=conf))
+    assert {point.algorithm.name for point in paper.points} == {"grpo", "nsr"}
+
+
+def test_of_equal_ones_it_takes_the_one_nearest_to_the_experiments(tmp_path, capsys):
+    results = small_sweep(tmp_path, "methods", *METHODS, SEED, RATES, success_rates=whole)
+    code, said = tune(results, capsys)
+    assert code == 0 and said.out.count("learning_rate_factor: 1.0}") == 3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["sweep.grid.seed=[10,12]", RATES], "seed 12 chooses the learning rates and is one of"),
+        ([SEED], "grpo-n8-g0 was run at one learning rate alone: try several with"),
+        ([SEED, RATES, "experiment.evaluation.ks=[8,32]"], "the smallest k of this run is 8"),
+    ],
+)
+def test_what_a_choice_cannot_rest_on_is_refused(tmp_path, capsys, overrides, said):
+    results = small_sweep(tmp_path, "methods", *METHODS, *overrides, success_rates=whole)
+    code, told = tune(results, capsys)
+    assert code == 2 and said in told.err and not told.out
+
+
+def test_a_choice_from_results_that_are_not_whole_is_refused(tmp_path, capsys):
+    results = small_sweep(tmp_path, "methods", *METHODS, SEED, RATES, success_rates=whole)
+    forget(results, "nsr-n8-g0-lr2-s10")
+    code, said = tune(results, capsys)
+    assert code == 2 and "nsr-n8-g0-lr2 has" in said.err and "run the sweep to its end" in said.err
