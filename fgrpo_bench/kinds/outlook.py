@@ -60,6 +60,10 @@ class Pace:
     """`GPU` or `processor`."""
 
 
+_Weighed = tuple[Floats, Floats | None, float]
+"""Success rates, mean tokens of a draw (None: not known), and for how many checkpoints they are."""
+
+
 def expected(
     evaluation: EvalSpec,
     sizes: Mapping[str, int],
@@ -80,8 +84,8 @@ def expected(
         own = [each[name] for each in graded if name in each]
         others = [each[name] for each in base if name in each]
         without = len(graded) - len(own)
-        weighed = [(each.rates, each.tokens, 1.0) for each in own]
-        if others:
+        weighed: list[_Weighed] = [(each.rates, each.tokens, 1.0) for each in own]
+        if others and without:
             weighed += [(each.rates, each.tokens, without / len(others)) for each in others]
         elif without:
             weighed.append((beta_rates(*PRIOR), None, without))
@@ -106,10 +110,9 @@ def _of(
     design: StagedDesign,
     ks: Sequence[int],
     n_problems: int,
-    weighed: Sequence[tuple[Floats, Floats | None, float]],
+    weighed: Sequence[_Weighed],
     paces: Sequence[Pace],
 ) -> dict[str, Any]:
-    """weighed: rates, tokens a draw, and for how many checkpoints they stand."""
     of = sum(weight for *_, weight in weighed)
     draws, tokens = 0.0, 0.0
     for rates, lengths, weight in weighed:
@@ -173,11 +176,9 @@ def read_graded(
 def _counts(paths: BenchmarkPaths) -> tuple[Floats, Floats]:
     """Success rates and mean tokens of a draw, by problem."""
     with reading(paths.passk):
-        judged = scan_table(paths.passk, PASSK)
-        rates = judged.filter(pl.col("k") == pl.col("k").min()).select(
-            "problem_id", rate=(pl.col("n_correct") / pl.col("n_scored")).fill_nan(0.0)
-        )
-        rates = rates.collect()
+        judged = scan_table(paths.passk, PASSK).filter(pl.col("k") == pl.col("k").min())
+        rate = (pl.col("n_correct") / pl.col("n_scored")).fill_nan(0.0)
+        rates = judged.select("problem_id", rate=rate).collect()
     with reading(paths.draws):
         drawn = scan_table(paths.draws, DRAWS).group_by("problem_id")
         tokens = drawn.agg(tokens=pl.col("n_tokens").mean()).collect()
