@@ -117,7 +117,7 @@ class _Arriving:
     while both write."""
 
     def __init__(self, line: Connection) -> None:
-        self._line, self._parts = line, SimpleQueue[list[Wanted] | str | None]()
+        self._line, self._parts = line, SimpleQueue[Any]()
         self.in_the_making = 0
         """Draws that were taken, less those that were made."""
         Thread(target=self._read, daemon=True).start()

@@ -127,7 +127,8 @@ class Grading:
         row = self._at[self._rows[problem_id], :n_draws]
         if len(row) < n_draws or (row == UNKNOWN).any():
             return None
-        return sum(self._grades[number].outcome == "correct" for number in row.tolist())
+        outcomes = [self._grades[number].outcome for number in row.tolist()]
+        return outcomes.count("correct")
 
     def finish(self, draws: pl.DataFrame) -> pl.DataFrame:
         """Judgements (tables.GRADES) of all draws (tables.DRAWS), in their order, stored."""

@@ -23,6 +23,7 @@ from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.kinds.fetch import dataset_stage
+from fgrpo_bench.kinds.outlook import expected, read_graded, words
 from fgrpo_bench.specs import DatasetSpec, TaskSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.checkpoints import weights_sha256
@@ -124,18 +125,22 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
 def outlook(paths: StagePaths) -> str:
     """What a run would draw, for --dry-run."""
     spec = evaluate.read_spec(paths)
-    evaluation = spec.evaluation
+    evaluation, sizes = spec.evaluation, dict[str, int]()
     lines = [f"checkpoint {checkpoint.named(spec.source)}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
         problems = load_problems(benchmark, spec.task, spec.data(name))
         n_samples = evaluation.n_samples
         seeds = expected_seeds(problems, n_samples=n_samples, seed=evaluation.seed)
         have = len(stored_draws(paths.benchmark(name), seeds)[0])
-        of = len(problems) * n_samples
-        lines.append(
-            f"{name}: {len(problems)} problems x {n_samples} draws; {have:,} are there, "
-            f"{max(of - have, 0):,} to make"
-        )
+        sizes[name] = len(problems)
+        asked = f"{name}: {len(problems)} problems x {n_samples} draws"
+        if evaluation.design is None:
+            left = max(len(problems) * n_samples - have, 0)
+            lines.append(f"{asked}; {have:,} are there, {left:,} to make")
+        else:
+            lines.append(f"{asked} at most; {have:,} are there")
+    graded = read_graded(paths, spec.fingerprint, sizes)
+    lines += words(expected(evaluation, sizes, [graded]))
     return "\n".join([*lines, f"files: {paths.folder}"])
 
 

@@ -85,7 +85,6 @@ def score(counts: pl.DataFrame, ks: list[int], design: StagedDesign | None = Non
     Unscored draws count neither as correct nor as incorrect; the bounds say what pass@k would be
     over all draws, were they all the one or all the other.
     """
-    estimate = _fixed if design is None else _staged
     return pl.concat(
         counts.select(
             "problem_id",
@@ -94,7 +93,7 @@ def score(counts: pl.DataFrame, ks: list[int], design: StagedDesign | None = Non
             "n_correct",
             *(
                 pl.Series(name, values).fill_nan(None)
-                for name, values in estimate(counts, k, design).items()
+                for name, values in _estimated(counts, k, design).items()
             ),
             "n_unscored",
         )
@@ -102,8 +101,10 @@ def score(counts: pl.DataFrame, ks: list[int], design: StagedDesign | None = Non
     ).cast(PASSK)
 
 
-def _fixed(counts: pl.DataFrame, k: int, _: None) -> dict[str, Any]:
-    """nan where n_scored < k."""
+def _estimated(counts: pl.DataFrame, k: int, design: StagedDesign | None) -> dict[str, Any]:
+    """pass@k and its bounds, nan where there is none."""
+    if design is not None:
+        return _staged(counts, k, design)
     drawn, n, c = (counts[name].to_numpy() for name in ("n_samples", "n_scored", "n_correct"))
     return {
         "pass_at_k": pass_at_k(n_samples=n, n_correct=c, k=k),
@@ -113,12 +114,11 @@ def _fixed(counts: pl.DataFrame, k: int, _: None) -> dict[str, Any]:
 
 
 def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any]:
-    """nan where draws are missing."""
     values = np.full((3, len(counts)), np.nan)
     whole = counts["n_samples"].is_not_null().to_numpy()
     known = counts.filter(whole)
     if len(known):
-        ends = {
+        ends: dict[str, Any] = {
             "n_drawn": known["n_samples"].to_numpy(),
             "n_correct": known["n_correct"].to_numpy(),
             "n_unscored": np.array(known["n_unscored"].to_list()),

@@ -38,6 +38,7 @@ GRADES = pl.Schema(
         "grader_version": pl.String,
     }
 )
+_NUMBERS: Any = pl.List(pl.Int64)
 PASSK = pl.Schema(
     {
         "problem_id": pl.String,
@@ -50,7 +51,7 @@ PASSK = pl.Schema(
         # Of a staged design, draws that were not judged, by the stage that made them, 0 for those
         # after the problem stopped; null for a fixed number of draws, and where the judgements ask
         # for draws that are not there.
-        "n_unscored": pl.List(pl.Int64),
+        "n_unscored": _NUMBERS,
     }
 )
 BOUNDS = ("pass_at_k_low", "pass_at_k_high")

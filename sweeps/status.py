@@ -7,11 +7,11 @@ blink.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from fgrpo_bench.stages.files import read_json, void
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN, PROFILE
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.watch import NUMBERS, shown
@@ -65,12 +65,49 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
         "driver": driver_of(paths),
         "points_done": sum({s.state for s in by_point[name]} == {"done"} for name in trained),
         "points_total": len(trained),
+        "draws": saved_draws(paths, plan["stages"], {s.name for s in stages if s.state == "done"}),
         "stages": {state: counts[state] for state in get_args(State)},
         "points": [
             {"point_id": point_id, "stages": [_as_json(stage) for stage in of_point]}
             for point_id, of_point in by_point.items()
         ],
     }
+
+
+def saved_draws(
+    paths: RunPaths, records: Iterable[Mapping[str, Any]], done: Container[str]
+) -> dict[str, int] | None:
+    """What draws that stop have saved in the evaluations that are done: how many these are, the
+    draws that they use, and the most that they could have made. None where no problem stops.
+
+    A table that cannot be read tells nothing; `check` names it.
+    """
+    staged = [each for each in records if each["target"].get("design") and each["name"] in done]
+    if not staged:
+        return None
+    from fgrpo_bench.kinds import outlook  # loads Polars, which a fixed number of draws need not
+
+    told = dict.fromkeys(("evaluations", "draws", "of"), 0)
+    for record in staged:
+        target = record["target"]
+        names = [name for name in target["graders"] if "/" not in name]  # not of further graders
+        counts = outlook.draws_used(StagePaths(paths.folder / record["name"]), names)
+        if counts is not None:
+            told["evaluations"] += 1
+            told["draws"] += counts.draws
+            told["of"] += counts.problems * target["n_samples"]
+    return told
+
+
+def saved_words(draws: Mapping[str, int] | None) -> list[str]:
+    """What is saved, in one line; none where no problem stops."""
+    if not draws or not draws["of"]:
+        return []
+    saved = draws["of"] - draws["draws"]
+    return [
+        f"draws: {draws['draws']:,} in {counted(draws['evaluations'], 'finished evaluation')}; "
+        f"{saved:,} of {draws['of']:,} were saved by stopping ({saved / draws['of']:.0%})"
+    ]
 
 
 def first_undone(states: Sequence[State]) -> State:
@@ -124,6 +161,7 @@ def framed(answer: Mapping[str, Any], shown: str, *further: str) -> str:
             "",
             f"{answer['points_done']} of {counted(answer['points_total'], 'point')} done; "
             f"stages: {counts}",
+            *saved_words(answer["draws"]),
             *further,
             *warnings(answer),
         ]

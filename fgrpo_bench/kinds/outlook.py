@@ -181,7 +181,7 @@ def _counts(paths: BenchmarkPaths) -> tuple[Floats, Floats]:
     with reading(paths.draws):
         drawn = scan_table(paths.draws, DRAWS).group_by("problem_id")
         tokens = drawn.agg(tokens=pl.col("n_tokens").mean()).collect()
-    both = rates.join(tokens, on="problem_id")
+    both = rates.join(tokens, on="problem_id").sort("problem_id")
     return both["rate"].to_numpy(), both["tokens"].to_numpy()
 
 
@@ -194,6 +194,32 @@ def _pace(marker: Mapping[str, Any], tokens: float) -> Pace | None:
         return None
     gpus = engine.get("engines", 1) * engine.get("tensor_parallel", 1) if on_gpus else 1
     return Pace(seconds * gpus / tokens, "GPU" if on_gpus else "processor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """Draws that a done evaluation uses."""
+
+    problems: int
+    draws: int
+
+
+def draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> Used | None:
+    """Draws that stand behind the pass@k of a done evaluation under a design, over these
+    benchmarks; None where a table of it cannot be read."""
+    problems = draws = 0
+    try:
+        for name in benchmarks:
+            path = stage.benchmark(name).passk
+            with reading(path):
+                own = scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
+                made = pl.col("n_scored") + pl.col("n_unscored").list.sum()
+                counted = own.select(pl.len(), draws=made.sum()).collect()
+            problems += counted["len"].item()
+            draws += counted["draws"].item()
+    except (OSError, ValueError):
+        return None
+    return Used(problems=problems, draws=draws)
 
 
 def words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -236,14 +262,15 @@ def _hours(row: Mapping[str, Any]) -> str:
 def _checkpoints(row: Mapping[str, Any]) -> str:
     """How many, and which success rates are taken for them."""
     of, own, bases = row["checkpoints"], row["graded"], row["graded_bases"]
+    named = f"{of} checkpoint" + ("" if of == 1 else "s")
     if own == of:
-        return f"{of} checkpoints, by success rates of their own graded draws"
+        return f"{named}, by success rates of their own graded draws"
     others = (
         f"of the base models' graded draws ({bases} models; after training they differ)"
         if bases
-        else f"as of Beta{PRIOR}, since no base model is graded under this run root"
+        else f"as of Beta{PRIOR}, since nothing is graded with these settings yet"
     )
     rates = f"success rates {others}"
-    return f"{of} checkpoints, by " + (
+    return f"{named}, by " + (
         f"their own graded draws where there are some ({own}), else by {rates}" if own else rates
     )

@@ -69,8 +69,8 @@ MANIFEST = {
     "engine?": dict,
     "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
 }
-"""draws.json. designs: how many draws were asked for, and when a problem stopped (null: never), each
-from when on; the first of several has null where that was not recorded yet."""
+"""draws.json. designs: how many draws were asked for, and when a problem stopped (null: never),
+each from when on; the first of several has null where that was not recorded yet."""
 EVENT = {
     "event": str,
     "stage": str,

@@ -135,7 +135,11 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
     while True:
         try:
             decision = update(paths, say=once, call=call)
-            now = [status.standing_now(decision), *status.stuck(decision)]
+            now = [
+                status.standing_now(decision),
+                *status.stuck(decision),
+                *status.saved_now(paths, decision),
+            ]
         except OSError as error:
             if not (isinstance(error, BlockingIOError | ConnectionError) or error.errno in FULL):
                 raise

@@ -51,6 +51,15 @@ def stuck(decision: Decision) -> list[str]:
     ]
 
 
+def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
+    """What draws that stop have saved so far, as of sweeps.status.saved_words."""
+    done = {name for name, each in decision.standings.items() if each.state == "done"}
+    if not done:
+        return []
+    records = read_json(paths.plan, PLAN)["stages"]
+    return status.saved_words(status.saved_draws(paths, records, done))
+
+
 def said_once(say: Callable[[str], None]) -> Callable[[str], None]:
     """Say a warning once, whatever its numbers are the next time."""
     told: set[str] = set()

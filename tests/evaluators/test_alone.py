@@ -36,6 +36,22 @@ def words(root, model, tmp_path):
     return made
 
 
+def test_a_design_is_a_word_and_a_dry_run_says_what_it_is_expected_to_draw(words, capsys):
+    asked = request.load(["checkpoint=x", "evaluation=staged", "design.enough=4"]).evaluation
+    assert (asked.design.stages, asked.design.enough) == ((64, 128, 256, 512, 1024), 4)
+    asked = request.load(["checkpoint=x", "design=staged"]).evaluation
+    assert asked.design.enough == 8 and list(asked.benchmarks) == ["math500"]
+    with pytest.raises(ValueError, match=r"n_samples=64, but the last of design.stages=\[64, 128"):
+        request.load(["checkpoint=x", "evaluation=staged", "n_samples=64"])
+    staged = [*words, "n_samples=16", "design={stages:[4,16],enough:2}"]
+    assert request.load(staged).evaluation.ks == (1, 2, 4, 8, 16)
+    assert main(["run", *staged, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "3 problems x 16 draws at most; 0 are there" in said
+    assert "expected draws of 1 checkpoint, by success rates as of Beta(0.5, 0.5)" in said
+    assert "math500    4, 16 until 2 are correct" in said
+
+
 @pytest.mark.slow
 def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys):
     assert main(["run", *words, "n_samples=4", "--dry-run"]) == 0

@@ -25,6 +25,10 @@ Sweeps = Callable[..., tuple[int, str, str]]
 Frozen = Callable[..., RunPaths]
 
 
+DESIGN = "experiment.evaluation.design"
+STAGED = ["groupsize", "evaluation@experiment.evaluation=staged"]
+
+
 def finish(paths: RunPaths, name: str, **measured: float) -> None:
     spec = json.loads((paths.folder / name / "spec.json").read_text())
     marker = {"fingerprint": spec["fingerprint"], "target": spec["target"]}
@@ -128,6 +132,11 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         (["smoke", "sweep.grid.group_size=[1]"], "group_size.0 = 1: input should be greater than"),
         (["smoke", "sweep.grid.focal_gamma=[-1.0]"], "focal_gamma.0 = -1.0: input should be"),
         (["smoke", "experiment.evaluation.n_samples=8"], "k=16 is larger than n_samples=8"),
+        ([*STAGED, f"{DESIGN}.stages=[64,32,1024]"], "32 follows 64, but each stage counts"),
+        ([*STAGED, f"{DESIGN}.stages=[]"], "stages = []: tuple should have at least 1 item"),
+        ([*STAGED, f"{DESIGN}.enough=0"], "enough = 0: input should be greater than or equal to 1"),
+        ([*STAGED, "experiment.evaluation.n_samples=512"], "n_samples=512, but the last of design"),
+        ([*STAGED, "experiment.evaluation.ks=[1,2048]"], "k=2048 is larger than n_samples=1024"),
         (["smoke", "profile.device=tpu"], "profile.device = 'tpu': input should be 'cpu' or"),
         (["smoke", "+profile.qos=a"], "profile.qos: unknown key; remove it (valid here: device, "),
         (["smoke", "profile.dispatcher=pbs"], "profile.dispatcher = 'pbs': must be one of 'local'"),

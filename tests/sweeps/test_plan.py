@@ -289,6 +289,58 @@ def test_the_plan_record_of_groupsize_is_as_agreed(golden: Callable[[str, str], 
     golden("plan-groupsize.json", json.dumps(record, indent=1) + "\n")
 
 
+def test_the_plan_of_a_staged_sweep_differs_in_where_it_evaluates_and_what_is_asked_for() -> None:
+    fixed, staged = (
+        plan_record(make_plan(config.load("groupsize", ["run_root=runs", *more])))["stages"]
+        for more in ([], ["evaluation@experiment.evaluation=staged"])
+    )
+    for old, new in zip(fixed, staged, strict=True):
+        if old["kind"] != "evaluate":
+            assert old == new
+            continue
+        assert new["fingerprint"] == old["fingerprint"]
+        assert new["name"] == old["name"].replace("/pass256-", "/staged-")
+        design = {"stages": [64, 128, 256, 512, 1024], "enough": 8}
+        assert new["target"] == old["target"] | {"n_samples": 1024, "design": design}
+
+
+STAGED = ["evaluation@experiment.evaluation=staged"]
+DESIGN = "experiment.evaluation.design"
+
+
+@pytest.mark.parametrize(
+    ("sweep", "overrides", "stages", "enough"),
+    [
+        ("groupsize", [*STAGED, f"{DESIGN}.enough=4"], (64, 128, 256, 512, 1024), 4),
+        ("groupsize", [f"{DESIGN}={{stages:[64,512],enough:8}}"], (64, 512), 8),
+        (
+            "transfer",
+            [
+                *("experiment=qwen2.5-7b", "evaluation@experiment.evaluation=paper"),
+                f"+design@{DESIGN}=staged",
+            ],
+            (64, 128, 256, 512, 1024),
+            8,
+        ),
+    ],
+)
+def test_a_design_is_a_file_or_a_value(sweep, overrides, stages, enough) -> None:
+    evaluation = config.load(sweep, overrides).experiment.evaluation
+    assert (evaluation.design.stages, evaluation.design.enough) == (stages, enough)
+    assert evaluation.n_samples == stages[-1]
+
+
+def test_a_design_is_left_with_null() -> None:
+    evaluation = config.load("groupsize", [*STAGED, f"{DESIGN}=null"]).experiment.evaluation
+    assert (evaluation.design, evaluation.n_samples) == (None, 1024)
+
+
+def test_rare_answers_of_a_staged_sweep_are_of_all_draws() -> None:
+    plan = make_plan(config.load("groupsize", [*STAGED, "+rare@experiment.rare=paper"]))
+    rare = next(stage for stage in plan.stages if stage.kind == "rare")
+    assert rare.spec["evaluation"]["design"] is None
+
+
 @pytest.fixture(scope="module")
 def profiles() -> dict[str, Profile]:
     names = config.options("profile")

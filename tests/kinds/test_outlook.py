@@ -1,0 +1,169 @@
+"""What a design is expected to draw: by stored grades, by those of base models, by the prior."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fgrpo_bench.kinds import evaluate, outlook
+from fgrpo_bench.scoring import score
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stats.designs import PRIOR, beta_rates, draws_by_prior
+from fgrpo_bench.tables import DRAWS, PASSK, write_table
+from sweeps import preview, status
+from sweeps.cli import main
+from sweeps.plan import make_plan
+
+STAGED = [
+    "evaluation@experiment.evaluation=pass16",
+    "experiment.evaluation.design={stages:[8,32],enough:2}",
+]
+N_CORRECT = np.array([0, 1, 4, 16])
+RATES = N_CORRECT / 32
+TOKENS = np.array([5, 5, 3, 3])
+
+
+def plan_of(root, *overrides):
+    return make_plan(config.load("smoke", [f"run_root='{root}'", *STAGED, *overrides]))
+
+
+def paths_of(root, sweep="smoke"):
+    return RunPaths(root=root, sweep=sweep, experiment="countdown-tiny", version="v1")
+
+
+def grade(folder, stage, **facts):
+    """An evaluation of four problems with 32 draws each, as it is stored."""
+    own = StagePaths(folder)
+    names = [f"p{i}" for i in range(4)]
+    counts = pl.DataFrame(
+        {
+            "problem_id": names,
+            "n_samples": [32] * 4,
+            "n_scored": [32] * 4,
+            "n_correct": N_CORRECT,
+            "n_unscored": pl.Series([None] * 4, dtype=pl.List(pl.Int64)),
+        }
+    )
+    draws = pl.DataFrame(
+        [
+            (p, i, 0, "", int(n), "stop", 1)
+            for p, n in zip(names, TOKENS, strict=True)
+            for i in range(32)
+        ],
+        DRAWS,
+        orient="row",
+    )
+    benchmark = own.benchmark("countdown")
+    write_table(benchmark.passk, score(counts, [1, 16]), PASSK)
+    write_table(benchmark.draws, draws, DRAWS)
+    write_json(
+        own.done,
+        {
+            "fingerprint": stage.fingerprint,
+            "target": dict(stage.target),
+            "draws_made": {"countdown": 128},
+        }
+        | facts,
+    )
+
+
+def evaluations(plan):
+    return [stage for stage in plan.stages if stage.kind == evaluate.NAME]
+
+
+def test_without_grades_it_is_by_the_prior_which_is_named(tmp_path):
+    plan = plan_of(tmp_path)
+    staged, fixed = preview.expected_draws(plan, paths_of(tmp_path))
+    design = plan.points[0].evaluation.stopping
+    rates = beta_rates(*PRIOR)
+    assert staged["draws"] == round(3 * 16 * float(design.expected_draws(rates).mean()))
+    assert fixed["draws"] == 3 * 16 * 32
+    assert (staged["tokens"], staged["seconds"]) == (None, None)
+    variance = design.draw_moments(k=16, success_rate=rates)[1].mean() / 16
+    assert staged["standard_errors"]["16"] == pytest.approx(variance**0.5)
+    title, header, _, *rows, _ = outlook.words([staged, fixed])
+    assert "Beta(0.5, 0.5), since nothing is graded" in title
+    assert "hours" not in header and "tokens" not in header
+    assert rows[0].startswith("countdown  8, 32 until 2 are correct") and "1,536" in rows[1]
+
+
+def test_grades_of_the_base_model_stand_for_checkpoints_without_their_own(tmp_path):
+    plan, paths = plan_of(tmp_path), paths_of(tmp_path)
+    base = next(stage for stage in evaluations(plan) if stage.step == 0)
+    grade(paths.folder / base.name, base, cpu_seconds=6.4)
+    staged, fixed = preview.expected_draws(plan, paths)
+    assert (staged["graded"], staged["graded_bases"], staged["checkpoints"]) == (1, 1, 3)
+    each = plan.points[0].evaluation.stopping.expected_draws(RATES)
+    assert staged["draws"] == round(3 * 16 * float(each.mean()))
+    assert staged["tokens"] == round(3 * 16 * float((each * TOKENS).mean()))
+    a_token = 6.4 / (128 * TOKENS.mean())
+    assert staged["seconds"] == pytest.approx(staged["tokens"] * a_token, abs=0.06)
+    assert fixed["tokens"] == 3 * 16 * 32 * 4 and staged["unit"] == "processor"
+    assert "the base models' graded draws" in outlook.words([staged])[0]
+
+
+def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(tmp_path):
+    plan, paths = plan_of(tmp_path), paths_of(tmp_path)
+    first = evaluations(plan)[0]
+    elsewhere = paths_of(tmp_path, "other").folder / first.name.replace("/pass16-", "/named-")
+    grade(elsewhere, replace(first, fingerprint="of another checkpoint"))
+    assert outlook.find_graded(paths, first) == {}
+    gpus = {"device": "cuda", "tensor_parallel": 2, "engines": 4}
+    grade(elsewhere, first, wall_seconds=64.0, engine=gpus)
+    graded = outlook.find_graded(paths, first)["countdown"]
+    assert graded.rates.tolist() == RATES.tolist()
+    assert graded.pace == outlook.Pace(64.0 * 8 / (128 * TOKENS.mean()), "GPU")
+    StagePaths(elsewhere).benchmark("countdown").passk.write_bytes(b"damaged")
+    assert outlook.find_graded(paths, first) == {}
+
+
+def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
+    plan = plan_of(tmp_path, "experiment.evaluation.design=null")
+    assert preview.expected_draws(plan, paths_of(tmp_path)) == [] == outlook.words([])
+    stage = evaluations(plan)[0]
+    assert evaluate.cost(stage) == pytest.approx(16 * 32 * evaluate.DRAW_SECONDS)
+    staged = evaluations(plan_of(tmp_path))[0]
+    expected = draws_by_prior(plan_of(tmp_path).points[0].evaluation.stopping)
+    assert evaluate.cost(staged) == pytest.approx(16 * expected * evaluate.DRAW_SECONDS)
+    assert 8 < expected < 32
+
+
+def test_status_tells_in_a_line_what_finished_evaluations_saved(tmp_path, capsys):
+    plan, paths = plan_of(tmp_path), paths_of(tmp_path)
+    first = evaluations(plan)[0]
+    grade(paths.folder / first.name, first)
+    counts = pl.DataFrame(
+        {
+            "problem_id": ["p0", "p1"],
+            "n_samples": [8, 32],
+            "n_scored": [7, 32],
+            "n_correct": [3, 1],
+            "n_unscored": [[1, 0], [0, 0]],
+        }
+    )
+    passk = score(counts, [1, 16], plan.points[0].evaluation.stopping)
+    write_table(StagePaths(paths.folder / first.name).benchmark("countdown").passk, passk, PASSK)
+    records = [{"name": s.name, "target": s.target} for s in plan.stages]
+    told = status.saved_draws(paths, records, {first.name})
+    assert told == {"evaluations": 1, "draws": 40, "of": 64}
+    (line,) = status.saved_words(told)
+    assert line == ("draws: 40 in 1 finished evaluation; 24 of 64 were saved by stopping (38%)")
+    assert status.saved_draws(paths, records, set()) is None
+    assert status.saved_words(None) == []
+
+
+def test_plan_prints_both_designs(tmp_path, capsys):
+    assert main(["plan", "smoke", *STAGED, f"run_root={tmp_path}"]) == 0
+    said = capsys.readouterr().out
+    assert "expected draws of 3 checkpoints" in said and "8, 32 until 2 are correct" in said
+    assert "pass@16 of 16 problems from 8 to 32 draws each" in said
+    assert main(["plan", "smoke", *STAGED, "--json", f"run_root={tmp_path}"]) == 0
+    staged, fixed = json.loads(capsys.readouterr().out)["draws"]
+    assert (staged["enough"], fixed["enough"]) == (2, None)
+    assert staged["draws"] < fixed["draws"] == 1536
