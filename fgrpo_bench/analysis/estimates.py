@@ -35,6 +35,8 @@ def estimates(
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
             asked = [one for each in own for one in each.asked]
             unscored, n_draws = _drawn(own)
+            designs, n_open = _designs(asked), [_n_open(each) for each in own]
+            is_redesigned = any(any(each.is_redesigned) for each in own)
             for i, (k, made) in enumerate(zip(ks, means, strict=True)):
                 yield Estimate(
                     column=column,
@@ -52,12 +54,12 @@ def estimates(
                     n_problems=made.n_problems,
                     n_samples=min((each.n_samples for each in asked), default=None),
                     n_draws=n_draws,
-                    designs=_designs(asked),
-                    is_redesigned=any(any(each.is_redesigned) for each in own),
+                    designs=designs,
+                    is_redesigned=is_redesigned,
                     unscored=unscored,
                     all_wrong=_bound([each.bounds[0, :, :, i] for each in own]),
                     all_right=_bound([each.bounds[1, :, :, i] for each in own]),
-                    lacks=_lacks(own, i, cell.n_planned, wanted),
+                    lacks=_lacks(own, n_open, i, cell.n_planned, wanted),
                     published=published_value(results, cell, column, k),
                 )
 
@@ -85,15 +87,21 @@ def _bound(ends: Sequence[Floats]) -> float | None:
     return float(np.mean([end.mean() for end in ends]))
 
 
-def _lacks(scores: Sequence[Scores], end: int, n_planned: int, wanted: Asked) -> tuple[str, ...]:
+def _n_open(scores: Scores) -> int:
+    """Problems whose judgements ask for draws that are missing."""
+    return int((scores.present & (scores.n_drawn == 0)).any(axis=0).sum())
+
+
+def _lacks(
+    scores: Sequence[Scores], n_open: Sequence[int], end: int, n_planned: int, wanted: Asked
+) -> tuple[str, ...]:
     """What a value has too few of; empty where it has all or is none."""
     out: dict[str, None] = {}
-    for own in scores:
+    for own, n in zip(scores, n_open, strict=True):
         if not own.seeds:
             continue
         complete = int((~np.isnan(own.values[:, :, end])).all(axis=0).sum())
-        n_open = int((own.present & (own.n_drawn == 0)).any(axis=0).sum())
-        waiting = f" (the judgements of {n_open} ask for more draws)" if n_open else ""
+        waiting = f" (the judgements of {n} ask for more draws)" if n else ""
         alike = sum(each.design == wanted.design for each in own.asked)
         for have, want, what in (
             (len(own.seeds), n_planned, "seeds"),

@@ -164,7 +164,7 @@ def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
     }
     assert artifacts["spec.json"] == point.train.spec.read_bytes()
     header, *rows = artifacts["countdown/pass_at_k_by_problem.csv"].decode().splitlines()
-    assert header == "problem_id,n_scored,n_correct,pass_at_1,pass_at_8,pass_at_32"
+    assert header == "problem_id,n_drawn,n_scored,n_correct,pass_at_1,pass_at_8,pass_at_32"
     assert len(rows) == 24
 
 
