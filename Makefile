@@ -11,11 +11,12 @@ OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile
 TORCH := $(shell grep '^torch==' requirements/base.txt)
 OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
+INTEGRATIONS := .venv-integrations
 PINS_CHECKED := $(VENV)/openrlhf.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
-  test-long test-slurm test-postgres test-browser test-latex test-openrlhf test-openrlhf-slurm test-slow \
+  test-long test-slurm test-postgres test-browser test-latex test-integrations test-openrlhf test-openrlhf-slurm test-slow \
   conformance fuzz check lock-openrlhf check-lock check-gpu bench clean
 
 help: ## List the targets
@@ -121,7 +122,7 @@ dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--p
 
 # A worker that has nothing left takes over half of what another still has, so that no long file ends alone.
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
-INSTALLED := slurm or postgres or openrlhf or browser or latex
+INSTALLED := slurm or postgres or openrlhf or browser or latex or integrations
 
 test: setup-dev ## Run the tests that need nothing but Python, make and git, without the slow ones
 	@$(PYTEST) -m "not (slow or $(INSTALLED))" $(ARGS)
@@ -144,6 +145,19 @@ test-browser: setup-dev ## Run the browser tests over a smoke sweep; as root on 
 test-latex: setup-dev ## Set the report's tables with a real LaTeX; as root on Debian, install it first
 	@$(PY) -m tests.latex.install
 	@$(PY) -m pytest tests/latex -n 0 $(ARGS)
+
+test-integrations: $(INTEGRATIONS)/.installed ## Run the integrations' tests: the real verl and TRL on the CPU
+	@$(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
+
+# It reads the packages of .venv, torch among them, and holds verl, TRL and what they need beside these. verl's wheel
+# brings a package named `tests` too.
+$(INTEGRATIONS)/.installed: requirements/integrations.txt $(VENV)/.dev
+	@$(PY) -m venv --clear --without-pip $(INTEGRATIONS)
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > $$($(INTEGRATIONS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/of_venv.pth
+	@$(INTEGRATIONS)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $<
+	@rm -rf $(INTEGRATIONS)/lib/python3.*/site-packages/tests
+	@touch $@
 
 test-openrlhf: setup-openrlhf-cpu ## Run the OpenRLHF engine's tests: real Ray, DeepSpeed and vLLM on the CPU
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m "not slow" $(ARGS)
@@ -203,4 +217,4 @@ $(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	@touch $@
 
 clean: ## Remove the environments and caches; runs stay
-	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(INTEGRATIONS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

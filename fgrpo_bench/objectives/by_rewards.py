@@ -147,7 +147,12 @@ def _like(rewards: Any, values: Any) -> Any:
     return rewards.new_tensor(values) if hasattr(rewards, "new_tensor") else np.asarray(values)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a finite number."""
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
 def check_positive(name: str, beta: Any) -> None:
     """ValueError for a beta of that advantage that is none."""
-    if isinstance(beta, str) or not beta > 0:
+    if not is_number(beta) or not beta > 0:
         raise ValueError(f"beta={beta} of {name}: must be a number above 0")

@@ -223,6 +223,8 @@ def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(a
         ("pkpo", {"k": 4, "baseline": "sloo"}, "k=4 of pkpo: must be a whole number from 1 to 3"),
         ("w_reinforce", {"weight": -1}, "weight=-1 of w_reinforce: must be a number of at least 0"),
         ("unlikeliness", {"beta": 0}, "beta=0 of unlikeliness: must be a number above 0"),
+        ("rs_grpo", {"beta": "2"}, "beta='2' of rs_grpo: must be a finite number"),
+        ("w_reinforce", {"weight": float("inf")}, "weight=inf of w_reinforce: must be a finite"),
     ],
 )
 def test_parameters_that_are_none_are_refused(advantage, parameters, words):

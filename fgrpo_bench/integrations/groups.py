@@ -1,0 +1,97 @@
+"""Advantages of rollouts in any order, whose groups may differ in size; what the trainers share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fgrpo_bench.engines.diverged import named_groups
+from fgrpo_bench.objectives.advantages import check_parameters, group_advantages, needs_binary
+
+
+def check(
+    advantage: str, group_size: int, focal_gamma: float, parameters: Mapping[str, Any]
+) -> None:
+    """ValueError for settings that are not defined for groups of this size."""
+    if not isinstance(focal_gamma, int | float) or not 0 <= focal_gamma < inf:
+        raise ValueError(f"focal_gamma={focal_gamma!r}: must be a number from 0 (no weight) on")
+    if group_size < 2:
+        raise ValueError(f"group size {group_size}: must be at least 2, to compare within a group")
+    check_parameters(advantage, group_size, parameters)
+
+
+def rollout_advantages(
+    rewards: Tensor,
+    groups: Sequence[Hashable],
+    advantage: str,
+    focal_gamma: float,
+    parameters: Mapping[str, Any],
+    read: Mapping[str, Tensor],
+) -> Tensor:
+    """Advantages [rollouts] of `group_advantages`, group by group.
+
+    rewards: [rollouts]; groups: the name of each rollout's group, None for one of no group, whose
+    advantage is 0; read: `of_rollouts`, or nothing for an advantage that reads the rewards alone.
+    ValueError for settings that `check` refuses for a group, and for rewards that the advantage or
+    the focal weight is not defined for; FloatingPointError for advantages that are not finite. All
+    name the groups.
+    """
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for row, group in enumerate(groups):
+        if group is not None:
+            members[group].append(row)
+    by_size: dict[int, list[Hashable]] = defaultdict(list)
+    for group, rows in members.items():
+        by_size[len(rows)].append(group)
+    advantages = torch.zeros_like(rewards)
+    for size, names in by_size.items():
+        try:
+            check(advantage, size, focal_gamma, parameters)
+        except ValueError as error:
+            raise ValueError(f"{_named(names)}: {error}") from error
+        index = torch.tensor([members[name] for name in names], device=rewards.device)
+        _check_rewards(rewards[index], names, advantage, focal_gamma)
+        mine = {name: values[index] for name, values in read.items()}
+        made = group_advantages(rewards[index], focal_gamma, advantage, parameters, **mine)
+        if not made.isfinite().all():
+            bad = [
+                n for n, ok in zip(names, made.isfinite().all(1).tolist(), strict=True) if not ok
+            ]
+            raise FloatingPointError(
+                f"the advantages {advantage} of {_named(bad)} are not finite: look at the rewards "
+                "and log-probabilities of these rollouts"
+            )
+        advantages[index] = made
+    return advantages
+
+
+def of_rollouts(log_probs: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """`advantages.OF_ROLLOUTS`, [rollouts] each, from what is [rollouts, tokens]; the mask says
+    which tokens are the rollout's own."""
+    return {"log_probs": (log_probs * mask).sum(1), "n_tokens": mask.sum(1).clamp(min=1)}
+
+
+def _check_rewards(
+    rewards: Tensor, names: Sequence[Hashable], advantage: str, focal_gamma: float
+) -> None:
+    """rewards: [groups, group_size], of the groups `names`."""
+    if needs_binary(advantage):
+        allowed = (rewards == 0) | (rewards == 1)
+        rule = f"{advantage} is defined for 0 and 1 alone: take another advantage or reward"
+    elif focal_gamma > 0:
+        allowed = (rewards >= 0) & (rewards <= 1)
+        rule = f"focal_gamma={focal_gamma} needs rewards from 0 to 1: scale them, or set it to 0"
+    else:
+        return
+    if not allowed.all():
+        bad = [n for n, ok in zip(names, allowed.all(1).tolist(), strict=True) if not ok]
+        raise ValueError(f"a reward of {rewards[~allowed][0]:g} in {_named(bad)}: {rule}")
+
+
+def _named(names: Sequence[Hashable]) -> str:
+    return named_groups(map(str, names))

@@ -1,0 +1,144 @@
+"""TRL's GRPOTrainer trains on processors with every advantage, and its advantages are ours."""
+
+import json
+import os
+import subprocess
+import sys
+from math import inf, nan
+
+import pytest
+import torch
+
+from fgrpo_bench.objectives.advantages import ADVANTAGES, group_advantages, reads_log_probs
+from tests.integrations.trl_runs import GROUP_SIZE, trainer
+from tests.support.mlflow_store import free_port
+
+NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}}
+
+
+def expected(step, rewards, advantage, focal_gamma, parameters):
+    """By the table from what a step recorded, group after group as TRL draws them."""
+    names = ("log_probs", "n_tokens") if reads_log_probs(advantage) else ()
+    read = {name: step[name].view(-1, GROUP_SIZE) for name in names}
+    grouped = rewards.view(-1, GROUP_SIZE)
+    return group_advantages(grouped, focal_gamma, advantage, parameters, **read).flatten()
+
+
+@pytest.mark.parametrize("advantage", ADVANTAGES)
+def test_three_steps_have_our_advantages_and_change_the_weights(advantage, tmp_path):
+    parameters = NEEDED.get(advantage, {})
+    run = trainer(tmp_path, advantage=advantage, focal_gamma=0.5, parameters=parameters)
+    before = [weight.detach().clone() for weight in run.model.parameters()]
+    run.train()
+    assert run.state.global_step == len(run.steps) == 3
+    rates = {rate for step in run.steps for rate in step["rewards"].view(-1, 4).mean(1).tolist()}
+    assert {0.0, 1.0} < rates  # all wrong, all right, and some between
+    for step in run.steps:
+        wanted = expected(step, step["rewards"][:, 0], advantage, 0.5, parameters)
+        torch.testing.assert_close(step["advantages"], wanted, rtol=1e-5, atol=1e-6)
+        assert step["logged"] == pytest.approx(wanted.tolist(), rel=1e-5, abs=1e-6)
+    changed = [b - a.detach() for b, a in zip(before, run.model.parameters(), strict=True)]
+    assert any(difference.abs().max() > 1e-4 for difference in changed)
+
+
+def test_log_probabilities_that_trl_has_computed_are_taken(tmp_path):
+    """With two updates a generation TRL knows them itself; the second has none of its own."""
+    halved = {"per_device_train_batch_size": 8, "steps_per_generation": 2, "max_steps": 2}
+    run = trainer(tmp_path, advantage="ds_grpo", configuration=halved)
+    run.train()
+    (step,) = run.steps
+    assert step["has_log_probs"]
+    wanted = expected(step, step["rewards"][:, 0], "ds_grpo", 0.0, {})
+    torch.testing.assert_close(step["advantages"], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_rewards_are_weighed_and_a_completion_that_nobody_scored_is_in_no_group(tmp_path):
+    def nobody(completions, **_):
+        return [None, *[0.0] * (len(completions) - 1)]
+
+    def length(completions, **_):
+        return [None, *(len(text.split()) / 10 for text in completions[1:])]
+
+    run = trainer(
+        tmp_path,
+        advantage="rloo",
+        reward_funcs=[nobody, length],
+        configuration={"reward_weights": [1.0, 2.0], "max_steps": 1},
+    )
+    run.train()
+    (step,) = run.steps
+    rewards = 2 * step["rewards"][:, 1]
+    first = group_advantages(rewards[None, 1:GROUP_SIZE], 0.0, "rloo").flatten()
+    rest = group_advantages(rewards[GROUP_SIZE:].view(-1, GROUP_SIZE), 0.0, "rloo").flatten()
+    wanted = torch.cat([torch.zeros(1), first, rest])
+    torch.testing.assert_close(step["advantages"], wanted)
+
+
+def test_two_processes_get_their_parts_of_a_group_over_both(tmp_path):
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.integrations.trl_runs", str(tmp_path)]
+    processes = [
+        subprocess.Popen(
+            command,
+            env=os.environ | address | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.DEVNULL,
+        )
+        for rank in range(2)
+    ]
+    try:
+        assert [process.wait(timeout=600) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    parts = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    for one, two in zip(*parts, strict=True):
+        whole = {name: torch.tensor([*one[name], *two[name]]) for name in ("log_probs", "n_tokens")}
+        assert one["rewards"] == two["rewards"]  # of both processes
+        rewards = torch.tensor(one["rewards"]).view(1, -1)
+        read = {name: values.view(1, -1) for name, values in whole.items()}
+        wanted = group_advantages(rewards, 0.0, "unlikeliness", {"beta": 0.5}, **read).flatten()
+        made = torch.tensor([*one["advantages"], *two["advantages"]])
+        torch.testing.assert_close(made, wanted, rtol=1e-5, atol=1e-6)
+        assert wanted.any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"advantage": "grpoo"}, "unknown advantage 'grpoo'"),
+        ({"advantage": "pkpo"}, "the advantage pkpo needs its parameter k"),
+        ({"advantage": "pkpo", "parameters": {"k": 5}}, "k=5 of pkpo: .* from 1 to 4"),
+        ({"advantage": "grpo", "parameters": {"k": 2}}, "k=2: the advantage grpo has no param"),
+        (
+            {"advantage": "rs_grpo", "parameters": {"beta": "2"}},
+            "beta=2 of rs_grpo: must be a number",
+        ),
+        ({"advantage": "grpo", "focal_gamma": -0.5}, "focal_gamma=-0.5: must be a number from 0"),
+        ({"advantage": "grpo", "focal_gamma": nan}, "focal_gamma=nan: must be a number from 0"),
+        ({"configuration": {"scale_rewards": "none"}}, "scale_rewards='none' has no effect on"),
+    ],
+)
+def test_settings_that_are_not_defined_are_refused_before_training(settings, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        trainer(tmp_path, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reward", "error", "said"),
+    [
+        ({"advantage": "rloo"}, inf, FloatingPointError, r"rloo of the group of 0 \(.*not finite"),
+        ({"advantage": "maxrl"}, 0.5, ValueError, r"a reward of 0.5 in the group of 0 \(.*0 and 1"),
+        ({"focal_gamma": 0.5}, 3.0, ValueError, r"a reward of 3 in the group of 0 \(.*from 0 to 1"),
+    ],
+)
+def test_rewards_that_an_advantage_is_not_defined_for_stop_the_step(
+    settings, reward, error, said, tmp_path
+):
+    def rewards(completions, **_):
+        return [reward, *[0.0] * (len(completions) - 1)]
+
+    run = trainer(tmp_path, reward_funcs=rewards, **settings)
+    with pytest.raises(error, match=said):
+        run.train()
+    assert run.state.global_step == 0
