@@ -60,7 +60,7 @@ def curves(analysis: Analysis, column: str) -> Figure:
         if len(names) == 1:
             label_ends(axes, labels, gap=0.052)
         else:
-            axes.set_title(algorithm.upper())
+            axes.set_title(method_name(algorithm, 0.0))
             axes.legend(loc="lower right", handlelength=1.6)
     for axes in panels[:, 0]:
         axes.set_ylabel(f"pass@k on {column} (%)")
@@ -144,7 +144,7 @@ def _line_name(key: tuple[str | None, float | int | None], axis: str) -> str:
     if axis == "group_size":
         gamma = f" gamma={other:g}" if other else ""
         return f"{method_name(algorithm, other)}{gamma}"
-    return f"{algorithm.upper()} N={other}"
+    return f"{method_name(algorithm, 0.0)} N={other}"
 
 
 def _at(cell: Cell, axis: str) -> float:

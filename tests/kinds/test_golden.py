@@ -13,7 +13,7 @@ from fgrpo_bench.specs.base import STRICT
 from fgrpo_bench.specs.fingerprint import defining, fingerprint, reduced
 from sweeps.plan import make_plan
 
-OWN = {"smoke", "rehearsal", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"}
+OWN = {"smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"}
 """Sweeps that name their experiment; the others are meant for all that no sweep names."""
 
 
@@ -25,7 +25,7 @@ def shipped() -> dict[str, Declaration]:
     further = {
         name: config.load("groupsize", [f"experiment={name}", rare]).experiment
         for name in config.options("experiment")
-        if name not in named - {"llama3.2-3b", "qwen3-4b-base"}
+        if name not in named - {"countdown", "llama3.2-3b", "qwen3-4b-base"}
     }
     plans = {name: sweeps[name] for name in OWN}
     for name in sweeps.keys() - OWN:
