@@ -31,7 +31,7 @@ from fgrpo_bench.stages.files import (
 )
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
-VERSION = 6
+VERSION = 7
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}
