@@ -20,7 +20,7 @@ from fgrpo_bench.tables import PASSK, read_table
 from fgrpo_bench.theory.measured import measure
 from fgrpo_bench.tracking.desired import desired_experiment
 from tests.analysis import test_same_digits
-from tests.analysis.test_same_digits import page
+from tests.analysis.test_same_digits import interval, page, texts
 from tests.stats.test_staged_sequences import sequences
 from tests.support.dashboard import Reader
 from tests.support.report import TASKS, copy, made_of_tasks, rewrite_passk
@@ -229,7 +229,10 @@ def test_the_page_of_draws_says_where_a_problem_stopped(analysis, problem):
 
 @pytest.mark.parametrize("k", [1, 8])
 def test_other_pages_print_the_estimates(analysis, k):
-    test_same_digits.test_compare_prints_and_draws_the_estimates(analysis, "countdown")
+    shown = texts(page(analysis, "compare", benchmark="countdown", k=8).context["table"])
+    for name, row in zip(analysis.by_cell, shown, strict=True):
+        own = analysis.estimates.filter(cell=name, k=k).to_dicts()[0]
+        assert row[1 if k == 1 else 2] == interval(own, "mean")
     test_same_digits.test_the_grid_of_the_sweep_prints_the_estimates(analysis, "countdown", k)
 
 

@@ -161,8 +161,8 @@ EDITS = {
             "row method Base, k 8, column ci_low",
         ),
         "count": (
-            r",2,24,64\n",
-            ",3,24,64\n",
+            r",2,24,64,",
+            ",3,24,64,",
             "row method GRPO, group_size 4, k 1, column n_seeds: has '3'",
         ),
         "header": (r"ci_high", "ci_low", "results.csv, line 1: has 'sweep,experiment,"),
