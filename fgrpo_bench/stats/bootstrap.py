@@ -36,14 +36,16 @@ def bootstrap_means(
     draw.
     """
     n_seeds, n_problems, n_columns = values.shape
-    of_problems = _counts(n_problems, replicates, seed, 1 + stream).astype(values.dtype).T
-    of_seeds = np.ascontiguousarray(_counts(n_seeds, replicates, seed, 0).T, values.dtype)
+    counts = _counts(n_problems, replicates, seed, 1 + stream).astype(values.dtype)
+    of_seeds = _counts(n_seeds, replicates, seed, 0)
     means = np.empty((n_columns, replicates), values.dtype)
     width = max(1, BLOCK // n_seeds)
     for start in range(0, n_columns, width):
         block = slice(start, start + width)
-        by_seed = np.tensordot(values[:, :, block], of_problems, axes=(1, 0))
-        means[block] = np.einsum("sb,scb->cb", of_seeds, by_seed)
+        # Resamples by columns: the other way round the last digits of one depend on how many others
+        # there are.
+        by_seed = np.tensordot(counts, values[:, :, block], axes=(1, 1))
+        means[block] = np.einsum("bs,bsc->bc", of_seeds, by_seed).T
     means /= n_seeds * n_problems
     return means
 
