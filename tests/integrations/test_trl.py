@@ -112,7 +112,7 @@ def test_two_processes_get_their_parts_of_a_group_over_both(tmp_path):
         ({"advantage": "grpo", "parameters": {"k": 2}}, "k=2: the advantage grpo has no param"),
         (
             {"advantage": "rs_grpo", "parameters": {"beta": "2"}},
-            "beta=2 of rs_grpo: must be a number",
+            "beta='2' of rs_grpo: must be a finite number",
         ),
         ({"advantage": "grpo", "focal_gamma": -0.5}, "focal_gamma=-0.5: must be a number from 0"),
         ({"advantage": "grpo", "focal_gamma": nan}, "focal_gamma=nan: must be a number from 0"),
