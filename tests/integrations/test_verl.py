@@ -176,7 +176,7 @@ def test_rows_that_verl_adds_to_fill_a_batch_get_none_and_are_no_group():
         ("pkpo", {"k": 5}, {"p": [1, 0, 0]}, "the group of p: k=5 of pkpo: .* 1 to 3"),
         ("passk", {"k": 2, "m": 1}, GROUPS, "m=1: the advantage passk takes k"),
         ("w_reinforce", {"weight": -1}, GROUPS, "weight=-1 of w_reinforce: .* at least 0"),
-        ("w_reinforce", {"weight": "x"}, GROUPS, "weight='x' of w_reinforce: must be a finite number"),
+        ("w_reinforce", {"weight": "x"}, GROUPS, "weight='x' of w_reinforce: must be a finite"),
         ("rs_grpo", {"beta": 0}, GROUPS, "beta=0 of rs_grpo: must be a number above 0"),
         ("grpo", {"focal_gamma": "x"}, GROUPS, "focal_gamma='x': must be a number"),
         ("grpo", {}, {"p": [1]}, "the group of p: group size 1: must be at least 2"),
