@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,7 +113,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     from fgrpo_bench.tables import PASSK, write_table
     from tests.support.vllm_draws import PLACEMENT
 
-    def sampler(wanted: Sequence[Wanted]) -> Iterator[list[Draw]]:
+    def sampler(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
         for made in back_end.run(
             engine,
             Waiting(wanted),

@@ -15,7 +15,7 @@ import pytest
 from evaluators import grade_worker
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.records import Wanted, drawn
+from evaluators.records import Waiting, Wanted, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.paths import BenchmarkPaths
@@ -33,6 +33,7 @@ ASKED = len(GOLDS) * len(ANSWERS) - 1  # all pairs but 12 with 12
 
 def responses(wanted):
     """A back end: draws in parts of 10 whose texts differ and whose answers are ANSWERS in turn."""
+    wanted = Waiting(wanted).take()
     for start in range(0, len(wanted), 10):
         yield [
             drawn(
