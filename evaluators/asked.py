@@ -52,10 +52,12 @@ class AskedDraws:
     def __next__(self) -> Wanted | None:
         if not self._ready:
             self._go_on()
-        while not self._ready and not self._in_the_making and self._stages:
+        if not self._ready and not self._in_the_making and self._stages:
             assert self._grading is not None  # a design of one stage is through by now
             self._grading.wait()
             self._go_on()
+            if not self._ready and self._stages:
+                raise RuntimeError(f"draws of {next(iter(self._stages))} were never judged")
         if self._ready:
             self._in_the_making += 1
             return self._ready.popleft()

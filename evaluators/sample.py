@@ -24,6 +24,7 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stages.files import append_lines, numbered_lines, set_aside
 from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.stats.designs import fixed_design
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, read_table, write_table
 
@@ -129,7 +130,7 @@ def complete_draws(
     sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
     whenever draws are stored, with these, and gives them to `grading`; it may raise to stop there.
     """
-    design = stopping or StagedDesign(stages=(n_samples,), enough=1)
+    design = stopping or fixed_design(n_samples)
     seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
     have, refused = stored_draws(paths, seeds)
     for path, lines in refused.items():

@@ -30,24 +30,22 @@ def count(grades: pl.DataFrame | pl.LazyFrame, design: StagedDesign | None = Non
     """
     rows = grades.lazy()
     if design is None:
-        return _counted(rows, pl.lit(None, pl.List(pl.Int64))).collect()
-    return _followed(rows, design)
+        counted = _counted(rows, pl.lit(None, pl.List(pl.Int64)))
+    else:
+        counted = _followed(rows, design)
+    return counted.sort("problem_id").collect()
 
 
 def _counted(rows: pl.LazyFrame, n_unscored: pl.Expr) -> pl.LazyFrame:
-    return (
-        rows.group_by("problem_id")
-        .agg(
-            n_samples=pl.len().cast(pl.Int64),
-            n_scored=(~_UNSCORED).sum().cast(pl.Int64),
-            n_correct=_CORRECT.sum().cast(pl.Int64),
-            n_unscored=n_unscored,
-        )
-        .sort("problem_id")
+    return rows.group_by("problem_id").agg(
+        n_samples=pl.len().cast(pl.Int64),
+        n_scored=(~_UNSCORED).sum().cast(pl.Int64),
+        n_correct=_CORRECT.sum().cast(pl.Int64),
+        n_unscored=n_unscored,
     )
 
 
-def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.DataFrame:
+def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.LazyFrame:
     ends = list(zip((0, *design.stages), design.stages, strict=False))
     correct, there = (
         pl.concat_list([(what & (pl.col("draw") < end)).sum() for _, end in ends])
@@ -74,8 +72,6 @@ def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.DataFrame:
             pl.when("is_whole").then(name).alias(name) for name in ("n_samples", "n_unscored")
         )
         .drop("last", "is_whole")
-        .sort("problem_id")
-        .collect()
     )
 
 

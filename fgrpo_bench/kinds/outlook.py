@@ -176,14 +176,18 @@ def read_graded(
 def _counts(paths: BenchmarkPaths) -> tuple[Floats, Floats]:
     """Success rates and mean tokens of a draw, by problem."""
     with reading(paths.passk):
-        judged = scan_table(paths.passk, PASSK).filter(pl.col("k") == pl.col("k").min())
         rate = (pl.col("n_correct") / pl.col("n_scored")).fill_nan(0.0)
-        rates = judged.select("problem_id", rate=rate).collect()
+        rates = _by_problem(paths.passk).select("problem_id", rate=rate).collect()
     with reading(paths.draws):
         drawn = scan_table(paths.draws, DRAWS).group_by("problem_id")
         tokens = drawn.agg(tokens=pl.col("n_tokens").mean()).collect()
     both = rates.join(tokens, on="problem_id").sort("problem_id")
     return both["rate"].to_numpy(), both["tokens"].to_numpy()
+
+
+def _by_problem(path: Path) -> pl.LazyFrame:
+    """One row a problem of a stored pass@k table, whose counts are the same at every k."""
+    return scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
 
 
 def _pace(marker: Mapping[str, Any], tokens: float) -> Pace | None:
@@ -213,9 +217,8 @@ def draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> Used | None:
         for name in benchmarks:
             path = stage.benchmark(name).passk
             with reading(path):
-                own = scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
                 made = pl.col("n_scored") + pl.col("n_unscored").list.sum()
-                counted = own.select(pl.len(), draws=made.sum()).collect()
+                counted = _by_problem(path).select(pl.len(), draws=made.sum()).collect()
             problems += counted["len"].item()
             draws += counted["draws"].item()
     except (OSError, ValueError):

@@ -34,7 +34,7 @@ from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.paths import BenchmarkPaths, default_root, find_runs
-from fgrpo_bench.stats.designs import fewest_draws
+from fgrpo_bench.stats.designs import fewest_draws, fixed_design
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.bench.model import warmed_up
 
@@ -105,7 +105,7 @@ def errors(design: StagedDesign, rates: Floats) -> list[float]:
 
 def main() -> None:
     settings = sampling_identity(EVALUATION, DECLARATION.experiment.train.task, None, None, None)
-    fixed, staged = StagedDesign(stages=(N_SAMPLES,), enough=1), EVALUATION.stopping
+    fixed, staged = fixed_design(N_SAMPLES), EVALUATION.stopping
     assert staged is not None
     (benchmark,) = EVALUATION.benchmarks.values()
     totals: dict[str, list[tuple[Sampled, Sampled]]] = defaultdict(list)
@@ -138,7 +138,7 @@ def tell(cell: str, pairs: list[tuple[Sampled, Sampled]], staged: StagedDesign) 
     variance = float(staged.draw_moments(k=KS[-1], success_rate=rates)[1].mean())
     alike = fewest_draws(ks=KS[-1:], rates=rates, variance=variance)
     own = errors(staged, rates)
-    fixed = errors(StagedDesign(stages=(N_SAMPLES,), enough=1), rates)
+    fixed = errors(fixed_design(N_SAMPLES), rates)
     print(
         json.dumps(
             {
@@ -159,8 +159,7 @@ def reference(
     sampler: Sampler, problems: list[Problem], fixed: StagedDesign, staged: StagedDesign
 ) -> None:
     """Print the error of a problem's pass@k against many draws of it, by design."""
-    many = StagedDesign(stages=(REFERENCE,), enough=1)
-    truth = measured(sampler, problems, many).values
+    truth = measured(sampler, problems, fixed_design(REFERENCE)).values
     facts = {}
     for name, design in (("fixed", fixed), ("staged", staged)):
         error = np.abs(measured(sampler, problems, design).values - truth).mean(axis=0)

@@ -204,3 +204,27 @@ def test_unscored_draws_are_counted_by_stage_and_stop_nothing(tmp_path):
     assert values["pass_at_k"] == DESIGN.pass_at_k(**own)
     assert (values["pass_at_k_low"], values["pass_at_k_high"]) == DESIGN.bounds(**own)
     assert values["pass_at_k_low"] <= values["pass_at_k"] <= values["pass_at_k_high"]
+
+
+def test_a_draw_that_is_never_judged_ends_the_evaluation_and_does_not_hang(tmp_path):
+    class Silent:
+        def judge(self, draws):
+            pass
+
+        def wait(self):
+            pass
+
+        def correct(self, problem_id, n_draws):
+            return None
+
+    with pytest.raises(RuntimeError, match="draws of easy were never judged"):
+        complete_draws(
+            BenchmarkPaths(tmp_path),
+            [problem("easy")],
+            n_samples=16,
+            seed=0,
+            sampler=lambda: Planned(PLAN),
+            tell=lambda done, of, draws: None,
+            stopping=DESIGN,
+            grading=Silent(),
+        )
