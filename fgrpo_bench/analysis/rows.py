@@ -328,6 +328,22 @@ class Completeness:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherGrader:
+    """pass@k of a cell by a grader that stands beside the benchmark's own."""
+
+    benchmark: str
+    grader: str
+    """Its name."""
+    versions: tuple[str, ...]
+    """Of the grader, one where all results are by the same."""
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the problems that have a value for every seed, and over seeds."""
+    n_seeds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """pass@k of a cell on one task of a benchmark that is made of tasks."""
 
@@ -378,6 +394,7 @@ FRAMES: dict[str, type] = {
     "checkpoints": Checkpoint,
     "likelihood": Likelihood,
     "completeness": Completeness,
+    "other_graders": OtherGrader,
     "tasks": Task,
     "problems": Problem,
 }
