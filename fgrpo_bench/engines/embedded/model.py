@@ -110,7 +110,7 @@ class Layer(nn.Module):
         tokens each may see, as shape [T, U] broadcasts. Returns q's shape.
         """
         times, scale = self.heads // self.kv_heads, self.head_size**-0.5
-        n_prompts, rows, _, length, _ = q.shape
+        rows, length = q.shape[1], q.shape[3]
         q = q.unflatten(2, (self.kv_heads, times)) * scale
         # [P, kv_heads, R * times * T, head_size] against all keys of the prompt at once
         joined = q.permute(0, 2, 1, 3, 4, 5).flatten(2, 4)
