@@ -6,7 +6,8 @@ MLflow renders descriptions as Markdown, so every name and sentence in them is e
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from fgrpo_bench.analysis import Analysis
@@ -23,8 +24,15 @@ VIEW = "overview"
 """Name of the experiment's page view that shows the columns which answer the question."""
 POINTS = "points"
 """Name of the view with a row a point instead of a row a cell."""
+CHARTS = "charts"
+"""Name of the view that MLflow's chart mode opens with."""
+COLOR = "mlflow.runColor"
+"""Tag: the colour of a run in MLflow's charts."""
 SHARED = "mlflow.sharedViewState."
 """What MLflow's Share button puts before the name of a view, to make it a tag's."""
+CHARTED = 100
+"""Most runs in a chart."""
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 LONGEST = 5000
 """Characters of an experiment's tag that MLflow takes; a run's may be longer."""
 
@@ -37,32 +45,28 @@ def experiment_tags(results: SweepResults, answer: str) -> dict[str, str]:
     paths = results.paths
     where = escape_markdown(f"{paths.sweep}/{paths.experiment}/{paths.version}")
     note = (
-        f"A view of the files in {where} under the run root. Runs of kind cell are means over "
-        "training seeds with intervals; below them are the points, one a seed; the run named "
-        f"report has the tables and figures.\n\n{answer}"
+        f"{answer}\n\nA view of the files in {where} under the run root. Runs of kind cell are "
+        "means over training seeds with intervals; below them are the points, one a seed; the run "
+        "named report has the tables and figures."
     )
     return {
         "mlflow.note.content": shortened(note, LONGEST),
         "mlflow.experimentKind": "custom_model_development",
         f"{SHARED}{VIEW}": _view(results, "cell", ("", "_low", "_high")),
         f"{SHARED}{POINTS}": _view(results, "point", ("",)),
+        f"{SHARED}{CHARTS}": _view(results, "cell", ("", "_low", "_high"), _charts(results)),
     }
 
 
-def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
-    """The runs page as MLflow's own Share button would store it: filter, columns, order."""
-    ks = results.evaluation["ks"]
-    metrics = [
-        f"metrics.`{column}/pass_at_{k}"
-        for column in results.headline
-        for k in dict.fromkeys((ks[0], ks[-1]))
-    ]
-    # The means come first, before what the name of a run says too: MLflow's panels leave little
+def _view(
+    results: SweepResults, kind: str, suffixes: Sequence[str], charts: Mapping[str, Any] = EMPTY
+) -> str:
+    """The runs page as MLflow's own Share button would store it: filter, columns, order, charts."""
+    metrics = _at_ends(results)
+    # The values come first, before what the name of a run says too: MLflow's panels leave little
     # room on a narrow screen.
-    columns = {"params.`group_size`": 100, "params.`focal_gamma`": 110}
-    for suffix in suffixes:
-        columns |= {f"{metric}{suffix}`": 175 for metric in metrics}
-    columns |= {"params.`method`": 90}
+    columns = {f"metrics.`{each}{suffix}`": 175 for each in metrics for suffix in suffixes}
+    columns |= {"params.`group_size`": 100, "params.`focal_gamma`": 110, "params.`method`": 90}
     columns |= {"tags.`seeds`": 95} if kind == "cell" else {"params.`seed`": 70}
     return json.dumps(
         {
@@ -71,10 +75,62 @@ def _view(results: SweepResults, kind: str, suffixes: Sequence[str]) -> str:
             "columnOrder": list(columns),  # widths count only for columns that are listed here
             "columnWidths": columns,
             "runsHiddenMode": "SHOW_ALL",
-            "orderByKey": f"{metrics[-1]}`",
+            "orderByKey": f"metrics.`{metrics[-1]}`",
             "orderByAsc": False,
+            **charts,
         }
     )
+
+
+def _at_ends(results: SweepResults) -> list[str]:
+    """Metrics of the headline at the smallest and the largest k."""
+    ks = results.evaluation["ks"]
+    ends = dict.fromkeys((ks[0], ks[-1]))
+    return [f"{column}/pass_at_{k}" for column in results.headline for k in ends]
+
+
+def _charts(results: SweepResults) -> dict[str, Any]:
+    """Of MLflow's chart mode, in a section a headline: pass@k over log k, and the plane of its
+    ends. Training curves are those that MLflow makes itself."""
+    charts, sections = [], []
+    for column in results.headline:
+        section = {"uuid": column, "name": column, "display": True, "isReordered": False}
+        sections.append(section | {"deleted": False, "isGenerated": False})
+        card = {"metricSectionId": column, "deleted": False, "isGenerated": False}
+        charts.append(
+            card
+            | {
+                "uuid": f"{column} over k",
+                "type": "LINE",
+                "displayName": "pass@k over k (log)",
+                "metricKey": f"{column}/pass_at_k",
+                "selectedMetricKeys": [f"{column}/pass_at_k"],
+                "xAxisKey": "step",
+                "useGlobalXaxisKey": False,
+                "xAxisScaleType": "log",
+                "scaleType": "linear",
+                "lineSmoothness": 0,
+                "useGlobalLineSmoothing": False,
+                "displayPoints": True,
+                "yAxisKey": "metric",
+                "yAxisExpressions": [],
+                "range": {},
+                "runsCountToCompare": CHARTED,
+            }
+        )
+        first, last = (each for each in _at_ends(results) if each.startswith(f"{column}/"))
+        charts.append(
+            card
+            | {
+                "uuid": f"{column} plane",
+                "type": "SCATTER",
+                "displayName": f"{last} against {first}",
+                "xaxis": {"key": first, "type": "METRIC"},
+                "yaxis": {"key": last, "type": "METRIC"},
+                "runsCountToCompare": CHARTED,
+            }
+        )
+    return {"compareRunCharts": charts, "compareRunSections": sections}
 
 
 def words(analysis: Analysis) -> str:
