@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fgrpo_bench.stages.paths import find_runs
-from fgrpo_bench.tracking.describe import CHARTS, POINTS, VIEW
+from fgrpo_bench.tracking.describe import CHARTS, POINTS, TRAINING, VIEW
 from fgrpo_bench.tracking.store import Store, embedded_uri, find_store
 from fgrpo_bench.tracking.sync import SyncResult, sync_all
 
@@ -21,7 +21,7 @@ SERVER_ENVIRONMENT = {
 }
 
 
-SHOWN = {VIEW: "cells", CHARTS: "charts", POINTS: "points"}
+SHOWN = {VIEW: "cells", CHARTS: "charts", POINTS: "points", TRAINING: "training"}
 """What the page views are called where their addresses are listed."""
 FRONT = (
     "MLflow's home page lists experiments, and its own view of one begins with what this project "
@@ -90,7 +90,7 @@ def pages(base: str, results: Sequence[SyncResult]) -> str:
 
 
 def _mode(view: str) -> str:
-    return "&compareRunsMode=CHART" if view == CHARTS else ""
+    return "&compareRunsMode=CHART" if view in (CHARTS, TRAINING) else ""
 
 
 def server_command(store: Store, *, host: str, port: int) -> list[str]:
