@@ -11,6 +11,9 @@ from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, PositiveF
 from fgrpo_bench.specs.dataset import DatasetSpec
 from fgrpo_bench.stats.staged import StagedDesign
 
+FIXED_DRAWS_ONLY = frozenset({"maze-reached"})
+"""Graders that stand beside another one only where every problem makes n_samples draws."""
+
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class PromptSpec:
@@ -177,6 +180,13 @@ class EvalSpec:
                 "set both alike"
             )
         for key, benchmark in self.benchmarks.items():
+            unfit = sorted(FIXED_DRAWS_ONLY.intersection(benchmark.also))
+            if self.design is not None and unfit:
+                raise ValueError(
+                    f"benchmarks.{key} has also={list(benchmark.also)} under a design: problems "
+                    f"stop by the verdicts of {benchmark.grader}, and {unfit[0]} is for a fixed "
+                    f"number of draws; set benchmarks.{key}.also=[] or design=null"
+                )
             if key != benchmark.name:
                 raise ValueError(f"benchmarks.{key} is named {benchmark.name!r}: use one name")
             if benchmark.prompt not in (None, *self.prompts):
