@@ -40,6 +40,10 @@ class ServerLinks:
 
     is_static: bool = False
 
+    def home(self) -> str:
+        """The list of sweeps."""
+        return "/"
+
     def page(self, address: Address) -> str | None:
         """e.g. /groupsize/countdown/v1/compare?k=16."""
         run = address.run

@@ -24,6 +24,7 @@ POLICY = (
 """Scripts only from our own files; Plotly sets styles on its elements, so these may be inline."""
 ASSETS = {
     "app.js": HERE / "static" / "app.js",
+    "looks.js": HERE / "static" / "looks.js",
     "style.css": HERE / "static" / "style.css",
     "plotly.min.js": Path(str(files("plotly") / "package_data" / "plotly.min.js")),
 }
@@ -90,7 +91,12 @@ def message(links: Links, title: str, text: str) -> str:
 
 
 def _document(template: str, links: Links, **values: Any) -> str:
-    common = {"asset": links.asset, "is_static": links.is_static, "policy": POLICY}
+    common = {
+        "asset": links.asset,
+        "home": links.home(),
+        "is_static": links.is_static,
+        "policy": POLICY,
+    }
     return environment().get_template(template).render(**common, **values)
 
 
@@ -104,4 +110,5 @@ def _payload(chart: Chart) -> dict[str, Any]:
         "layout": chart.figure["layout"],
         "frames": chart.frames,
         "clicks": chart.clicks,
+        "direct": chart.direct,
     }

@@ -143,7 +143,7 @@ def test_looking_writes_nothing(tmp_path):
 def test_every_chart_gives_its_data_as_csv(client):
     names = {
         "sweep": {"steps", "learning"},
-        "compare": {"curves", "plane", "differences", "compute", "band"},
+        "compare": {"curves", "plane", "differences", "band"},
         "forgetting": {"fates", "heat"},
         "theory": {"tail", "advantage", "weights", "weights-over"},
     }
