@@ -122,6 +122,9 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
                 "the budget or lower updates_per_batch"
             )
     engine, profile = engines.of(train), declaration.profile
+    task = engine.inputs(train).task
+    if task is not None:
+        warnings += task.notes(train.steps * max(point.prompts_per_step for point in points))
     for point in points:
         _check_has(engine, point)
         warnings += engine.check(point, profile)
@@ -130,7 +133,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         for grader in (benchmark.grader, *benchmark.also):
             grader_version(grader)
-        if benchmark.dataset is None and engine.inputs(train).task is None:
+        if benchmark.dataset is None and task is None:
             raise ValueError(
                 f"benchmark {name} has no dataset and the experiment has no task whose held-out "
                 f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
