@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -69,7 +70,8 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     store, links = Store(root=root), ServerLinks()
 
     async def index(_: Request) -> Response:
-        return _page(rendering.listing(links, store.runs(), root=str(root)))
+        listing = partial(rendering.listing, links, store.runs(), root=str(root))
+        return _page(await run_in_threadpool(listing))
 
     async def asset(request: Request) -> Response:
         path = rendering.ASSETS.get(request.path_params["name"])

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboards.page import VIEWS, Address, Chart, Links, Page
+from dashboards.pages.overview import HEIGHT, WIDTH, entry, name_of
 from dashboards.text import rendered, shortened, visible
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 
 HERE = Path(__file__).parent
@@ -55,7 +55,9 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         name: (title, links.page(Address(run=run, view=name)), name == page.address.view)
         for name, title in VIEWS.items()
     }
-    others = [(_name(one), links.page(Address(run=one, view="sweep")), one == run) for one in runs]
+    others = [
+        (name_of(one), links.page(Address(run=one, view="sweep")), one == run) for one in runs
+    ]
     return _document(
         f"{page.address.view}.html",
         links,
@@ -63,7 +65,7 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         charts={chart.name: chart for chart in page.charts},
         views=views,
         runs=others,
-        run=_name(run),
+        run=name_of(run),
         payload=_payload,
         data=lambda chart: links.data(page.address, chart),
     )
@@ -71,18 +73,9 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
 
 def listing(links: Links, runs: Sequence[RunPaths], *, root: str) -> str:
     """The first page: every sweep under the root."""
-    named = [
-        (_name(one), links.page(Address(run=one, view="sweep")), _question(one)) for one in runs
-    ]
-    return _document("index.html", links, runs=named, root=root)
-
-
-def _question(run: RunPaths) -> str:
-    """What a sweep asks; empty where its file cannot be read, which its own page says."""
-    try:
-        return str(read_json(run.sweep_json)["declaration"]["sweep"]["question"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
+    entries = [entry(run, links) for run in runs]
+    size = {"width": WIDTH, "height": HEIGHT}
+    return _document("index.html", links, entries=entries, root=root, size=size)
 
 
 def message(links: Links, title: str, text: str) -> str:
@@ -98,10 +91,6 @@ def _document(template: str, links: Links, **values: Any) -> str:
         "policy": POLICY,
     }
     return environment().get_template(template).render(**common, **values)
-
-
-def _name(run: RunPaths) -> str:
-    return f"{run.sweep} / {run.experiment} / {run.version}"
 
 
 def _payload(chart: Chart) -> dict[str, Any]:

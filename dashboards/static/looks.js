@@ -141,7 +141,7 @@ function besidePoints(div, chart) {
 function wrapped(text) {
   const lines = text.split("<br>").map((part) => part.split(" ").reduce((line, word) => {
     const last = line.split("<br>").pop().replace(/<[^>]*>/g, "");
-    return line + (last.length + word.length > 15 ? "<br>" : " ") + word;
+    return line + (last.length + word.length > 21 ? "<br>" : " ") + word;
   }));
   return lines.join("<br>");
 }
