@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from itertools import count
 from typing import Annotated, Literal
 
 import numpy as np
@@ -29,8 +30,9 @@ from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Positive, Seed
 from fgrpo_bench.tasks.maze_trees import DIRECTIONS, grow, paths, spanning_trees
 
-MOST_ATTEMPTS = 200
-"""Times that a maze is drawn before its spec is refused."""
+MOST_HELD_OUT = 0.1
+"""Share of all mazes of a size that can be held out: Prim draws some of them hardly ever, so that
+different ones would take long to come to."""
 COUNTED_WIDTH = 5
 """Cells across of the widest mazes of which a million hold many that are equal (13 x 13 has 3e13
 trees, its million mazes about none)."""
@@ -84,6 +86,11 @@ class MazeSpec(TaskSpec):
             raise ValueError(
                 f"n_train={self.n_train} and n_heldout={self.n_heldout} with size={self.size}: "
                 f"there are {trees:,} mazes of that size; lower one of them, or raise size"
+            )
+        if self.n_heldout > MOST_HELD_OUT * trees:
+            raise ValueError(
+                f"n_heldout={self.n_heldout} with size={self.size}: at most {MOST_HELD_OUT:.0%} of "
+                f"the {trees:,} mazes of that size can be held out; lower it, or raise size"
             )
 
     def notes(self, prompts: int) -> list[str]:
@@ -146,49 +153,40 @@ class Maze:
     def _heldout(self) -> NDArray[np.int8]:
         """Their trees, [n_heldout, cells]."""
         trees = self._drawn("heldout", np.arange(self.n_heldout))
-        for attempt in range(1, MOST_ATTEMPTS):
+        for attempt in count(1):
             first = np.unique(_digests(trees), return_index=True)[1]
             again = np.setdiff1d(np.arange(len(trees)), first)
             if not len(again):
-                return trees
+                break
             trees[again] = self._drawn(f"heldout other {attempt}", again)
-        raise ValueError(
-            f"n_heldout={self.n_heldout} with size={self._spec.size}: after {MOST_ATTEMPTS} "
-            "attempts some held-out mazes are still equal; lower n_heldout, or raise size"
-        )
+        return trees
 
     @cached_property
-    def _excluded(self) -> NDArray[np.uint64]:
+    def _heldout_digests(self) -> NDArray[np.uint64]:
         return _digests(self._heldout)
 
     def _train(self, indices: Sequence[int]) -> NDArray[np.int8]:
         """The trees of training problems, [indices, cells]."""
         numbers = np.asarray(indices, np.int64)
         trees = self._drawn("train", numbers)
-        for attempt in range(1, MOST_ATTEMPTS):
-            again = np.flatnonzero(np.isin(_digests(trees), self._excluded))
+        for attempt in count(1):
+            again = np.flatnonzero(np.isin(_digests(trees), self._heldout_digests))
             if not len(again):
-                return trees
+                break
             trees[again] = self._drawn(f"train other {attempt}", numbers[again])
-        raise ValueError(
-            f"n_heldout={self.n_heldout} with size={self._spec.size}: {MOST_ATTEMPTS} attempts at "
-            "a training maze were all held-out ones; lower n_heldout, or raise size"
-        )
+        return trees
 
     def _drawn(self, purpose: str, numbers: NDArray[np.int64]) -> NDArray[np.int8]:
         """Trees whose paths are no longer than max_moves, [numbers, cells]."""
         trees = self._grown(purpose, numbers)
-        if self._spec.max_moves is None:
-            return trees
-        for attempt in range(1, MOST_ATTEMPTS):
-            again = np.flatnonzero(2 * paths(trees, self._spec.width)[1] > self._spec.max_moves)
+        most = self._spec.max_moves
+        for attempt in count(1):  # a third of the mazes, at 41 x 41, have the shortest path
+            longer = most is not None and 2 * paths(trees, self._spec.width)[1] > most
+            again = np.flatnonzero(longer)
             if not len(again):
-                return trees
+                break
             trees[again] = self._grown(f"{purpose} shorter {attempt}", numbers[again])
-        raise ValueError(
-            f"max_moves={self._spec.max_moves} with size={self._spec.size}: {MOST_ATTEMPTS} "
-            "attempts at a maze all have longer paths; raise max_moves, or leave it out"
-        )
+        return trees
 
     def _grown(self, purpose: str, numbers: NDArray[np.int64]) -> NDArray[np.int8]:
         return grow(draw_seeds(self._spec.seed, [f"maze {purpose}"], numbers)[0], self._spec.width)
