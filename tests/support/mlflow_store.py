@@ -128,7 +128,8 @@ def runs(uri: str) -> list[Any]:
 
     client = MlflowClient(tracking_uri=uri)
     experiments = [found.experiment_id for found in client.search_experiments()]
-    return sorted(client.search_runs(experiments), key=lambda run: run.data.tags.get("point_id", ""))
+    found = client.search_runs(experiments)
+    return sorted(found, key=lambda run: run.data.tags.get("point_id", ""))
 
 
 def artifacts(uri: str) -> dict[str, bytes]:
