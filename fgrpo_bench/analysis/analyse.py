@@ -27,6 +27,7 @@ from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.front import fronts
 from fgrpo_bench.analysis.likelihood import likelihoods
+from fgrpo_bench.analysis.other_graders import other_graders
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import (
@@ -85,6 +86,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
         "checkpoints": checkpoints,
         "likelihood": likelihoods(results, tuple(cells.values())),
         "completeness": _completeness(results, scores),
+        "other_graders": other_graders(results, chosen, _problems_of(scores)),
         "drift": drifts(results),
         "tasks": tasks(results, chosen),
     }
@@ -131,6 +133,11 @@ def _completeness(
                 engine=engines_of(canaries, point.engine(benchmark)),
                 grader=marker["target"]["graders"].get(benchmark),
             )
+
+
+def _problems_of(scores: Mapping[str, Mapping[At, Scores]]) -> dict[str, tuple[str, ...]]:
+    """By benchmark; every cell has the same."""
+    return {name: next(iter(of_cell.values())).problems for name, of_cell in scores.items()}
 
 
 def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> pl.DataFrame:

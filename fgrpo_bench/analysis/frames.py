@@ -53,6 +53,7 @@ class Analysis:
     checkpoints: pl.DataFrame
     likelihood: pl.DataFrame
     completeness: pl.DataFrame
+    other_graders: pl.DataFrame
     drift: pl.DataFrame
     tasks: pl.DataFrame
     problems: pl.DataFrame

@@ -329,6 +329,22 @@ class Completeness:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherGrader:
+    """pass@k of a cell by a grader that stands beside the benchmark's own."""
+
+    benchmark: str
+    grader: str
+    """Its name."""
+    versions: tuple[str, ...]
+    """Of the grader, one where all results are by the same."""
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the problems that have a value for every seed, and over seeds."""
+    n_seeds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Drift:
     """How far apart two engines are that made draws on a benchmark, by the log-probabilities that
     both gave the same tokens under the same weights."""
@@ -403,6 +419,7 @@ FRAMES: dict[str, type] = {
     "checkpoints": Checkpoint,
     "likelihood": Likelihood,
     "completeness": Completeness,
+    "other_graders": OtherGrader,
     "drift": Drift,
     "tasks": Task,
     "problems": Problem,

@@ -32,7 +32,7 @@ from fgrpo_bench.stages.files import (
 )
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
-VERSION = 8
+VERSION = 9
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}
@@ -107,7 +107,13 @@ def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
         yield point.train, [point.train.metrics]
         for checkpoint in point.checkpoints:
             stage = checkpoint.evaluate
-            yield stage, [stage.benchmark(name).passk for name in results.benchmarks]
+            tables = [stage.benchmark(name).passk for name in results.benchmarks]
+            tables += [
+                stage.benchmark(name).also_passk(version)
+                for name in results.judged_twice
+                for version in point.at(checkpoint).beside(name).values()
+            ]
+            yield stage, tables
     for _, _, stage in likelihood_stages(results):
         yield stage, []
 
