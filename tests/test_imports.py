@@ -53,7 +53,7 @@ AT_HOME = {
     "uvicorn": {"dashboards"},
     "verl": {"fgrpo_bench.integrations"},
     "vllm": {"fgrpo_bench.engines", "evaluators"},
-    "yaml": {"fgrpo_bench.specs"},
+    "yaml": {"fgrpo_bench.specs", "sweeps"},
 }
 """Every package from elsewhere but NumPy and Polars, and which of ours may import it, functions
 included."""
