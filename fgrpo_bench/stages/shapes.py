@@ -28,8 +28,6 @@ MARKER = {
     "finished_ms?": int,
 }
 DESIGN = ({"stages": [int], "enough": int, "lacking?": {"*": int}}, type(None))
-EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN}}
-"""The marker of an evaluation."""
 LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
 OWNER = {"token": str, "over": str | None}
 SPEC = {"kind": str, "fingerprint": str, "target": dict}
@@ -63,10 +61,26 @@ PROGRESS = {"step?": int, "of?": int, "eta_seconds?": NUMBER | None}
 PROGRESS |= {f"{name}?": NUMBER for name in NUMBERS}
 STEP_ROW = {"step": int, "time_ms": int, "seconds": NUMBER, "tokens": int}
 """Of a line of a training run's step_rows, what there must be."""
+CANARIES = {
+    "engine": dict,
+    "texts": str,
+    "log_probs": [NUMBER],
+    "start": {"alone": str, "batch": str, "log_prob": NUMBER | None},
+    "end?": {"alone": str, "batch": str, "log_prob": NUMBER | None},
+    "draws?": int,
+    "tokens?": int,
+}
+"""What an engine made of the canaries around its draws (evaluators.canaries)."""
+EVALUATED = MARKER | {
+    "target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN},
+    "canaries?": {"*": [CANARIES]},
+}
+"""The marker of an evaluation; its canaries by benchmark."""
 MANIFEST = {
     "fingerprint": str,
     "weights_sha256?": str | None,
     "engine?": dict,
+    "canaries?": [CANARIES],
     "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
 }
 """draws.json. designs: when a problem stopped (null: never), each from when on (the first: from the
