@@ -62,10 +62,22 @@ def check_port(host: str, port: int) -> None:
         with socket.create_server((host, port)):
             pass
     except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
         raise OSError(
-            f"port {port} of {host} cannot be served: {error}; stop the program that holds it or "
-            "choose another with --port, e.g. --port 5001"
+            f"port {port} of {host} cannot be served: {why}; stop the program that holds it or "
+            f"choose another with --port, e.g. --port {_free_port(host, port)}, which is free"
         ) from error
+
+
+def _free_port(host: str, port: int) -> int:
+    """A port that can be listened on now: one soon after, else any."""
+    for other in (*range(port + 1, port + 20), 0):
+        try:
+            with socket.create_server((host, other)) as server:
+                return int(server.getsockname()[1])
+        except (OSError, OverflowError):
+            continue
+    return port + 1
 
 
 def pages(base: str, results: Sequence[SyncResult]) -> str:
