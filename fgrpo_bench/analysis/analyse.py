@@ -20,6 +20,7 @@ from fgrpo_bench.analysis.checkpoints import (
 from fgrpo_bench.analysis.comparisons import compare, every_pair
 from fgrpo_bench.analysis.cost import costs
 from fgrpo_bench.analysis.coverage import coverages
+from fgrpo_bench.analysis.drift import drifts, engines_of
 from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
 from fgrpo_bench.analysis.families import asked
@@ -86,6 +87,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
         "likelihood": likelihoods(results, tuple(cells.values())),
         "completeness": _completeness(results, scores),
         "other_graders": other_graders(results, chosen, _problems_of(scores)),
+        "drift": drifts(results),
         "tasks": tasks(results, chosen),
     }
     frames = {name: to_frame(FRAMES[name], own) for name, own in rows.items()}
@@ -119,8 +121,8 @@ def _completeness(
     for benchmark in results.benchmarks:
         for point in results.points:
             has_results = point.seed in scores[benchmark][key_of(point)].seeds
-            target = point.evaluated()["target"] if point.is_evaluated else {"graders": {}}
-            engine = point.engine(benchmark) or {}
+            marker = point.evaluated() if point.is_evaluated else {"target": {"graders": {}}}
+            canaries = marker.get("canaries", {}).get(benchmark, [])
             yield Completeness(
                 point_id=point.point_id,
                 cell=key_of(point)[0],
@@ -128,9 +130,8 @@ def _completeness(
                 benchmark=benchmark,
                 has_results=has_results,
                 lacks=None if has_results else point.lacks,
-                engine=", ".join(f"{name} {value}" for name, value in sorted(engine.items()))
-                or None,
-                grader=target["graders"].get(benchmark),
+                engine=engines_of(canaries, point.engine(benchmark)),
+                grader=marker["target"]["graders"].get(benchmark),
             )
 
 
