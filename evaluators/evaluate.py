@@ -17,6 +17,7 @@ from evaluators.grading import Grading, grade_workers
 from evaluators.mend import clear_draws, clear_tables
 from evaluators.records import AskedCheckpoint, Draw, Sampler
 from evaluators.sample import complete_draws
+from evaluators.shared import SharedDraws
 from fgrpo_bench import doors
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import Spec
@@ -57,6 +58,7 @@ def evaluate(
         return draw
 
     draws_made: dict[str, int] = {}
+    adopted: dict[str, int] = {}
     graded: dict[str, dict[str, Any]] = {}
     engine: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
@@ -101,18 +103,25 @@ def evaluate(
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
-            draws, draws_made[name] = complete_draws(
-                paths,
-                problems,
-                n_samples=evaluation.n_samples,
-                seed=evaluation.seed,
-                sampler=sampler,
-                tell=tell,
-                stopping=stopping,
-                grading=layers[0] if stopping else None,
-            )
-            if engine:
-                write_json(paths.manifest, manifest | {"engine": engine} | doors.record())
+            with SharedDraws.of(asked, problems, run.paths, stopped=lambda: run.stopping) as shared:
+                draws, draws_made[name] = complete_draws(
+                    paths,
+                    problems,
+                    n_samples=evaluation.n_samples,
+                    seed=evaluation.seed,
+                    sampler=sampler,
+                    tell=tell,
+                    stopping=stopping,
+                    grading=layers[0] if stopping else None,
+                    shared=shared,
+                )
+                if engine and (draws_made[name] or not shared.n_taken):
+                    manifest |= {"engine": engine} | doors.record()
+                manifest |= shared.give(paths.draws, draws, manifest)
+            if shared.n_taken:
+                adopted[name] = shared.n_taken
+            if engine or shared.is_open:
+                write_json(paths.manifest, manifest)
             for layer in layers:
                 layer.finish(draws)
                 own = layer is layers[0]
@@ -126,6 +135,7 @@ def evaluate(
         "step": spec.step,
         "weights_sha256": asked.sha256,
         "draws_made": draws_made,
+        "draws_adopted": adopted,
         "grading": graded,
         "engine": engine,
     }
