@@ -146,16 +146,18 @@ test-latex: setup-dev ## Set the report's tables with a real LaTeX; as root on D
 	@$(PY) -m tests.latex.install
 	@$(PY) -m pytest tests/latex -n 0 $(ARGS)
 
-test-integrations: $(INTEGRATIONS)/.installed ## Run the integrations' tests: the real verl and TRL on the CPU
+test-integrations: $(INTEGRATIONS)/.installed ## Run tests beside other packages: verl, TRL, and what reads exports
 	@$(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
 
-# It reads the packages of .venv, torch among them, and holds verl, TRL and what they need beside these. verl's wheel
-# brings a package named `tests` too.
-$(INTEGRATIONS)/.installed: requirements/integrations.txt $(VENV)/.dev
+# It reads the packages of .venv, torch among them, and holds verl, TRL, inspect_ai and what they need beside these.
+# verl's wheel brings a package named `tests` too. Of every-eval-ever, which wants Python 3.12, the schemas are read.
+$(INTEGRATIONS)/.installed: requirements/integrations.txt requirements/exports.txt $(VENV)/.dev
 	@$(PY) -m venv --clear --without-pip $(INTEGRATIONS)
 	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 	  > $$($(INTEGRATIONS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/of_venv.pth
-	@$(INTEGRATIONS)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $<
+	@$(INTEGRATIONS)/bin/python -m pip install -q --disable-pip-version-check --no-deps $(patsubst %,-r %,$(filter requirements/%,$^))
+	@$(INTEGRATIONS)/bin/python -m pip download -q --disable-pip-version-check --no-deps --ignore-requires-python \
+	  --dest $(INTEGRATIONS)/wheels every-eval-ever==0.3.0
 	@rm -rf $(INTEGRATIONS)/lib/python3.*/site-packages/tests
 	@touch $@
 

@@ -20,10 +20,12 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from evaluators.records import Draw, Sampler, Waiting, Wanted
+from evaluators.canaries import N_PROMPTS, Canaries, Engine
+from evaluators.records import Draw, Waiting, Wanted
 from fgrpo_bench.engines.processes import spawn
+from fgrpo_bench.records import Problem
 
-Make = Callable[[], tuple[Sampler, dict[str, Any]]]
+Make = Callable[[], Engine]
 """Starts an engine in the process that calls it; must be picklable."""
 END = "end"
 """To an engine, in place of draws: all are there that are wanted on this benchmark."""
@@ -31,8 +33,8 @@ END_SECONDS = 30.0
 """For a process to shut its engine down before it is killed."""
 
 
-def start_engines(make: Make, *, engines: int, gpus_each: int) -> tuple[Sampler, dict[str, Any]]:
-    """A sampler over so many engines, and their common fingerprint.
+def start_engines(make: Make, *, engines: int, gpus_each: int) -> Engine:
+    """So many engines as one, with their common fingerprint.
 
     gpus_each: GPUs of one; 0 on processors. Raises RuntimeError with its own words where an engine
     cannot start or fails, ValueError where there are too few GPUs.
@@ -40,7 +42,8 @@ def start_engines(make: Make, *, engines: int, gpus_each: int) -> tuple[Sampler,
     devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
     sampler = _Engines([spawn(serve, make, own, daemon=False) for own in devices])
     facts = [_receive(line, process)[1] for line, process in sampler.started]
-    return sampler, facts[0] | ({"engines": engines} if engines > 1 else {})
+    more = {"engines": engines} if engines > 1 else {}
+    return Engine(draw=sampler, facts=facts[0] | more, canaries=sampler.canaries)
 
 
 def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None]:
@@ -100,6 +103,12 @@ class _Engines:
             if running:  # stopped in the middle: the engines are of no more use
                 _end(self.started)
 
+    def canaries(self, problems: Sequence[Problem]) -> list[Canaries]:
+        """Of every engine."""
+        for line, _ in self.started:
+            line.send(tuple(problems[:N_PROMPTS]))
+        return [each for started in self.started for each in _receive(*started)[1]]
+
     def _send(self, waiting: Waiting, numbers: dict[str, int]) -> None:
         """Hand out what is wanted by now; END once that is all."""
         if waiting.ended:
@@ -118,6 +127,7 @@ class _Arriving:
 
     def __init__(self, line: Connection) -> None:
         self._line, self._parts = line, SimpleQueue[Any]()
+        self._next: Any = None
         self.in_the_making = 0
         """Draws that were taken, less those that were made."""
         Thread(target=self._read, daemon=True).start()
@@ -128,12 +138,20 @@ class _Arriving:
                 self._parts.put(self._line.recv())
         self._parts.put(None)
 
+    def asks_for_canaries(self) -> tuple[Problem, ...] | None:
+        """Of which problems, once it is known what is asked for next; None where it is draws.
+        EOFError where the other side has closed the pipe."""
+        self._next = self._parts.get()
+        if self._next is None:
+            raise EOFError
+        return self._next if isinstance(self._next, tuple) else None
+
     def __iter__(self) -> Iterator[Wanted | None]:
         """Up to the next END; EOFError where the other side has closed the pipe."""
         ready: deque[Wanted] = deque()
         while True:
-            while not self._parts.empty() or not (ready or self.in_the_making):
-                part = self._parts.get()
+            while self._next or not self._parts.empty() or not (ready or self.in_the_making):
+                part, self._next = self._next or self._parts.get(), None
                 if part is None:
                     raise EOFError
                 if part == END:
@@ -171,16 +189,18 @@ def _end(started: Sequence[Started]) -> None:
 
 
 def serve(line: Connection, make: Make, devices: str | None) -> None:
-    """Start an engine and draw what comes over the pipe until it is closed."""
+    """Start an engine and do what comes over the pipe until it is closed."""
     if devices is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
     try:
         try:
-            draw, facts = make()
-            line.send(("ready", facts))
+            engine = make()
+            line.send(("ready", engine.facts))
             arriving = _Arriving(line)
             while True:
-                for draws in draw(arriving):
+                while problems := arriving.asks_for_canaries():
+                    line.send(("canaries", engine.canaries(problems)))
+                for draws in engine.draw(arriving):
                     arriving.in_the_making -= len(draws)
                     line.send(("draws", draws))
                 line.send(("done", None))

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from evaluators.backends import make_sampler
+from evaluators.backends import make_engine
+from evaluators.canaries import Engine, Session
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.mend import clear_draws, clear_tables
-from evaluators.records import AskedCheckpoint, Draw, Sampler
+from evaluators.records import AskedCheckpoint, Draw
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
-from fgrpo_bench import doors
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import Spec
 from fgrpo_bench.records import Problem
@@ -50,26 +50,25 @@ def evaluate(
     evaluation, stopping = asked.evaluation, asked.evaluation.stopping
 
     @cache
-    def sampler() -> Sampler:
-        draw, facts = make_sampler(asked)
-        engine.update(facts)
+    def engine() -> Engine:
+        started = make_engine(asked)
+        facts.update(started.facts)
         if run.stopping:
             raise Stopped("the engine was only being started; what was drawn before is saved")
-        return draw
+        return started
 
     draws_made: dict[str, int] = {}
     adopted: dict[str, int] = {}
     graded: dict[str, dict[str, Any]] = {}
-    engine: dict[str, Any] = {}
+    canaries: dict[str, list[dict[str, Any]]] = {}
+    facts: dict[str, Any] = {}
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, asked.settings["task"], spec.data(name))
         clear_draws(paths, run.recorded)
         clear_tables(paths)
         manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
-        if "engine" not in manifest and run.former.get("engine"):  # of draws that stood before
-            manifest |= {"engine": run.former["engine"]}
-            write_json(paths.manifest, manifest)
+        manifest = with_former(paths, manifest, run.former, name)
         manifest = with_design(paths, manifest, evaluation)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
@@ -82,7 +81,7 @@ def evaluate(
                 )
                 for grader in graders_of(benchmark)
             ]
-            pace = Pace()
+            pace, session = Pace(), Session(paths, manifest, problems, engine)
 
             def tell(
                 done: int,
@@ -90,8 +89,10 @@ def evaluate(
                 draws: Sequence[Draw],
                 layers: Sequence[Grading] = layers,
                 pace: Pace = pace,
+                session: Session = session,
                 name: str = name,
             ) -> None:
+                session.add(draws)
                 for layer in layers:
                     layer.add(draws)
                 numbers = {"tokens_per_second": pace.tokens_per_second(draws)}
@@ -109,19 +110,18 @@ def evaluate(
                     problems,
                     n_samples=evaluation.n_samples,
                     seed=evaluation.seed,
-                    sampler=sampler,
+                    sampler=session.sampler,
                     tell=tell,
                     stopping=stopping,
                     grading=layers[0] if stopping else None,
                     shared=shared,
                 )
-                if engine and (draws_made[name] or not shared.n_taken):
-                    manifest |= {"engine": engine} | doors.record()
-                manifest |= shared.give(paths.draws, draws, manifest)
+                session.end()
+                manifest = session.manifest | shared.give(paths.draws, draws, session.manifest)
+            if shared.is_open:
+                write_json(paths.manifest, manifest)
             if shared.n_taken:
                 adopted[name] = shared.n_taken
-            if engine or shared.is_open:
-                write_json(paths.manifest, manifest)
             for layer in layers:
                 layer.finish(draws)
                 own = layer is layers[0]
@@ -130,6 +130,7 @@ def evaluate(
                 write_table(at, score(counts, list(evaluation.ks), stopping), PASSK)
                 run.leave(paths.grades(layer.version), at)
             run.leave(paths.manifest, paths.draws)
+            canaries[name] = manifest.get("canaries", [])
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return {
         "step": spec.step,
@@ -137,7 +138,8 @@ def evaluate(
         "draws_made": draws_made,
         "draws_adopted": adopted,
         "grading": graded,
-        "engine": engine,
+        "engine": facts,
+        "canaries": canaries,
     }
 
 
@@ -194,6 +196,19 @@ class Pace:
             return 0.0
         self._tokens += sum(draw.n_tokens for draw in draws)
         return self._tokens / max(clock - self._begun, 1e-9)
+
+
+def with_former(
+    paths: BenchmarkPaths, manifest: dict[str, Any], former: dict[str, Any], name: str
+) -> dict[str, Any]:
+    """What the draws belong to, with what an earlier marker of the evaluation knows of the engine
+    that made them, where it lacks that."""
+    known = {"engine": former.get("engine"), "canaries": former.get("canaries", {}).get(name)}
+    lacking = {field: each for field, each in known.items() if each and field not in manifest}
+    if lacking:
+        manifest = manifest | lacking
+        write_json(paths.manifest, manifest)
+    return manifest
 
 
 def with_design(

@@ -10,17 +10,22 @@ which such sets were scored with under the base model too.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluators.prompts import encoder, limits
-from evaluators.records import AskedCheckpoint
+from evaluators.records import AskedCheckpoint, LogProbs
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.checkpoints import check_weights
+
+if TYPE_CHECKING:
+    from vllm import LLM
+
+    from fgrpo_bench.engines.embedded.model import Policy
 
 ROWS = 1024
 """Answers that the embedded engine scores together."""
@@ -47,7 +52,7 @@ Scorer = Callable[[Sequence[Answer]], Iterator[list[tuple[int, float]]]]
 def make_scorer(asked: AskedCheckpoint) -> Scorer:
     """The scorer of the back end that the evaluation samples with.
 
-    Errors as those of evaluators.backends.make_sampler.
+    Errors as those of evaluators.backends.make_engine.
     """
     if asked.evaluation.sampler == "embedded":
         return _embedded(asked)
@@ -56,91 +61,108 @@ def make_scorer(asked: AskedCheckpoint) -> Scorer:
 
 
 def _embedded(asked: AskedCheckpoint) -> Scorer:
-    import torch
-
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-    from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
+    from fgrpo_bench.engines.embedded.tokenizer import EOS
 
     policy, tokenizer = load_checkpoint(asked.folder, asked.device, asked.sha256)
 
-    def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
-        for start in range(0, len(answers), ROWS):
-            rows = answers[start : start + ROWS]
-            prompts = tokenizer.encode([row.problem.prompt for row in rows])
-            own = [[*tokenizer.encode([row.response])[0].tolist(), *_end(row, EOS)] for row in rows]
-            longest = max(map(len, own))
-            ids = np.array([row + [PAD] * (longest - len(row)) for row in own])
-            tokens = torch.from_numpy(np.concatenate([prompts, ids], axis=1)).to(asked.device)
-            with torch.inference_mode():
-                logits = policy(tokens[:, :-1])[:, prompts.shape[1] - 1 :]
-                taken = _taken(logits, tokens[:, prompts.shape[1] :])
-            yield [
-                (start + i, -float(taken[i, : len(row)].mean(dtype=np.float64)))
-                for i, row in enumerate(own)
-            ]
+    def encode(answer: Answer) -> tuple[list[int], list[int]]:
+        prompt, own = (
+            tokenizer.encode([text])[0] for text in (answer.problem.prompt, answer.response)
+        )
+        return prompt.tolist(), [*own.tolist(), *_end(answer, EOS)]
 
-    return score
-
-
-def _taken(logits: Any, tokens: Any) -> np.ndarray:
-    """Log-probabilities of tokens [rows, length] under logits [rows, length, vocabulary]."""
-    import torch
-
-    logp = torch.log_softmax(logits.float(), -1).gather(2, tokens[..., None])[..., 0]
-    return np.asarray(logp.cpu().numpy())
+    return _scorer(encode, embedded_log_probs(policy, asked.device))
 
 
 def _transformers(asked: AskedCheckpoint) -> Scorer:
-    import torch
     from transformers import AutoTokenizer
 
     from evaluators.transformers import end_tokens, load_whole
 
-    device = asked.device
-    model = load_whole(asked.folder, asked.evaluation.dtype).to(device).eval()
+    model = load_whole(asked.folder, asked.evaluation.dtype).to(asked.device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
     first = min(end_tokens(model, tokenizer), default=None)
-    encode = answer_encoder(tokenizer, asked, first)
-
-    def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
-        for batch in _batches([encode(answer) for answer in answers]):
-            longest = max(len(prompt) + len(own) for _, prompt, own in batch)
-            ids = [[*p, *own] + [0] * (longest - len(p) - len(own)) for _, p, own in batch]
-            mask = [[1] * (len(p) + len(own)) + [0] * (longest - len(p) - len(own))
-                    for _, p, own in batch]  # fmt: skip
-            tokens = torch.tensor(ids, device=device)
-            with torch.inference_mode():
-                logits = model(
-                    input_ids=tokens, attention_mask=torch.tensor(mask, device=device)
-                ).logits
-            nats = []
-            for row, (number, prompt, own) in enumerate(batch):
-                at = slice(len(prompt) - 1, len(prompt) + len(own) - 1)
-                target = tokens[row : row + 1, len(prompt) : len(prompt) + len(own)]
-                taken = _taken(logits[row : row + 1, at], target)
-                nats.append((number, -float(taken.mean(dtype=np.float64))))
-            yield nats
-
-    return score
+    return _scorer(answer_encoder(tokenizer, asked, first), transformers_log_probs(model))
 
 
 def _vllm(asked: AskedCheckpoint) -> Scorer:
     from evaluators.vllm import start
 
-    if (
-        asked.device == "cpu"
-    ):  # vLLM compiles the ranks of prompt tokens, which its CPU builds cannot
-        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
     engine = start(asked, max_model_len=sum(limits(asked.settings)) + 2)
     tokenizer: Any = engine.get_tokenizer()
     encode = answer_encoder(tokenizer, asked, tokenizer.eos_token_id)
+    return _scorer(encode, vllm_log_probs(engine))
 
+
+def _scorer(encode: Callable[[Answer], tuple[list[int], list[int]]], log_probs: LogProbs) -> Scorer:
     def score(answers: Sequence[Answer]) -> Iterator[list[tuple[int, float]]]:
+        for batch in log_probs([encode(answer) for answer in answers]):
+            yield [(number, -float(taken.mean())) for number, taken in batch]
+
+    return score
+
+
+def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
+    """Of the embedded engine; what stands before the texts is equally long."""
+    import torch
+
+    from fgrpo_bench.engines.embedded.tokenizer import PAD
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
+        for start in range(0, len(texts), ROWS):
+            rows = texts[start : start + ROWS]
+            before, longest = len(rows[0][0]), max(len(own) for _, own in rows)
+            ids = [[*prompt, *own] + [PAD] * (longest - len(own)) for prompt, own in rows]
+            tokens = torch.tensor(ids, device=device)
+            with torch.inference_mode():
+                logits = policy(tokens[:, :-1])[:, before - 1 :]
+                taken = _taken(logits, tokens[:, before:])
+            yield [(start + i, taken[i, : len(own)]) for i, (_, own) in enumerate(rows)]
+
+    return log_probs
+
+
+def transformers_log_probs(model: Any) -> LogProbs:
+    """Of a model of transformers."""
+    import torch
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
+        for batch in _batches(texts):
+            longest = max(len(prompt) + len(own) for _, prompt, own in batch)
+            ids = [[*p, *own] + [0] * (longest - len(p) - len(own)) for _, p, own in batch]
+            mask = [[1] * (len(p) + len(own)) + [0] * (longest - len(p) - len(own))
+                    for _, p, own in batch]  # fmt: skip
+            tokens = torch.tensor(ids, device=model.device)
+            with torch.inference_mode():
+                logits = model(
+                    input_ids=tokens, attention_mask=torch.tensor(mask, device=model.device)
+                ).logits
+            nats = []
+            for row, (number, prompt, own) in enumerate(batch):
+                at = slice(len(prompt) - 1, len(prompt) + len(own) - 1)
+                target = tokens[row : row + 1, len(prompt) : len(prompt) + len(own)]
+                nats.append((number, _taken(logits[row : row + 1, at], target)[0]))
+            yield nats
+
+    return log_probs
+
+
+def vllm_log_probs(engine: LLM) -> LogProbs:
+    """Of vLLM, which must not be drawing."""
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
         from vllm import SamplingParams
         from vllm.inputs import TokensPrompt
 
         parameters = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
-        for batch in _batches([encode(answer) for answer in answers]):
+        for batch in _batches(texts):
             prompts = [TokensPrompt(prompt_token_ids=[*p, *own]) for _, p, own in batch]
             outputs = engine.generate(prompts, parameters, use_tqdm=False)
             nats = []
@@ -152,10 +174,18 @@ def _vllm(asked: AskedCheckpoint) -> Scorer:
                     for each, token in zip(told[len(prompt) :], own, strict=True)
                     if each is not None
                 ]
-                nats.append((number, -float(np.mean(taken))))
+                nats.append((number, np.array(taken)))
             yield nats
 
-    return score
+    return log_probs
+
+
+def _taken(logits: Any, tokens: Any) -> NDArray[np.float64]:
+    """Log-probabilities of tokens [rows, length] under logits [rows, length, vocabulary]."""
+    import torch
+
+    logp = torch.log_softmax(logits.float(), -1).gather(2, tokens[..., None])[..., 0]
+    return np.asarray(logp.cpu().numpy(), dtype=np.float64)
 
 
 def answer_encoder(

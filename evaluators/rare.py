@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.backends import make_sampler
+from evaluators.backends import make_engine
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.likelihood import Answer, make_scorer
@@ -65,7 +65,7 @@ def collect(
             problems,
             n_samples=evaluation.n_samples,
             seed=evaluation.seed,
-            sampler=lambda: make_sampler(asked)[0],
+            sampler=lambda: make_engine(asked).draw,
             tell=tell,
         )
         grading.finish(draws)

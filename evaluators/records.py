@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fgrpo_bench.kinds.evaluate import Draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import EvalSpec, Placement
@@ -78,6 +81,11 @@ Seeds = Mapping[str, list[int]]
 Sampler = Callable[[Iterable[Wanted | None]], Iterator[Sequence[Draw]]]
 """Wanted draws -> draws as they are made, each once, in any order. None among the wanted ones says
 that whether more are wanted is open until some of those in the making are given back."""
+LogProbs = Callable[
+    [Sequence[tuple[list[int], list[int]]]], Iterator[list[tuple[int, NDArray[np.float64]]]]
+]
+"""(token ids of what stands before a text, those of the text) -> (number of the text, nats:
+log-probability of each of its tokens), in lists as they are made, each text once."""
 
 
 class Waiting:

@@ -48,6 +48,9 @@ class Request:
     placement: Placement
     """How vLLM uses the machine."""
 
+    def __post_init__(self) -> None:
+        self.evaluation.check_device(self.device)
+
     @property
     def root(self) -> Path:
         """Folder of all runs."""

@@ -42,6 +42,8 @@ from fgrpo_bench.tables import DRAWS, read_table, write_table
 VARIABLE = "FGRPO_DRAWS"
 """Names the folder of all entries; without it nothing is shared."""
 KEY = ["problem_id", "draw"]
+MADE_WITH: dict[str, Any] = {"engine": {}, "canaries": []}
+"""What draws.json says of the engine that made draws, and what stands there where it does not."""
 
 
 def identity(asked: AskedCheckpoint, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -160,13 +162,17 @@ class SharedDraws:
                 f"{', '.join(makers)} ({self._paths.folder})",
                 flush=True,
             )
-            if "engine" not in manifest:
-                told["engine"] = max(others, key=lambda each: each["draws"])["engine"]
+            told["engine"] = max(others, key=lambda each: each["draws"])["engine"]
+            told |= {"engine": manifest["engine"]} if "engine" in manifest else {}
+            told["canaries"] = _each_once(
+                [record for each in others for record in each["canaries"]]
+                + manifest.get("canaries", [])
+            )
         try:
             if len(new):
                 own = {"stage": self._stage, "draws": len(new), "time": now()}
-                engine = manifest.get("engine", {})
-                self._store(self._paths, path, table, [*others, own | {"engine": engine}])
+                own |= {name: manifest.get(name, empty) for name, empty in MADE_WITH.items()}
+                self._store(self._paths, path, table, [*others, own])
             elif self._facts is not None and table.equals(self._draws):
                 link_whole(path, self._paths.draws(self._facts["sha256"]))
         except OSError as error:
@@ -214,3 +220,7 @@ class SharedDraws:
     def _check_stopping(self) -> None:
         if self._stopped():
             raise Stopped("another evaluation makes the same draws; what was drawn is saved")
+
+
+def _each_once(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [record for number, record in enumerate(records) if record not in records[:number]]

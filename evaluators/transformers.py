@@ -10,14 +10,17 @@ runs wherever torch does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evaluators.canaries import RESPONSE_TOKENS, Engine, observe
+from evaluators.likelihood import transformers_log_probs
 from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Sampler, Waiting, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Waiting, Wanted, drawn
 from fgrpo_bench.seeds import uniforms
 from fgrpo_bench.stages.checkpoints import check_weights
 
@@ -30,8 +33,8 @@ KEEP = 0.5
 """Share of the rows of a batch at work below which the others leave it."""
 
 
-def transformers(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
-    """A sampler over a checkpoint, and its engine fingerprint.
+def transformers(asked: AskedCheckpoint) -> Engine:
+    """transformers over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
     config's architecture, or a prompt is longer than it may be.
@@ -46,7 +49,7 @@ def transformers(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
     ends = end_tokens(model, tokenizer)
     _, length = limits(asked.settings)
 
-    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+    def draw(wanted: Iterable[Wanted | None], length: int = length) -> Iterator[list[Draw]]:
         for rows in batches(Waiting(wanted), encode, ROWS[device]):
             prompts = [encode(each.problem) for each in rows]
             seeds = np.array([each.seed for each in rows])
@@ -59,7 +62,17 @@ def transformers(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
             ):
                 yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in finished]
 
-    return draw, facts(device)
+    return Engine(
+        draw=draw,
+        facts=facts(device),
+        canaries=partial(
+            observe,
+            partial(draw, length=min(length, RESPONSE_TOKENS)),
+            transformers_log_probs(model),
+            lambda text: tokenizer(text)["input_ids"],
+            ROWS[device],
+        ),
+    )
 
 
 def batches(waiting: Waiting, encode: Encode, rows: int) -> Iterator[list[Wanted]]:

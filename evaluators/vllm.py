@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from evaluators.canaries import RESPONSE_TOKENS, Engine, observe
+from evaluators.likelihood import vllm_log_probs
 from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Sampler, Waiting, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Waiting, Wanted, drawn
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf
@@ -29,33 +32,46 @@ CPU_ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
+    "TORCHDYNAMO_DISABLE": "1",  # it compiles the ranks of log-probabilities, which fails here
 }
 
 
-def vllm(asked: AskedCheckpoint) -> tuple[Sampler, dict[str, Any]]:
-    """A sampler over a checkpoint, and its engine fingerprint.
+def vllm(asked: AskedCheckpoint) -> Engine:
+    """vLLM over a checkpoint.
 
-    Raises ValueError where the checkpoint's weights do not have the digest, or a prompt is longer
-    than it may be.
+    Raises ValueError where the checkpoint's weights do not have the digest, a prompt is longer than
+    it may be, or vLLM refuses to be batch-invariant.
     """
     placement = asked.placement
     assert placement is not None
     check_weights(asked.folder, asked.sha256)
     prompt_tokens, length = limits(asked.settings)
     engine = start(asked, max_model_len=prompt_tokens + length)
-    encode = encoder(engine.get_tokenizer(), asked.evaluation, asked.settings)
+    tokenizer: Any = engine.get_tokenizer()
+    encode = encoder(tokenizer, asked.evaluation, asked.settings)
+    at_once = in_flight(placement, asked.device, prompt_tokens + length)
 
-    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+    def draw(wanted: Iterable[Wanted | None], length: int = length) -> Iterator[list[Draw]]:
         return run(
             engine,
             Waiting(wanted),
             encode,
             temperature=asked.evaluation.temperature,
             length=length,
-            in_flight=in_flight(placement, asked.device, prompt_tokens + length),
+            in_flight=at_once,
         )
 
-    return draw, facts(asked.device, placement)
+    return Engine(
+        draw=draw,
+        facts=facts(asked.device, placement),
+        canaries=partial(
+            observe,
+            partial(draw, length=min(length, RESPONSE_TOKENS)),
+            vllm_log_probs(engine),
+            lambda text: tokenizer(text)["input_ids"],
+            at_once,
+        ),
+    )
 
 
 def in_flight(placement: Placement, device: str, tokens: int) -> int:
@@ -77,7 +93,11 @@ def in_flight(placement: Placement, device: str, tokens: int) -> int:
 
 
 def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
-    """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs."""
+    """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs, and in
+    vLLM's words where it refuses to be batch-invariant."""
+    asked.evaluation.check_device(asked.device)
+    invariant = asked.evaluation.batch_invariant
+    os.environ["VLLM_BATCH_INVARIANT"] = str(int(invariant))  # the evaluation's, whatever was set
     if asked.device == "cuda":
         of_sampler("vllm").environment.check_machine()
     else:
@@ -87,8 +107,17 @@ def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
 
     assert asked.placement is not None
     settings = engine_settings(asked.evaluation, asked.placement, max_model_len=max_model_len)
-    with deaf():  # its own processes: SIGTERM is this one's to handle
-        return LLM(model=str(asked.folder), **settings)
+    try:
+        with deaf():  # its own processes: SIGTERM is this one's to handle
+            return LLM(model=str(asked.folder), **settings)
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        if not invariant:
+            raise
+        raise ValueError(
+            f"vLLM does not start with batch_invariant=true: {error} (what its processes said "
+            "stands above); set evaluation.batch_invariant=false, or take GPUs and a version of "
+            "vLLM that have it"
+        ) from error
 
 
 def engine_settings(

@@ -36,7 +36,7 @@ def load_problems(
     if wanted > made.n_heldout:
         raise ValueError(
             f"benchmark {benchmark.name} asks for n_problems={wanted}, but the "
-            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or raise "
-            "the task's heldout_fraction"
+            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or let "
+            "the task hold out more"
         )
     return [made.heldout_problem(i) for i in range(wanted)]

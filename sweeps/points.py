@@ -15,7 +15,17 @@ from fgrpo_bench.objectives.advantages import (
     reads_log_probs,
     teaches_when_all_are_alike,
 )
-from fgrpo_bench.specs import Cell, Declaration, Grid, SweepPoint, SweepSpec, to_dict
+from fgrpo_bench.specs import (
+    Cell,
+    Declaration,
+    EvalSpec,
+    Grid,
+    SweepPoint,
+    SweepSpec,
+    TaskSpec,
+    TrainSpec,
+    to_dict,
+)
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.families import Family
@@ -122,6 +132,10 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
                 "the budget or lower updates_per_batch"
             )
     engine, profile = engines.of(train), declaration.profile
+    task = engine.inputs(train).task
+    if task is not None:
+        warnings += task.notes(train.steps * max(point.prompts_per_step for point in points))
+        _check_holds_enough(task, train, declaration.experiment.evaluation)
     for point in points:
         _check_has(engine, point)
         warnings += engine.check(point, profile)
@@ -130,12 +144,29 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         for grader in (benchmark.grader, *benchmark.also):
             grader_version(grader)
-        if benchmark.dataset is None and engine.inputs(train).task is None:
+        if benchmark.dataset is None and task is None:
             raise ValueError(
                 f"benchmark {name} has no dataset and the experiment has no task whose held-out "
                 f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
             )
     return warnings
+
+
+def _check_holds_enough(task: TaskSpec, train: TrainSpec, evaluation: EvalSpec) -> None:
+    """ValueError where more held-out problems are asked for than a task's own field n_heldout; of a
+    task without one only its stages can tell."""
+    held = getattr(task, "n_heldout", None)
+    asked = {
+        f"evaluation.benchmarks.{name}.n_problems": benchmark.n_problems or 0
+        for name, benchmark in evaluation.benchmarks.items()
+        if benchmark.dataset is None
+    } | ({"train.eval_n_problems": train.eval_n_problems} if train.eval_every else {})
+    for field, wanted in asked.items():
+        if held is not None and wanted > held:
+            raise ValueError(
+                f"experiment.{field}={wanted}, but task {task.name} has n_heldout={held}: ask for "
+                "fewer, or raise experiment.train.task.n_heldout"
+            )
 
 
 def _check_has(engine: Engine, point: SweepPoint) -> None:

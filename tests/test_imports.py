@@ -14,7 +14,7 @@ from tests import architecture
 AT_HOME = {
     "antlr4": {"fgrpo_bench.graders"},
     "deepspeed": {"fgrpo_bench.engines"},
-    "huggingface_hub": {"fgrpo_bench.data", "evaluators"},
+    "huggingface_hub": {"fgrpo_bench.data", "fgrpo_bench.report", "evaluators"},
     "hydra": {"fgrpo_bench.specs"},
     "jinja2": {"dashboards"},
     "langdetect": {"fgrpo_bench.graders"},
@@ -53,7 +53,7 @@ AT_HOME = {
     "uvicorn": {"dashboards"},
     "verl": {"fgrpo_bench.integrations"},
     "vllm": {"fgrpo_bench.engines", "evaluators"},
-    "yaml": {"fgrpo_bench.specs"},
+    "yaml": {"fgrpo_bench.specs", "fgrpo_bench.report"},
 }
 """Every package from elsewhere but NumPy and Polars, and which of ours may import it, functions
 included."""

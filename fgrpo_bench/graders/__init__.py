@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fgrpo_bench import doors
-from fgrpo_bench.graders import choice, countdown, ifeval, math, math_tolerance, synlogic
+from fgrpo_bench.graders import choice, countdown, ifeval, math, math_tolerance, maze, synlogic
 from fgrpo_bench.records import Grade, Problem
 
 Grader = Callable[[Problem, str], Grade]
@@ -25,6 +25,8 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "ifeval": (1, ifeval.grade),
     "math": (2, math.grade),
     "math-tolerance": (2, math_tolerance.grade),
+    "maze": (1, maze.grade),
+    "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})

@@ -72,6 +72,7 @@ def sampling_identity(
         "dtype": evaluation.dtype,
         "seed": evaluation.seed,
         "seed_scheme": SEED_SCHEME,
+        **({"batch_invariant": True} if evaluation.batch_invariant else {}),
     } | doors.identity(tasks=None if task is None else task.name)
 
 

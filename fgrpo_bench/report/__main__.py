@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from fgrpo_bench.analysis import analysed
@@ -25,11 +26,24 @@ examples:
   python -m fgrpo_bench.report groupsize --experiment qwen2.5-7b --compare-paper
   python -m fgrpo_bench.report transfer --select paper
   python -m fgrpo_bench.report --verify runs/groupsize/countdown/v1/report/table.tex --regrade
+
+for others (each has a --help):
+  python -m fgrpo_bench.report export groupsize --to every-eval-ever
+  python -m fgrpo_bench.report bundle groupsize
 """
+FOR_OTHERS = {
+    "export": "fgrpo_bench.report.exports.command",
+    "bundle": "fgrpo_bench.report.exports.bundle",
+    "check-bundle": "fgrpo_bench.report.exports.check_bundle",
+}
+"""Modules with a `main` of their own, by the first word."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given and given[0] in FOR_OTHERS:
+        return int(import_module(FOR_OTHERS[given[0]]).main(given[1:]))
     parser = argparse.ArgumentParser(
         prog="python -m fgrpo_bench.report",
         description="Rebuild table, words and figures of a sweep into its report folder, from the "
@@ -66,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--regrade", action="store_true", help="with --verify: judge the stored responses again"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     if (options.sweep is None) == (options.verify is None):
         parser.error("name a sweep, or a file with --verify")
     try:

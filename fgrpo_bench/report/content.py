@@ -4,13 +4,15 @@ which checkpoints it is about."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.documents.blocks import Block, Figure, Heading
+from fgrpo_bench.documents.blocks import Block, Figure, Heading, Paragraph
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
-from fgrpo_bench.documents.terminal import terminal
+from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.report.against_paper import against_paper
+from fgrpo_bench.report.answer import answer, front_in_words
 from fgrpo_bench.report.further import (
     equal_budget_tables,
     front_table,
@@ -18,7 +20,7 @@ from fgrpo_bench.report.further import (
     task_tables,
 )
 from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.narrative import heading, narrative
+from fgrpo_bench.report.narrative import answered, heading, narrative
 from fgrpo_bench.report.notes import notes
 from fgrpo_bench.report.tables import (
     all_ks,
@@ -28,6 +30,13 @@ from fgrpo_bench.report.tables import (
     first_loss_table,
     interval_table,
     training_table,
+)
+
+ROWS = 12
+"""Most rows of a table on a screen."""
+VERDICTS = (
+    "Robust: holds after Holm's correction over the question's comparisons. Suggestive: the 95% "
+    "interval is without 0. Open: neither, which is not the same as no difference."
 )
 
 
@@ -73,22 +82,45 @@ def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
 
 
 def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
-    """The words, the main tables, and the tables that this sweep alone has, for a screen."""
-    several = len(analysis.results.benchmarks) > 1
-    blocks = [
-        *narrative(analysis),
-        *(main_tables(analysis) if several else []),
-        *(interval_table(analysis, column) for column in analysis.headline),
-        *_beside(analysis, compare_paper=compare_paper),
-    ]
-    return terminal(heading(analysis), blocks)
+    """What fits a screen: the answer, a table for each column that stands for all, the plane, and
+    the tables that were asked for; a sweep of many cells has those of the question and the best."""
+    asked_for = [*selection_table(analysis)]
+    if compare_paper:
+        asked_for += against_paper(analysis)
+    blocks: list[Block] = [*answered(analysis)]
+    for column in analysis.headline:
+        blocks.append(_short(analysis, column))
+        plane = front_in_words(analysis, column)
+        blocks += [Paragraph(text=plane)] if plane else []
+    blocks.append(Paragraph(text=VERDICTS))
+    return terminal(heading(analysis), [*blocks, *asked_for])
+
+
+def _short(analysis: Analysis, column: str) -> Table:
+    """The table with intervals; of more than ROWS cells the base models, those that the question
+    compares others with, and the best at the largest k."""
+    table, cells = interval_table(analysis, column), list(analysis.by_cell)
+    if len(cells) <= ROWS:
+        return table
+    olds = {row.old for row in analysis.asked if row.family is not None} | {"base"}
+
+    def rank(cell: str) -> tuple[bool, float]:
+        mean = analysis.estimate(column, cell, analysis.ks[-1]).mean
+        return cell not in olds, 0.0 if mean is None else -mean
+
+    kept = set(sorted(cells, key=rank)[:ROWS])
+    rows = tuple(row for cell, row in zip(cells, table.rows, strict=True) if cell in kept)
+    left_out = (
+        f"{len(cells) - ROWS} further cells, none better at the largest k, stand in the report."
+    )
+    return replace(table, rows=rows, notes=(left_out, *table.notes))
 
 
 def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     r"""The tables for a paper, to be read with \input: the main ones, intervals and every k, what
     is lost over all k, what was retained, lost and gained where benchmarks stand for all, and
     further ones. No seconds, so that the same results give the same file."""
-    budget = escape_latex(heading(analysis))
+    said, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
     tables = [
         *main_tables(analysis),
         *(
@@ -104,7 +136,7 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
         ),
         *_further(analysis, compare_paper=compare_paper),
     ]
-    parts = [f"{PREAMBLE} Made from stored results; do not edit."]
+    parts = [f"{PREAMBLE} Made from stored results; do not edit.", f"% {plain(said)}"]
     for table in tables:
         parts.append(latex_table(table, caption=f"{escape_latex(table.title)}. {budget}."))
     return "\n".join(parts)

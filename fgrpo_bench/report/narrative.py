@@ -10,6 +10,7 @@ from fgrpo_bench.analysis import GRID, LEVEL, OPEN, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.rows import Comparison, FirstLoss
 from fgrpo_bench.documents.blocks import Block, Heading, Line, Outline, Paragraph
 from fgrpo_bench.documents.numbers import difference, points
+from fgrpo_bench.report.answer import answer
 from fgrpo_bench.report.footnotes import listed
 
 LISTED = 8
@@ -36,20 +37,30 @@ def heading(analysis: Analysis) -> str:
 
 def narrative(analysis: Analysis) -> list[Block]:
     """Everything below the heading that stands before the tables."""
-    missing = incomplete(analysis)
-    sections, over_k = tuple(answer(analysis)), tuple(all_k_at_once(analysis))
+    sections, over_k = tuple(effects(analysis)), tuple(all_k_at_once(analysis))
     return [
-        *([Paragraph(text=missing, strong=True)] if missing else []),
+        *answered(analysis),
         Paragraph(text=budget(analysis)),
         Heading(text="Question"),
         Paragraph(text=question(analysis)),
-        Heading(text="Answer"),
+        Heading(text="Differences"),
         Paragraph(text=legend(analysis)),
         *([Outline(sections=sections)] if sections else []),
         Paragraph(text=f"{counted(analysis)} {seeds_caveat(analysis)}"),
         *([Heading(text="Over all k at once")] if over_k else []),
         *([Paragraph(text=band_legend())] if over_k else []),
         *([Outline(sections=over_k)] if over_k else []),
+    ]
+
+
+def answered(analysis: Analysis) -> list[Block]:
+    """What stands first in every view: the answer below its question, and what is missing."""
+    first, *rest = answer(analysis)
+    missing = incomplete(analysis)
+    return [
+        Heading(text=first),
+        *([Paragraph(text=" ".join(rest))] if rest else []),
+        *([Paragraph(text=missing, strong=True)] if missing else []),
     ]
 
 
@@ -93,7 +104,7 @@ def incomplete(analysis: Analysis) -> str | None:
 
 
 def legend(analysis: Analysis) -> str:
-    """What the lines of the answer mean."""
+    """What the lines of the differences mean."""
     return (
         "Differences in percentage points [95% interval], and how many seeds have that sign. "
         f"{ROBUST.capitalize()}: holds after Holm's correction over the question's comparisons "
@@ -102,7 +113,7 @@ def legend(analysis: Analysis) -> str:
     )
 
 
-def answer(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:
+def effects(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:
     """Sections: a heading, and a line for each k, verdict and direction. Averages stand for their
     benchmarks."""
     sections: dict[str, dict[int, list[Comparison]]] = {}
@@ -128,10 +139,10 @@ def _lines(analysis: Analysis, k: int, rows: Sequence[Comparison]) -> Iterator[L
             by_words.setdefault(f"{verdict}{direction}", []).append(row)
     for words, own in by_words.items():
         share = f" in {len(own)} of {len(rows)}" if len(rows) > 1 else ""
-        yield f"pass@{k}: {words}{share}", _effects(analysis, own)
+        yield f"pass@{k}: {words}{share}", _listed(analysis, own)
 
 
-def _effects(analysis: Analysis, rows: Sequence[Comparison]) -> str:
+def _listed(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     against_base = analysis.by_cell[rows[0].old].is_base
     if len(rows) <= (LISTED_AGAINST_BASE if against_base else LISTED):
         return "; ".join(f"{row.name} ({effect(row)})" for row in rows)

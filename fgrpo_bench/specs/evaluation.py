@@ -11,6 +11,9 @@ from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, PositiveF
 from fgrpo_bench.specs.dataset import DatasetSpec
 from fgrpo_bench.stats.staged import StagedDesign
 
+FIXED_DRAWS_ONLY = frozenset({"maze-reached"})
+"""Graders that stand beside another one only where every problem makes n_samples draws."""
+
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class PromptSpec:
@@ -125,6 +128,10 @@ class EvalSpec:
     """Number type of the weights while sampling."""
     seed: Seed
     """Base of every draw's own seed."""
+    batch_invariant: bool = False
+    """Whether vLLM computes with kernels whose results do not depend on what is drawn beside a draw
+    (VLLM_BATCH_INVARIANT). Has its neutral value as default, so that it names no draws of before
+    anew."""
     prompts: dict[str, BenchmarkPrompt]
     """Prompts of the model family, by the names that benchmarks give them."""
 
@@ -132,6 +139,14 @@ class EvalSpec:
         """The prompt of a benchmark; None is that of training."""
         name = self.benchmarks[benchmark].prompt
         return None if name is None else self.prompts[name]
+
+    def check_device(self, device: str) -> None:
+        """ValueError where the evaluation cannot be made there."""
+        if self.batch_invariant and device == "cpu":
+            raise ValueError(
+                "batch_invariant=true with device=cpu: vLLM has batch-invariant kernels for GPUs "
+                "alone; set evaluation.batch_invariant=false, or a device with a GPU"
+            )
 
     @property
     def stopping(self) -> StagedDesign | None:
@@ -145,6 +160,11 @@ class EvalSpec:
             raise ValueError(
                 f"sampler=embedded with dtype={self.dtype}: the embedded engine computes in "
                 "float32; set one or the other"
+            )
+        if self.batch_invariant and self.sampler != "vllm":
+            raise ValueError(
+                f"batch_invariant=true with sampler={self.sampler}: it is a mode of vLLM's; set "
+                "batch_invariant=false, or sampler=vllm"
             )
         if list(self.ks) != sorted(set(self.ks)):
             raise ValueError(f"ks={list(self.ks)}: must rise without repeats")
@@ -160,6 +180,13 @@ class EvalSpec:
                 "set both alike"
             )
         for key, benchmark in self.benchmarks.items():
+            unfit = sorted(FIXED_DRAWS_ONLY.intersection(benchmark.also))
+            if self.design is not None and unfit:
+                raise ValueError(
+                    f"benchmarks.{key} has also={list(benchmark.also)} under a design: problems "
+                    f"stop by the verdicts of {benchmark.grader}, and {unfit[0]} is for a fixed "
+                    f"number of draws; set benchmarks.{key}.also=[] or design=null"
+                )
             if key != benchmark.name:
                 raise ValueError(f"benchmarks.{key} is named {benchmark.name!r}: use one name")
             if benchmark.prompt not in (None, *self.prompts):

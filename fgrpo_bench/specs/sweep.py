@@ -161,6 +161,9 @@ class Declaration:
     run_root: str
     """Folder of all runs."""
 
+    def __post_init__(self) -> None:
+        self.experiment.evaluation.check_device(self.profile.device)
+
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class SweepPoint:

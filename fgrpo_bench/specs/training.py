@@ -29,6 +29,10 @@ class TaskSpec(OneOf, table="tasks", key="name", member="spec"):
     name: Name
     """A key of fgrpo_bench.tasks.TASKS."""
 
+    def notes(self, prompts: int) -> list[str]:
+        """What a plan is to say of the task where a training run draws so many prompts."""
+        return []
+
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class ModelSpec:

@@ -63,10 +63,21 @@ PROGRESS = {"step?": int, "of?": int, "eta_seconds?": NUMBER | None}
 PROGRESS |= {f"{name}?": NUMBER for name in NUMBERS}
 STEP_ROW = {"step": int, "time_ms": int, "seconds": NUMBER, "tokens": int}
 """Of a line of a training run's step_rows, what there must be."""
+CANARIES = {
+    "engine": dict,
+    "texts": str,
+    "log_probs": [NUMBER],
+    "start": {"alone": str, "batch": str, "log_prob": NUMBER | None},
+    "end?": {"alone": str, "batch": str, "log_prob": NUMBER | None},
+    "draws?": int,
+    "tokens?": int,
+}
+"""What an engine made of the canaries around its draws (evaluators.canaries)."""
 MANIFEST = {
     "fingerprint": str,
     "weights_sha256?": str | None,
     "engine?": dict,
+    "canaries?": [CANARIES],
     "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
     "shared?": {"digest": str, "adopted": int, "made_by": [str]},
 }
@@ -78,7 +89,7 @@ SHARED = {
     "n_draws": int,
     "bytes": int,
     "sha256": str,
-    "made_by": [{"stage": str, "draws": int, "engine": dict, "time": str}],
+    "made_by": [{"stage": str, "draws": int, "time": str, "engine": dict, "canaries": [CANARIES]}],
 }
 """facts.json of shared draws. made_by: evaluations by their folder in the run root, in the order in
 which they added draws."""

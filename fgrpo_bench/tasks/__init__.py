@@ -7,6 +7,7 @@ is free.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -16,6 +17,7 @@ from fgrpo_bench import doors
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.tasks.countdown import Countdown
+from fgrpo_bench.tasks.maze import Maze
 
 
 class Task(Protocol):
@@ -35,14 +37,20 @@ class Task(Protocol):
     def train_problem(self, index: int) -> Problem:
         """Training problem 0 .. n_train - 1."""
 
+    def train_problems(self, indices: Sequence[int]) -> list[Problem]:
+        """Training problems, which a task that makes them may make together."""
+
     def heldout_problem(self, index: int) -> Problem:
         """Held-out problem 0 .. n_heldout - 1; none is a training problem."""
 
     def demonstration(self, index: int, rng: np.random.Generator) -> str:
         """A correct response to a training problem, drawn at random."""
 
+    def demonstrations(self, indices: Sequence[int], rng: np.random.Generator) -> list[str]:
+        """A correct response to each of some training problems, drawn in their order."""
 
-TASKS: dict[str, Any] = {"countdown": Countdown}
+
+TASKS: dict[str, Any] = {"countdown": Countdown, "maze": Maze}
 """Classes that make a Task of their own spec."""
 
 

@@ -8,6 +8,7 @@ random order. Everything follows from the spec's seed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations_with_replacement, permutations, product
 from typing import Annotated, Literal
 
@@ -60,6 +61,10 @@ class Countdown:
         """Training problem 0 .. n_train - 1."""
         return self._problem(int(self._train[index]))
 
+    def train_problems(self, indices: Sequence[int]) -> list[Problem]:
+        """Training problems, one after the other."""
+        return [self.train_problem(index) for index in indices]
+
     def heldout_problem(self, index: int) -> Problem:
         """Held-out problem 0 .. n_heldout - 1."""
         return self._problem(int(self._heldout[index]))
@@ -67,6 +72,10 @@ class Countdown:
     def demonstration(self, index: int, rng: np.random.Generator) -> str:
         """One of the training problem's solutions, all equally likely."""
         return str(rng.choice(self.solutions(int(self._train[index]))))
+
+    def demonstrations(self, indices: Sequence[int], rng: np.random.Generator) -> list[str]:
+        """A solution of each, one after the other."""
+        return [self.demonstration(index, rng) for index in indices]
 
     def solutions(self, item: int) -> list[str]:
         """Every correct response to an item of the enumeration."""

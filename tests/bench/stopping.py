@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluators.backends import make_sampler
+from evaluators.backends import make_engine
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import AskedCheckpoint, Sampler
@@ -119,7 +119,7 @@ def main() -> None:
             placement=None,
         )
         problems = load_problems(benchmark, settings["task"], None)
-        sampler, _ = make_sampler(asked)
+        sampler = make_engine(asked).draw
         totals[model.cell].append(
             (measured(sampler, problems, fixed), measured(sampler, problems, staged))
         )

@@ -183,6 +183,7 @@ def test_the_shipped_benchmarks_are_those_of_the_paper_with_its_counts():
         "gpqa": 198,
         "ifeval": 541,
         "math500": 500,
+        "maze": 256,
         "minerva": 272,
         "olympiadbench": 674,
         "synlogic": None,

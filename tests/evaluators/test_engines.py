@@ -44,9 +44,12 @@ def gone(pid: int) -> bool:
 def test_every_draw_is_made_once_and_those_of_a_problem_by_one_engine(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     before = children()
-    draw, facts = start_engines(partial(make, "answer"), engines=2, gpus_each=2)
+    draw, facts, canaries = start_engines(partial(make, "answer"), engines=2, gpus_each=2)
     asked = wanted(5, 3)
     for _ in range(2):  # the engines stay for the next benchmark
+        assert [each.alone for each in canaries([w.problem for w in wanted(5, 1)])] == [
+            ("p0", "p1", "p2")
+        ] * 2
         made = [each for draws in draw(asked) for each in draws]
         assert sorted((d.problem_id, d.draw) for d in made) == [
             (w.problem.problem_id, w.draw) for w in asked
@@ -63,9 +66,9 @@ def test_every_draw_is_made_once_and_those_of_a_problem_by_one_engine(monkeypatc
 
 def test_engines_end_with_their_sampler_and_not_while_it_draws():
     """So that the likelihoods that a stage asks for next find the GPUs free."""
-    draw, facts = start_engines(partial(make, "answer"), engines=1, gpus_each=0)
+    draw, facts, canaries = start_engines(partial(make, "answer"), engines=1, gpus_each=0)
     drawing = draw(wanted(2, 2))
-    del draw
+    del draw, canaries
     gc.collect()
     assert sum(map(len, drawing)) == 4 and "engines" not in facts
     del drawing
@@ -73,7 +76,7 @@ def test_engines_end_with_their_sampler_and_not_while_it_draws():
 
 
 def test_fewer_problems_than_engines_leave_some_idle():
-    draw, _ = start_engines(partial(make, "answer"), engines=3, gpus_each=0)
+    draw = start_engines(partial(make, "answer"), engines=3, gpus_each=0).draw
     assert sum(map(len, draw(wanted(1, 4)))) == 4
     assert [len(part) for part in deal(wanted(2, 4), 3, {})] == [4, 4, 0]
 
@@ -84,12 +87,12 @@ def test_fewer_problems_than_engines_leave_some_idle():
 )
 def test_an_engine_that_fails_ends_the_evaluation_with_its_words(what, said):
     with pytest.raises(RuntimeError, match=said):
-        draw, _ = start_engines(partial(make, what), engines=2, gpus_each=0)
+        draw = start_engines(partial(make, what), engines=2, gpus_each=0).draw
         list(draw(wanted(2, 2)))
 
 
 def test_an_engine_that_is_killed_is_named_by_its_exit_code():
-    draw, facts = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
+    draw, facts, _ = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
     drawing = draw(wanted(4, 50))
     next(drawing)
     os.kill(facts["pid"], signal.SIGKILL)
@@ -98,7 +101,7 @@ def test_an_engine_that_is_killed_is_named_by_its_exit_code():
 
 
 def test_stopping_in_the_middle_ends_the_engines():
-    draw, facts = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
+    draw, facts, _ = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
     drawing = draw(wanted(4, 50))
     next(drawing)
     drawing.close()

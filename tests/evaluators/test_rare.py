@@ -141,12 +141,12 @@ def nats(checkpoint: Path, sampler: str, answers: list[Answer]) -> list[float]:
 def test_a_draw_keeps_the_end_token_that_ended_it(with_two_ends: tuple[Path, int]) -> None:
     checkpoint, nine = with_two_ends
     problems = heldout_problems(3)
-    sampler, _ = transformers(asked(checkpoint))
+    sampler = transformers(asked(checkpoint)).draw
     draws = [each for part in sampler(wanted(problems)) for each in part]
     assert {each.end_token for each in draws} == {EOS, nine, None}
     assert {each.end_token is None for each in draws if each.finish_reason == "length"} == {True}
     assert not any("9" in each.response for each in draws)  # it ends them, and is no part of them
-    ours, _ = embedded(asked(checkpoint), length=8)
+    ours = embedded(asked(checkpoint), length=8).draw
     assert {
         (each.finish_reason, each.end_token) for part in ours(wanted(problems)) for each in part
     } == {("stop", EOS), ("length", None)}

@@ -30,6 +30,9 @@ PROBLEMS = [
 ]
 DESIGN = StagedDesign(stages=(4, 8, 16), enough=3)
 ENGINE = {"engine": "embedded", "device": "cpu"}
+SUMMARY = {"alone": "a", "batch": "b", "log_prob": -1.5}
+CANARIES = [{"engine": ENGINE, "texts": "t", "log_probs": [-1.5], "start": SUMMARY}]
+MADE_WITH = {"engine": ENGINE, "canaries": CANARIES}
 
 
 def is_right(wanted) -> bool:
@@ -87,7 +90,7 @@ class Evaluations:
                 grading=grading,
                 shared=shared,
             )
-            self.said = shared.give(paths.draws, table, {"engine": ENGINE} if made else {})
+            self.said = shared.give(paths.draws, table, MADE_WITH if made else {})
         assert made == model.made
         return table, made
 
@@ -125,6 +128,7 @@ def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsy
     assert evaluations.said == {
         "shared": {"digest": evaluations.entry.folder.name, "adopted": 24, "made_by": ["first"]},
         "engine": ENGINE,
+        "canaries": CANARIES,
     }
     assert "b: 24 of 24 draws were made by first (" in capsys.readouterr().out
 

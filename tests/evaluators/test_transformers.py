@@ -9,7 +9,7 @@ import torch
 from transformers import AutoTokenizer
 
 import evaluators.transformers as back_end
-from evaluators.backends import embedded, make_sampler
+from evaluators.backends import embedded, make_engine
 from evaluators.prompts import encoder
 from evaluators.records import AskedCheckpoint, Wanted
 from fgrpo_bench.kinds.evaluate import sampling_identity
@@ -90,7 +90,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def draw(model):
-    made, facts = make_sampler(asked(model))
+    made, facts, _ = make_engine(asked(model))
     assert facts["engine"] == "transformers" and facts["transformers"]
     return made
 
@@ -121,7 +121,7 @@ def test_other_seeds_give_other_draws(draw, problems, all_draws):
 
 
 def test_the_draws_are_those_of_the_engine_that_trained_the_model(model, problems, all_draws):
-    ours, _ = embedded(asked(model), length=LENGTH)
+    ours = embedded(asked(model), length=LENGTH).draw
     expected = told(ours, wanted(problems[:3]))
     same = [all_draws[key] == value for key, value in expected.items() if "<pad>" not in value[0]]
     assert len(same) > 30 and all(same)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import evaluators.vllm as back_end
+from evaluators.records import AskedCheckpoint
 from evaluators.vllm import engine_settings, in_flight
+from fgrpo_bench.kinds.evaluate import draws_identity
+from fgrpo_bench.specs import EvalSpec
 from tests.support.points import declared, point
 
 GPUS = declared().profile.placement
@@ -38,3 +46,69 @@ def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step() -> N
     small = replace(PROCESSORS, vllm_max_num_batched_tokens=512)
     with pytest.raises(ValueError, match=r"max_num_batched_tokens=512 .* 513 tokens .*: raise it"):
         in_flight(small, "cpu", 513)
+
+
+def refusing(**_: object) -> None:
+    raise RuntimeError("batch_invariant mode is not supported for MAMBA")
+
+
+def asked(evaluation: EvalSpec, device: str = "cuda") -> AskedCheckpoint:
+    return AskedCheckpoint(
+        folder=Path("model"),
+        sha256="",
+        evaluation=evaluation,
+        settings={},
+        device=device,
+        placement=GPUS,
+    )
+
+
+@pytest.fixture
+def starting(monkeypatch):
+    """vLLM at the process boundary: what LLM is to be."""
+
+    def start(llm, evaluation):
+        monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=llm))
+        machine = SimpleNamespace(environment=SimpleNamespace(check_machine=lambda: None))
+        monkeypatch.setattr(back_end, "of_sampler", lambda name: machine)
+        monkeypatch.setenv("VLLM_BATCH_INVARIANT", "7")
+        return back_end.start(asked(evaluation), max_model_len=24)
+
+    return start
+
+
+def test_batch_invariance_is_what_the_evaluation_says_whatever_the_environment_says(starting):
+    def told(**_):
+        return os.environ["VLLM_BATCH_INVARIANT"]
+
+    evaluation = point().evaluation
+    assert starting(told, evaluation) == "0"
+    assert starting(told, replace(evaluation, batch_invariant=True)) == "1"
+
+
+def test_where_vllm_refuses_to_be_batch_invariant_its_words_are_told(starting):
+    evaluation = replace(point().evaluation, batch_invariant=True)
+    with pytest.raises(ValueError, match=r"not supported for MAMBA .*batch_invariant=false"):
+        starting(refusing, evaluation)
+    with pytest.raises(RuntimeError, match=r"^batch_invariant mode is not supported for MAMBA$"):
+        starting(refusing, point().evaluation)  # what else fails is no refusal of it
+
+
+def test_batch_invariant_draws_are_others_and_false_is_no_part_of_an_identity():
+    evaluation, train = point().evaluation, point().train
+    plain = draws_identity(evaluation, train)
+    invariant = draws_identity(replace(evaluation, batch_invariant=True), train)
+    assert invariant == plain | {"batch_invariant": True} and "batch_invariant" not in plain
+
+
+def test_batch_invariance_is_refused_for_other_samplers_and_processors_before_anything_starts():
+    evaluation = point().evaluation
+    with pytest.raises(ValueError, match=r"with sampler=transformers.*set batch_invariant=false"):
+        replace(evaluation, batch_invariant=True, sampler="transformers")
+    with pytest.raises(ValueError, match=r"device=cpu: vLLM has .* for GPUs alone; set"):
+        declared(
+            "experiment.evaluation.batch_invariant=true",
+            "profile.device=cpu",
+        )
+    with pytest.raises(ValueError, match="device=cpu"):
+        back_end.start(asked(replace(evaluation, batch_invariant=True), "cpu"), max_model_len=24)

@@ -25,6 +25,7 @@ from fgrpo_bench.graders.math_parts import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
 from fgrpo_bench.records import Problem
+from fgrpo_bench.tasks.maze import Maze, MazeSpec
 from tests.support.synlogic_games import GAMES
 from tests.support.synlogic_games import problem as puzzle
 
@@ -144,6 +145,14 @@ PUZZLES = (
     Text("<answer>"),
     Text("**"),
 )
+MAZE = Maze(MazeSpec(name="maze", seed=1, size=41, n_train=1, n_heldout=1)).train_problem(0)
+MOVES = (
+    *(Text(a + b, after="!") for a, b in ("DU", "RL")),  # one of the two goes from the start
+    Text("!"),
+    Text("R", after="!"),
+    Text(" ", after="!"),
+    Text("RDx", before="!"),
+)
 INSTRUCTED = json.dumps({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
 GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "choice": (("B",), CHOICES),
@@ -151,6 +160,8 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
     "math": (("7", "1, 2, 3", "(1, 2)"), (*BOXES, *BOXED)),
     "math-tolerance": (("7.5", "2.88e-19", "E = 5 \\text{ J}"), (*BOXES, *BOXED)),
+    "maze": ((MAZE.target,), MOVES),
+    "maze-reached": ((MAZE.target,), MOVES),
     "synlogic": (tuple(puzzle(task, game).target for task, (game, _) in GAMES.items()), PUZZLES),
 }
 """Golds and texts of each grader."""

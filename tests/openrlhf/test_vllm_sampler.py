@@ -5,9 +5,13 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from evaluators import vllm as back_end
+from evaluators.backends import embedded
+from fgrpo_bench.stages.checkpoints import weights_sha256
+from tests.support.openrlhf import heldout_problems
 from tests.support.vllm_draws import DESIGN, DRAWS, PLACEMENT, asked, is_right
 
 pytestmark = pytest.mark.openrlhf
@@ -72,6 +76,19 @@ def test_tokens_are_counted_with_the_end_token_and_ends_are_told_from_limits(dra
     assert all(tokens == 8 for _, tokens, _ in cut)
 
 
+def test_canaries_are_the_same_before_and_after_and_their_texts_have_likelihoods(draws, model):
+    start, end = draws["canaries"]
+    assert start["alone"] == end["alone"] == start["batch"] == end["batch"]
+    first = [f"{text} {tokens} " for (text, tokens, _), *_ in draws["all"]]
+    assert [own.startswith(each) for own, each in zip(start["alone"], first, strict=True)] == [
+        True
+    ] * 3
+    ours = embedded(asked(model, weights_sha256(model)), length=8).canaries(heldout_problems(3))[0]
+    assert start["tokens"] == list(ours.tokens)
+    assert start["log_probs"] == pytest.approx(ours.log_probs, abs=0.1)  # in bfloat16
+    assert 0 < np.abs(np.subtract(start["log_probs"], ours.log_probs)).mean() < 0.02
+
+
 def test_the_engine_fingerprint_names_the_versions(draws):
     facts = draws["facts"]
     assert (facts["engine"], facts["device"], facts["tensor_parallel"]) == ("vllm", "cpu", 1)
@@ -89,3 +106,6 @@ def test_two_engines_with_fewer_sequences_at_once_make_the_draws_of_one(draws, m
     assert two["facts"]["engines"] == 2
     assert two["all"] == draws["all"]
     assert two["staged"] == draws["staged"]
+    assert {tuple(each["alone"]) for each in two["canaries"]} == {
+        tuple(draws["canaries"][0]["alone"])
+    }

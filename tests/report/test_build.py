@@ -32,7 +32,7 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
     ]
     assert {file.parent for file in report.files} == {finished.paths.report}
     assert sorted(finished.paths.report.iterdir()) == sorted(report.files)
-    assert "\n\nQuestion\nDoes a focal weight at N = 8" in report.text
+    assert "\n\nDoes a focal weight at N = 8" in report.text
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_a_sweep_with_nothing_done_has_a_report_that_says_so(tmp_path):
     report = write_report(results)
     assert [file.name for file in report.files] == TEXTS
     assert "INCOMPLETE: 0 of 3 points have results." in report.text
-    assert "No two cells can be compared yet." in report.text
+    assert "No two cells that the question compares have results yet." in report.text
 
 
 def test_a_sweep_that_is_only_trained_shows_its_training(tmp_path):

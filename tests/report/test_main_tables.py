@@ -12,7 +12,7 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.table import Value, text_of
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.main_tables import OURS, THEIRS, main_tables
-from fgrpo_bench.report.narrative import answer
+from fgrpo_bench.report.narrative import effects
 from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.files import read_json, write_json
@@ -53,7 +53,7 @@ def test_averages_stand_before_their_benchmarks_by_domain(nine):
 
 
 def test_the_answer_is_about_the_averages_where_there_are_some(nine):
-    assert all(title.startswith("average ") for title, _ in answer(nine))
+    assert all(title.startswith("average ") for title, _ in effects(nine))
 
 
 def test_a_sweep_over_group_sizes_is_called_so_and_has_one_table(finished):

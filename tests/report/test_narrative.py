@@ -13,9 +13,9 @@ from fgrpo_bench.documents.terminal import terminal
 from fgrpo_bench.report.footnotes import engines
 from fgrpo_bench.report.narrative import (
     all_k_at_once,
-    answer,
     budget,
     counted,
+    effects,
     heading,
     incomplete,
     legend,
@@ -53,7 +53,7 @@ def test_the_words_are_the_same_in_a_terminal_in_markdown_and_in_html(analysis):
         "markdown": markdown(title, blocks).replace("\\", ""),
         "html": page,
     }
-    line = next(iter(dict(dict(answer(analysis))[FOCAL]).values()))
+    line = next(iter(dict(dict(effects(analysis))[FOCAL]).values()))
     for words in (budget(analysis), counted(analysis), legend(analysis), line, "Question"):
         for kind, text in made.items():
             assert " ".join(words.split()) in " ".join(text.split()), kind
@@ -61,7 +61,7 @@ def test_the_words_are_the_same_in_a_terminal_in_markdown_and_in_html(analysis):
 
 def test_planted_effects_are_said_in_their_direction(tmp_path):
     rates = constant(Base=0.03, GRPO=0.005, F_GRPO=0.12)
-    sections = dict(answer(analyse(small_sweep(tmp_path, success_rates=rates))))
+    sections = dict(effects(analyse(small_sweep(tmp_path, success_rates=rates))))
     lines = dict(sections[FOCAL])
     assert list(lines) == ["pass@32: robust rise in 2 of 2", "pass@1: robust rise in 2 of 2"]
     assert lines["pass@1: robust rise in 2 of 2"].startswith("gamma=0.5 (+")
@@ -77,7 +77,7 @@ def test_planted_effects_are_said_in_their_direction(tmp_path):
 
 def test_only_comparisons_of_the_question_are_called_robust(analysis):
     rows = analysis.comparisons.with_columns(verdict=pl.lit("open"), p_holm=None)
-    assert "robust" not in str([*answer(replace(analysis, comparisons=rows))])
+    assert "robust" not in str([*effects(replace(analysis, comparisons=rows))])
     assert "0 robust, 0 suggestive, 4 open" in counted(replace(analysis, comparisons=rows))
     assert analysis.family in legend(analysis)
 

@@ -102,7 +102,7 @@ EDITS = {
         "words": (
             r"(\*\*pass@1: robust rise in )2",
             r"\g<1>1",
-            "'Answer': has '  - **pass@1: robust",
+            "'Differences': has '  - **pass@1: robust",
         ),
         "row": (
             r"\| GRPO \| 8 \| 0 \|.*\n",
@@ -186,7 +186,7 @@ EDITS["report.html"] = {
     "words": (
         r"(<strong>pass@1: robust rise in )2",
         r"\g<1>1",
-        "'Answer': has '<ul><li>GRPO N=8, ",
+        "'Differences': has '<ul><li>GRPO N=8, ",
     ),
     "figure": (r'd="M 10 20"', 'd="M 10 21"', "'Figures': has '"),
 }

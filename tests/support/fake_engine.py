@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
+from evaluators.canaries import Canaries, Engine
 from evaluators.engines import start_engines
-from evaluators.records import Draw, Sampler, Waiting, Wanted, drawn
+from evaluators.records import Draw, Waiting, Wanted, drawn
+from fgrpo_bench.records import Problem
 
 
-def make(what: str) -> tuple[Sampler, dict[str, Any]]:
+def make(what: str) -> Engine:
     """what: answer, refuse (does not start), raise or slow (an answer every 50 ms)."""
     if what == "refuse":
         raise ValueError("no such checkpoint")
@@ -28,10 +29,14 @@ def make(what: str) -> tuple[Sampler, dict[str, Any]]:
             said = f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}"
             yield [drawn(each, said, n_tokens=1, end_token=1)]
 
-    return draw, {"engine": "fake", "pid": os.getpid()}
+    def canaries(problems: Sequence[Problem]) -> list[Canaries]:
+        names = tuple(each.problem_id for each in problems)
+        return [Canaries(alone=names, batch=names, tokens=(7,), log_probs=(-0.5,))]
+
+    return Engine(draw, {"engine": "fake", "pid": os.getpid()}, canaries)
 
 
 if __name__ == "__main__":
-    draw, _ = start_engines(partial(make, "answer"), engines=2, gpus_each=0)
+    engines = start_engines(partial(make, "answer"), engines=2, gpus_each=0)
     print("started", flush=True)
     time.sleep(float(sys.argv[1]))

@@ -96,6 +96,25 @@ def nine_benchmarks(root: Path, sweep: str = "gamma", *overrides: str, **options
     return results
 
 
+def published_and_gated(root: Path) -> SweepResults:
+    """A finished synthetic sweep of one run on some problems of MATH-500 and of GPQA, which is
+    gated."""
+    names, prefix = ("math500", "gpqa"), "experiment.evaluation.benchmarks"
+    return write_sweep(
+        root,
+        "gamma",
+        [
+            "experiment=qwen2.5-7b",
+            "evaluation@experiment.evaluation=math500",
+            "+benchmark@experiment.evaluation.benchmarks.gpqa=gpqa",
+            *(f"{prefix}.{name}.n_problems=20" for name in names),
+            "sweep.grid.focal_gamma=[0.0]",
+            "sweep.family=null",
+            ONE_SEED,
+        ],
+    )
+
+
 TASKS = ("<b>sudoku</b>", "arrow_maze", "no | verifier")
 """Problem i is of task i % 3; names are the publisher's text."""
 

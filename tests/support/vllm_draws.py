@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import yaml
 
 import evaluators.vllm as back_end
 from evaluators.asked import AskedDraws
-from evaluators.backends import make_sampler
+from evaluators.backends import make_engine
 from evaluators.records import AskedCheckpoint, Draw, Wanted
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds
@@ -95,7 +95,7 @@ def main() -> None:
     two = sys.argv[3:] == ["two"]
     halves = replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
     checkpoint = asked(folder, weights_sha256(folder), halves if two else PLACEMENT)
-    draw, facts = (make_sampler if two else back_end.vllm)(checkpoint)
+    draw, facts, canaries = (make_engine if two else back_end.vllm)(checkpoint)
     problems = heldout_problems(3)
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
 
@@ -126,7 +126,9 @@ def main() -> None:
 
     if two:
         whole = drawn(slice(None), slice(None))
-        out.write_text(json.dumps({"facts": facts, "all": whole, "staged": staged()}))
+        seen = [asdict(each) for each in canaries(problems)]
+        told = {"facts": facts, "all": whole, "staged": staged(), "canaries": seen}
+        out.write_text(json.dumps(told))
         return
     told = {
         "facts": facts,
@@ -136,6 +138,7 @@ def main() -> None:
         "block": drawn(slice(1, 2), slice(16, 40)),
         "staged": staged(),
         "other": drawn(slice(None), slice(None), further=1),
+        "canaries": [asdict(each) for _ in range(2) for each in canaries(problems)],
     }
     back_end.in_flight = lambda *_: 5  # type: ignore[assignment]
     told["five at once"] = drawn(slice(None), slice(0, 40))

@@ -1,4 +1,4 @@
-"""How often a submission calls SLURM's programs: the numbers of the README's table."""
+"""How often a submission calls SLURM's programs: the numbers of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ GRIDS = {36: (3, 4, 3), 500: (5, 20, 5), 1000: (5, 20, 10)}
 """Points: group sizes, gammas, seeds, as `make bench ARGS=slurm` has them."""
 
 
-def readme() -> dict[int, tuple[int, int]]:
+def documented() -> dict[int, tuple[int, int]]:
     """Points: jobs, and calls of a submission."""
     row = re.compile(r"^\| ([\d,]+) \(([\d,]+)\) \|[^|]*\|[^|(]*\((\d+)\) \|", re.MULTILINE)
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "performance.md").read_text(encoding="utf-8")
     rows = [tuple(int(each.replace(",", "")) for each in row_of) for row_of in row.findall(text)]
     return {points: (jobs, calls) for points, jobs, calls in rows}
 
 
 @pytest.mark.parametrize("points", [36, 500, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.slow
-def test_a_submission_calls_slurm_as_often_as_the_readme_says(
+def test_a_submission_calls_slurm_as_often_as_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: int
 ) -> None:
     programs = Programs(tmp_path / "bin", monkeypatch)
@@ -44,6 +44,6 @@ def test_a_submission_calls_slurm_as_often_as_the_readme_says(
     )
     assert drive.run(declaration, say=lambda text: None) == 0
     calls = Counter(command.split()[0] for command in programs.calls())
-    jobs, total = readme()[points]
+    jobs, total = documented()[points]
     assert calls == {"sbatch": total - 4, "sinfo": 2, "scontrol": 1, "squeue": 1}
     assert programs.elements() == jobs

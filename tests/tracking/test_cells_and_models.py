@@ -176,7 +176,7 @@ def test_the_report_is_a_run_whose_artifacts_are_its_files(results):
     assert run.artifacts == {path.name: path.read_bytes() for path in written.files}
     assert provenance.NAME in run.artifacts
     assert run.tags["kind"] == "report"
-    assert "## Answer" in run.tags["mlflow.note.content"]
+    assert "## Does a focal weight at N = " in run.tags["mlflow.note.content"]
 
 
 def test_cells_words_and_attached_files_are_of_the_checkpoints_of_the_report(tmp_path):

@@ -64,9 +64,9 @@ class Learner:
             epoch: np.random.default_rng([self.point.seed, 2, epoch]).permutation(n)
             for epoch in range(start // n, (start + count - 1) // n + 1)
         }
-        return [
-            self.task.train_problem(int(orders[i // n][i % n])) for i in range(start, start + count)
-        ]
+        return self.task.train_problems(
+            [int(orders[i // n][i % n]) for i in range(start, start + count)]
+        )
 
     def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
         """n graded completions a problem; FloatingPointError where the policy gives no numbers."""

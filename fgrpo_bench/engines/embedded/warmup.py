@@ -47,9 +47,9 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
     )
     for step in session.steps(warmup.steps):
         rng = np.random.default_rng([seed, 1, step])
-        chosen = rng.integers(task.n_train, size=warmup.batch_size)
-        prompts = tokenizer.encode([task.train_problem(int(i)).prompt for i in chosen])
-        answers = tokenizer.encode([task.demonstration(int(i), rng) for i in chosen])
+        chosen = rng.integers(task.n_train, size=warmup.batch_size).tolist()
+        prompts = tokenizer.encode([problem.prompt for problem in task.train_problems(chosen)])
+        answers = tokenizer.encode(task.demonstrations(chosen, rng))
         answers = np.concatenate([answers, np.full((len(answers), 1), EOS)], 1)
         targets = torch.from_numpy(answers).to(device)
         logits = policy.completion_logits(torch.from_numpy(prompts).to(device), targets, 1)

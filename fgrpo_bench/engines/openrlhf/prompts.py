@@ -38,7 +38,7 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
     else:
         assert train.task is not None
         task = make_task(train.task)
-        problems = [task.train_problem(i) for i in range(task.n_train)]
+        problems = task.train_problems(range(task.n_train))
     rng = np.random.default_rng([point.seed, 2])
     chosen: list[Problem] = []
     too_long = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -45,11 +46,17 @@ class Parity:
     def train_problem(self, index: int) -> Problem:
         return self._problem(int(self._words[index]))
 
+    def train_problems(self, indices: Sequence[int]) -> list[Problem]:
+        return [self.train_problem(index) for index in indices]
+
     def heldout_problem(self, index: int) -> Problem:
         return self._problem(int(self._words[self.n_train + index]))
 
     def demonstration(self, index: int, rng: np.random.Generator) -> str:
         return self.train_problem(index).target
+
+    def demonstrations(self, indices: Sequence[int], rng: np.random.Generator) -> list[str]:
+        return [self.demonstration(index, rng) for index in indices]
 
     def _problem(self, number: int) -> Problem:
         word = format(number, self._format)

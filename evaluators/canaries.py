@@ -1,0 +1,179 @@
+"""Is it the same engine? What it makes of the same few prompts before and after its draws.
+
+The first responses to a benchmark's first problems are drawn with their own seeds, cut short, each
+alone and all of them inside a full batch; and the log-probabilities of the same tokens are taken,
+those of the problems' own texts. Digests tell whether a draw depends on what is drawn beside it
+(alone, batch) and whether the engine has changed (start, end). Log-probabilities tell how far apart
+two engines are over the same weights (fgrpo_bench.analysis.drift).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evaluators.records import Draw, LogProbs, Sampler, Wanted
+from fgrpo_bench import doors
+from fgrpo_bench.records import Problem
+from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import BenchmarkPaths
+
+N_PROMPTS = 3
+RESPONSE_TOKENS = 16
+"""Most tokens of a canary's response."""
+TEXT_TOKENS = 32
+"""Most tokens of a problem's text whose log-probabilities are taken, the first one left out."""
+SEED = 0
+"""Base of the seeds, whatever that of the evaluation is."""
+DIGITS = 6
+"""Of a stored log-probability, after the point."""
+DIGEST = 16
+"""Hex digits of a stored digest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Canaries:
+    """What an engine makes of them at one time; alone and batch by problem, in one order."""
+
+    alone: tuple[str, ...]
+    """Responses that were drawn one by one."""
+    batch: tuple[str, ...]
+    """Responses to the same seeds inside a full batch."""
+    tokens: tuple[int, ...]
+    """Token ids of the texts, one text after the other."""
+    log_probs: tuple[float, ...]
+    """Of these, in nats."""
+
+
+class Engine(NamedTuple):
+    """A back end over a checkpoint."""
+
+    draw: Sampler
+    facts: dict[str, Any]
+    """Its fingerprint: what may change a draw in its last bits."""
+    canaries: Callable[[Sequence[Problem]], list[Canaries]]
+    """Of a benchmark's problems, by engine where it is several. Not to be called while it draws."""
+
+
+def observe(
+    draw: Sampler,
+    log_probs: LogProbs,
+    encode: Callable[[str], Sequence[int]],
+    batch: int,
+    problems: Sequence[Problem],
+) -> list[Canaries]:
+    """Those of one engine.
+
+    draw: its sampler, which cuts responses at RESPONSE_TOKENS. encode: from a text to token ids.
+    batch: how many draws the engine makes together.
+    """
+    some = problems[:N_PROMPTS]
+    seeds = draw_seeds(
+        SEED, [each.problem_id for each in some], np.arange(max(1, batch // len(some)))
+    )
+    rows = [
+        [Wanted(problem=problem, draw=i, seed=seed) for i, seed in enumerate(own)]
+        for problem, own in zip(some, seeds.tolist(), strict=True)
+    ]
+    texts = [list(encode(each.prompt))[: TEXT_TOKENS + 1] for each in some]
+    pairs = [(ids[:1], ids[1:]) for ids in texts if len(ids) > 1]
+    taken = dict(each for part in log_probs(pairs) for each in part)
+    return [
+        Canaries(
+            alone=tuple(_responses(draw, [row[0]])[0] for row in rows),
+            batch=tuple(_responses(draw, [each for row in rows for each in row])),
+            tokens=tuple(token for _, own in pairs for token in own),
+            log_probs=tuple(float(nats) for i in range(len(pairs)) for nats in taken[i]),
+        )
+    ]
+
+
+def _responses(draw: Sampler, wanted: Sequence[Wanted]) -> list[str]:
+    """The first draw of every problem, with what ended it, in the order of the problems."""
+    made = {
+        each.problem_id: f"{each.response} {each.n_tokens} {each.end_token}"
+        for part in draw(wanted)
+        for each in part
+        if each.draw == 0
+    }
+    return [made[each.problem.problem_id] for each in wanted if each.draw == 0]
+
+
+def summary(canaries: Sequence[Canaries]) -> dict[str, Any]:
+    """For a file: digests of the responses, and the mean log-probability, nats a token (None where
+    no text has two tokens). Engines that agree have the digest of one."""
+    nats = [value for each in canaries for value in each.log_probs]
+    return {
+        "alone": fingerprint(list(dict.fromkeys(each.alone for each in canaries)))[:DIGEST],
+        "batch": fingerprint(list(dict.fromkeys(each.batch for each in canaries)))[:DIGEST],
+        "log_prob": round(float(np.mean(nats)), DIGITS) if nats else None,
+    }
+
+
+class Session:
+    """The draws that one engine makes on a benchmark at a stretch, with the canaries around them.
+
+    manifest: what the draws belong to (shapes.MANIFEST). It gets the engine, and the last of its
+    `canaries`, which lacks `end`, `draws` and `tokens` where the session was killed. start: starts
+    the engine; called, and canaries drawn, only if a draw is missing.
+    """
+
+    def __init__(
+        self,
+        paths: BenchmarkPaths,
+        manifest: dict[str, Any],
+        problems: Sequence[Problem],
+        start: Callable[[], Engine],
+    ) -> None:
+        self.manifest = manifest
+        self._paths, self._problems, self._start = paths, problems, start
+        self._engine: Engine | None = None
+        there = paths.draws.exists() or paths.shards.exists()
+        self._former = manifest.get("canaries", []) if there else []  # else of draws that are gone
+        self._record: dict[str, Any] = {}
+        self._draws = self._tokens = 0
+
+    def sampler(self) -> Sampler:
+        """The engine's, whose canaries are drawn first."""
+        self._engine = self._start()
+        seen = self._engine.canaries(self._problems)
+        self.manifest = self.manifest | {"engine": self._engine.facts} | doors.record()
+        self._write(
+            {
+                "engine": self._engine.facts,
+                "texts": fingerprint(list(seen[0].tokens))[:DIGEST],
+                "log_probs": [round(value, DIGITS) for value in seen[0].log_probs],
+                "start": summary(seen),
+            }
+        )
+        return self._engine.draw
+
+    def add(self, draws: Sequence[Draw]) -> None:
+        """These were made."""
+        self._draws += len(draws)
+        self._tokens += sum(each.n_tokens for each in draws)
+
+    def end(self) -> None:
+        """All draws are made; says where the engine is no longer what it was."""
+        if self._engine is None:
+            return
+        start, end = self._record["start"], summary(self._engine.canaries(self._problems))
+        self._write(self._record | {"end": end, "draws": self._draws, "tokens": self._tokens})
+        if end["alone"] != start["alone"]:
+            print(
+                f"{self._paths.folder.name}: the same seeds gave other canaries after these draws "
+                "than before them, so the engine has changed meanwhile or does not compute alike "
+                f"twice; mean log-probability of the same texts, nats a token: {start['log_prob']} "
+                f"before, {end['log_prob']} after ({self._paths.manifest})",
+                flush=True,
+            )
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._record = record
+        self.manifest = self.manifest | {"canaries": [*self._former, record]}
+        write_json(self._paths.manifest, self.manifest)

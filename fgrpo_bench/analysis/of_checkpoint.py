@@ -1,0 +1,64 @@
+"""One checkpoint alone: its mean pass@k with an interval over problems.
+
+The frames are about cells, whose intervals hold training seeds too; who passes a single model's
+results on needs this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgrpo_bench.results import PointResult
+from fgrpo_bench.stats.intervals import FRACTIONS, estimate
+from fgrpo_bench.tables import BOUNDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointEstimate:
+    """Mean pass@k of one checkpoint on one benchmark, as fractions."""
+
+    k: int
+    mean: float | None
+    """Over problems; None where none has a value."""
+    low: float | None
+    """Of the 95% interval over problems, like high; None with fewer than two problems."""
+    high: float | None
+    standard_error: float | None
+    n_problems: int
+    """With a value."""
+    all_wrong: float | None
+    """The mean were all draws that the grader could not judge wrong."""
+    all_right: float | None
+    """Were they all right."""
+
+
+def checkpoint_estimates(point: PointResult, benchmark: str) -> list[CheckpointEstimate]:
+    """A row a k; none where the evaluation is not complete."""
+    table = point.passk(benchmark).sort("problem_id", "k")
+    ks = table["k"].unique().sort().to_list()
+    values, low, high = (
+        table[name].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))
+        for name in ("pass_at_k", *BOUNDS)
+    )
+    return [
+        CheckpointEstimate(
+            k=k,
+            mean=over.mean,
+            low=over.low,
+            high=over.high,
+            standard_error=over.standard_error,
+            n_problems=over.n_problems,
+            all_wrong=_mean(low[:, i]),
+            all_right=_mean(high[:, i]),
+        )
+        for i, (k, over) in enumerate(
+            zip(ks, estimate(values[None], limits=FRACTIONS) if ks else [], strict=True)
+        )
+    ]
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    return None if np.isnan(values).any() else float(values.mean())

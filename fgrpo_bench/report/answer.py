@@ -1,0 +1,240 @@
+"""The answer to a sweep's question in a sentence or two, as a person would say it: what every view
+shows first. Every figure and verdict is read from the analysis; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis.rows import Cell, Comparison
+from fgrpo_bench.documents.numbers import points
+
+NAMED = 3
+"""Most comparisons of one verdict that are named; of more the rest is counted."""
+COLUMNS = 2
+"""Most benchmarks and averages that are told; of more the rest is counted."""
+SURE = {ROBUST: "robust after correction", SUGGESTIVE: "suggestive, not after correction"}
+
+
+def answer(analysis: Analysis) -> list[str]:
+    """Sentences: what the sweep's declared family asks of the numbers, as a question, then what
+    they say, at the largest k first. One alone where no two cells can be compared yet."""
+    rows = [row for row in analysis.asked if row.family is not None]
+    if not rows:
+        return ["No two cells that the question compares have results yet."]
+    columns = list(dict.fromkeys(row.column for row in rows))
+    told = columns[:COLUMNS]
+    sentences = []
+    for column in told:
+        own = [row for row in rows if row.column == column]
+        where = f" on {column}" if len(columns) > 1 else ""
+        sentences += list(_of_column(analysis, own, where))
+    rest = [row for row in rows if row.column not in told]
+    if rest:
+        counts = _and(f"{_count(rest, word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN))
+        sentences.append(f"Of {len(rest)} comparisons on {_and(columns[COLUMNS:])}: {counts}.")
+    return [*sentences, *_reservations(analysis)]
+
+
+def front_in_words(analysis: Analysis, column: str) -> str | None:
+    """Which of the cells that the question compares are dominated in the plane of pass@k at the
+    smallest and the largest k; None where it compares none on this column."""
+    rows = [analysis.on_front(column, cell) for cell in analysis.by_cell]
+    worse = [row for row in rows if row is not None and not row.is_on_front]
+    n = sum(row is not None for row in rows)
+    if not n:
+        return None
+    plane = " and ".join(f"pass@{k}" for k in analysis.ends)
+    if not worse:
+        return f"Plane of {plane}: none of {n} cells dominated."
+    named = [analysis.by_cell[row.cell].label for row in worse[:NAMED]]
+    listed = _and([*named, *_more(worse)])
+    return f"Plane of {plane}: {len(worse)} of {n} cells dominated ({listed})."
+
+
+def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> Iterator[str]:
+    """The question at the largest k with its answer, then what happens at the other k."""
+    ks = sorted({row.k for row in rows}, reverse=True)
+    first = [row for row in rows if row.k == ks[0]]
+    focal = all(_is_focal(analysis, row) for row in rows)
+    yield (_focal_question if focal else _question)(analysis, first, where)
+    yield (_focal_answer if focal else _by_verdict)(analysis, first)
+    for k in ks[1:]:
+        own = [row for row in rows if row.k == k]
+        if all(row.verdict == OPEN for row in own):
+            verb = "costs" if all(row.difference < 0 for row in own) else "changes"
+            what = f"it {verb}" if focal else "any differs in"
+            yield f"Whether {what} pass@{k}{where} is open{_sizes(own)}."
+        else:
+            yield f"In pass@{k}{where}: {_lowered(_by_verdict(analysis, own))}"
+
+
+def _is_focal(analysis: Analysis, row: Comparison) -> bool:
+    """Whether two cells differ in the focal weight alone, the old one without."""
+    new, old = analysis.by_cell[row.new], analysis.by_cell[row.old]
+    return (
+        bool(new.focal_gamma)
+        and _without_gamma(new) == _without_gamma(old)
+        and (old.focal_gamma == 0)
+    )
+
+
+def _without_gamma(cell: Cell) -> tuple[object, ...]:
+    return cell.algorithm, cell.group_size, cell.learning_rate_factor
+
+
+def _focal_question(analysis: Analysis, rows: Sequence[Comparison], where: str) -> str:
+    sizes = sorted({analysis.by_cell[row.old].group_size or 0 for row in rows})
+    at = f" at N = {_and(map(str, sizes))}"
+    methods = list(dict.fromkeys(analysis.by_cell[row.old].method for row in rows))
+    under = f" under {_and(methods)}" if len(methods) > 1 else ""
+    lost = all(_lost(analysis, row) is not None for row in rows)
+    verb = "give back" if lost else "raise"
+    return f"Does a focal weight{at} {verb} pass@{rows[0].k}{where}{under}?"
+
+
+def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
+    """By verdict and direction, e.g. `Yes at gamma = 1: 11.0 of the 16.1 points that ...`."""
+    leads = {
+        (ROBUST, 1): "yes at",
+        (SUGGESTIVE, 1): "perhaps at",
+        (ROBUST, -1): "no at",
+        (SUGGESTIVE, -1): "rather not at",
+    }
+    parts: list[str] = []
+    for (verdict, sign), lead in leads.items():
+        own = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
+        listed = [
+            f"{_name(analysis, row, rows)}: {_regained(analysis, row)}" for row in _largest(own)
+        ]
+        if own:
+            parts.append(f"{lead} {_and([*listed, *_more(own)])} ({SURE[verdict]})")
+    still_open = [row for row in rows if row.verdict == OPEN]
+    if len(still_open) == len(rows):
+        parts.append(f"that is open{_sizes(rows)}")
+    elif still_open:
+        named = [_name(analysis, row, rows) for row in _largest(still_open)]
+        parts.append(f"open at {_and([*named, *_more(still_open)])}{_sizes(still_open)}")
+    text, lost = "; ".join(parts), _lost(analysis, rows[0])
+    if lost is not None and len({row.old for row in rows}) == 1:
+        first, words, rest = text.partition(_all_lost(lost))
+        text = f"{first}{words}{rest.replace(words, 'these')}" if words else text
+    return _raised(text) + "."
+
+
+def _regained(analysis: Analysis, row: Comparison) -> str:
+    """e.g. `11.0 of the 16.1 points that training lost`."""
+    size, lost = _size(row.difference), _lost(analysis, row)
+    if row.difference < 0:
+        return f"{size} points less"
+    if lost is None:
+        return f"{size} points"
+    return f"{size} {'more than' if row.difference > lost else 'of'} {_all_lost(lost)}"
+
+
+def _all_lost(lost: float) -> str:
+    return f"the {_size(lost)} points that training lost"
+
+
+def _lost(analysis: Analysis, row: Comparison) -> float | None:
+    """What training without the focal weight took from the base models, as a fraction; None where
+    a loss is open or there is none."""
+    own = analysis.comparison(row.column, row.k, row.old, "base")
+    return None if own is None or own.verdict == OPEN or own.difference > 0 else -own.difference
+
+
+def _question(analysis: Analysis, rows: Sequence[Comparison], where: str) -> str:
+    olds = list(dict.fromkeys(row.old for row in rows))
+    label = analysis.by_cell[olds[0]].label
+    if len(rows) == 1:
+        new = analysis.by_cell[rows[0].new].label
+        return f"Does {new} differ from {label} in pass@{rows[0].k}{where}?"
+    if len(olds) == 1:
+        return f"Which of {len(rows)} cells differ from {label} in pass@{rows[0].k}{where}?"
+    return f"Which of {len(rows)} pairs of cells differ in pass@{rows[0].k}{where}?"
+
+
+def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
+    """The robust ones by name, the others where they are few; the rest counted."""
+    if _count(rows, OPEN) == len(rows):
+        return f"Open{_sizes(rows)}."
+    parts = []
+    for verdict in (ROBUST, SUGGESTIVE):
+        for sign, direction in ((1, "better"), (-1, "worse")):
+            own = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
+            if own and (verdict == ROBUST or len(rows) <= NAMED):
+                listed = [
+                    f"{_name(analysis, row, rows)} {points(row.difference)}"
+                    for row in _largest(own)
+                ]
+                parts.append(f"{direction}, {verdict}: {_and([*listed, *_more(own)])}")
+            elif own:
+                parts.append(f"{direction}, {verdict}: {len(own)}")
+    n = _count(rows, OPEN)
+    return _raised("; ".join([*parts, *([f"{OPEN}: {n}"] if n else [])])) + "."
+
+
+def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> str:
+    """Which comparison of several, with no more than tells them apart."""
+    new, old = analysis.by_cell[row.new], analysis.by_cell[row.old]
+    cells = [analysis.by_cell[name] for each in among for name in (each.new, each.old)]
+    trained = [cell for cell in cells if not cell.is_base]
+    several = len({cell.group_size for cell in trained}) > 1
+    if all(_is_focal(analysis, each) for each in among):
+        method = len({analysis.by_cell[each.old].method for each in among}) > 1
+        size = f"N = {old.group_size} " if several else ""
+        return f"{f'{old.method} ' if method else ''}{size}gamma = {new.focal_gamma:g}"
+    named = [
+        cell.label if several else cell.label.replace(f" N={cell.group_size}", "")
+        for cell in (new, old)
+    ]
+    return " against ".join(named) if len({each.old for each in among}) > 1 else named[0]
+
+
+def _reservations(analysis: Analysis) -> Iterator[str]:
+    """What limits all of it: a single seed, points that are missing."""
+    if analysis.n_seeds == 1:
+        yield "One training seed: another run may say otherwise."
+    if analysis.missing:
+        n = len(analysis.results.points)
+        yield f"So far: {n - len(analysis.missing)} of {n} points have results."
+
+
+def _largest(rows: Sequence[Comparison]) -> list[Comparison]:
+    return sorted(rows, key=lambda row: -abs(row.difference))[:NAMED]
+
+
+def _more(rows: Sequence[object]) -> list[str]:
+    return [f"{len(rows) - NAMED} more"] if len(rows) > NAMED else []
+
+
+def _size(value: float) -> str:
+    """Percentage points without their sign."""
+    return points(abs(value))[1:]
+
+
+def _sizes(rows: Sequence[Comparison]) -> str:
+    """Differences in brackets: each of a few, the ends of many."""
+    sizes = sorted((row.difference for row in rows), key=abs, reverse=True)
+    if len(sizes) > NAMED:
+        return f" ({points(min(sizes))} to {points(max(sizes))} points)"
+    return f" ({_and(map(points, sizes))} points)"
+
+
+def _count(rows: Sequence[Comparison], verdict: str) -> int:
+    return sum(row.verdict == verdict for row in rows)
+
+
+def _and(words: Iterator[str] | Sequence[str]) -> str:
+    """e.g. `a, b and c`."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _raised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,180 @@
+"""What is exported: one checkpoint on one benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate, checkpoint_estimates
+from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.records import Problem
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.specs import BenchmarkSpec
+from fgrpo_bench.specs.dataset import withheld
+from fgrpo_bench.stages.files import write_whole
+from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
+
+PROGRAM = "fgrpo-bench"
+BATCH = 64
+"""Problems whose draws are held in memory at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """One checkpoint on one benchmark, complete, with all that formats ask for."""
+
+    results: SweepResults
+    point: PointResult
+    """The run, with the checkpoint that stands for it."""
+    label: str
+    """The setting, for a person: `F-GRPO N=8 gamma=0.5`."""
+    benchmark: str
+    organisation: str
+    """Whose models these are: what stands before the slash of a model's name."""
+
+    @property
+    def paths(self) -> BenchmarkPaths:
+        """Its stored files."""
+        return self.point.evaluate.benchmark(self.benchmark)
+
+    @property
+    def model(self) -> str:
+        """Name of the checkpoint, e.g.
+        `local/groupsize-countdown-v1-grpo-n8-g0.5-s11-step-300`."""
+        run = self.results.paths
+        names = (run.sweep, run.experiment, run.version, self.point.point_id)
+        return f"{self.organisation}/{'-'.join(names)}-step-{self.point.step}"
+
+    @cached_property
+    def spec(self) -> BenchmarkSpec:
+        """The benchmark, as it was evaluated."""
+        return self.point.evaluation_spec().benchmark(self.benchmark)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How draws were made (fgrpo_bench.specs.EvalSpec as JSON)."""
+        evaluation: dict[str, Any] = self.point.evaluation_spec().value("evaluation")
+        return evaluation
+
+    @cached_property
+    def marker(self) -> dict[str, Any]:
+        """The evaluation's completion marker."""
+        return self.point.evaluated()
+
+    @property
+    def grader(self) -> str:
+        """Name and version of what judged the draws."""
+        return str(self.marker["target"]["graders"][self.benchmark])
+
+    @property
+    def engine(self) -> dict[str, Any]:
+        """What drew; empty where it was not recorded."""
+        return self.point.engine(self.benchmark) or {}
+
+    @property
+    def finished(self) -> datetime:
+        """When the evaluation was complete."""
+        return datetime.fromisoformat(self.marker["finished"])
+
+    @cached_property
+    def design(self) -> dict[str, Any] | None:
+        """When problems stopped (fgrpo_bench.specs.DesignSpec as JSON); None: never."""
+        design = self.point.stopping()
+        return None if design is None else asdict(design)
+
+    @property
+    def words(self) -> str:
+        """How many draws problems made."""
+        return self.point.asked().words
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether no text of the benchmark, nor of a response, may be shown to others."""
+        stored = self.point.evaluation_spec()
+        return withheld((stored.former | stored.benchmarks).get(self.benchmark))
+
+    @cached_property
+    def estimates(self) -> list[CheckpointEstimate]:
+        """Mean pass@k by k, with its interval over problems."""
+        return checkpoint_estimates(self.point, self.benchmark)
+
+    @cached_property
+    def counts(self) -> pl.DataFrame:
+        """problem_id, n_drawn (null where judgements ask for draws that are missing), n_scored and
+        n_correct, a row a problem."""
+        passk = self.point.passk(self.benchmark).with_columns(n_drawn=self.point.asked().n_drawn)
+        columns = ["problem_id", "n_drawn", "n_scored", "n_correct"]
+        return passk.select(columns).unique("problem_id").sort("problem_id")
+
+    @property
+    def unscored(self) -> int:
+        """Draws that the grader could not judge."""
+        return int((self.counts["n_drawn"] - self.counts["n_scored"]).sum())
+
+    def problems(self) -> list[Problem]:
+        """Of the benchmark; ValueError where its text must not be passed on."""
+        if self.is_withheld:
+            raise ValueError(
+                f"{self.benchmark} is a gated benchmark, whose publisher asks that none of its "
+                "text is shown to others: export its counts without --draws"
+            )
+        spec = self.point.evaluation_spec()
+        return load_problems(self.spec, spec.task, spec.data(self.benchmark))
+
+    def draws(self) -> Iterator[tuple[Problem, list[dict[str, Any]]]]:
+        """Every problem with its draws up to where it stopped, in their order: keys draw, response,
+        n_tokens, finish_reason, outcome, extracted, reason."""
+        asked = dict(self.counts.select("problem_id", "n_drawn").iter_rows())
+        problems = [each for each in self.problems() if asked.get(each.problem_id)]
+        for start in range(0, len(problems), BATCH):
+            part = problems[start : start + BATCH]
+            rows = self._rows([each.problem_id for each in part])
+            for problem in part:
+                yield problem, rows[problem.problem_id][: asked[problem.problem_id]]
+
+    def _rows(self, names: list[str]) -> dict[str, list[dict[str, Any]]]:
+        with reading(self.paths.draws):
+            draws = scan_table(self.paths.draws, DRAWS).filter(pl.col("problem_id").is_in(names))
+            grades = scan_table(self.paths.grades(self.grader), GRADES)
+            joined = draws.join(grades, on=["problem_id", "draw"]).sort("problem_id", "draw")
+            rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+            for row in joined.collect().iter_rows(named=True):
+                rows[row["problem_id"]].append(row)
+        return rows
+
+
+def stopped(evaluated: Evaluated, why: str) -> ValueError:
+    """The refusal of a format that has no place for draws that stop."""
+    return ValueError(
+        f"{evaluated.label} on {evaluated.benchmark} made {evaluated.words}, and {why}: the usual "
+        "formula is biased on such draws; take --to every-eval-ever or hf-eval-results, or draw a "
+        "fixed number (design=null)"
+    )
+
+
+def write_json_lines(path: Path, rows: Iterable[Any]) -> int:
+    """One JSON object a line, whole or not at all; returns how many."""
+    n = 0
+
+    def write(aside: Path) -> None:
+        nonlocal n
+        with aside.open("w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(row, allow_nan=False) + "\n")
+                n += 1
+
+    write_whole(path, write)
+    return n
+
+
+Writer = Callable[..., list[Path]]
+"""(evaluated, folder, *, draws) -> files written. draws: whether every single one is, with its
+text. ValueError for what the format cannot hold."""
