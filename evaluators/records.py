@@ -3,7 +3,7 @@ draws as they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,6 +76,8 @@ class Draw:
     """Id of the end token that was sampled, of which a model may have several; None without one."""
 
 
+Seeds = Mapping[str, list[int]]
+"""The own seed of every draw that is asked for, by problem_id."""
 Sampler = Callable[[Iterable[Wanted | None]], Iterator[Sequence[Draw]]]
 """Wanted draws -> draws as they are made, each once, in any order. None among the wanted ones says
 that whether more are wanted is open until some of those in the making are given back."""
