@@ -60,7 +60,8 @@ def _example(
     more = {
         "truncated": {"finish": "length"},
         "unscored": {"outcome": "unscored"},
-        "differing": {"page": str(1 + draw // SHOWN)} if draw >= SHOWN else {},
+        "differing": {"order": "draw"}
+        | ({"page": str(1 + draw // SHOWN)} if draw >= SHOWN else {}),
     }[kind]
     href = draws_link(
         results, links, benchmark=benchmark, problem=problem, point=points_of(results)[point_id],

@@ -62,11 +62,11 @@ def test_a_chooser_goes_by_pointer_at_once_and_by_keyboard_with_enter(open_page,
     page.wait_for_url("**/draws?*problem=*")
     assert page.locator("h1").inner_text() != before
     page.locator("#choose-b").focus()
-    page.keyboard.press("ArrowDown")
-    assert "b=grpo-n4-g1-s11" not in page.url
+    page.keyboard.press("ArrowUp")
+    assert "b=grpo-n4-g0-s11" not in page.url
     page.keyboard.press("Enter")
-    page.wait_for_url("**b=grpo-n4-g1-s11**")
-    assert page.locator(".side h2").nth(1).inner_text() == "grpo-n4-g1-s11"
+    page.wait_for_url("**b=grpo-n4-g0-s11**")
+    assert page.locator(".side h2").nth(1).inner_text() == "GRPO N=4, seed 11"
 
 
 def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):

@@ -16,8 +16,12 @@ import polars as pl
 import pytest
 
 from dashboards.__main__ import main
-from dashboards.app import HEADERS
+from dashboards.app import HEADERS, ServerLinks
 from dashboards.page import VIEWS
+from dashboards.pages import BUILDERS
+from dashboards.pages.compare_rows import in_front
+from dashboards.pages.draws_answers import word
+from dashboards.queries.draws import answers, draws
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.store import inputs_of
 from fgrpo_bench.report.answer import answer
@@ -209,6 +213,34 @@ def test_all_distinct_answers_can_be_listed(tmp_path):
     _, every = listed(href)
     assert few < every
     assert len(every) == 25, "24 of the 30 are found in a response, and none in the others"
+
+
+def test_draws_open_on_the_compared_cells_with_the_right_ones_first(client, finished):
+    page = Reader(client.get(f"{BASE}/draws").text)
+    pair = in_front(analysed(finished, is_kept=False))
+    options = [a["value"] for tag, a in page.elements if tag == "option" and "selected" in a]
+    assert f"a={pair.old}-s11" in options[1] and f"b={pair.new}-s11" in options[2]
+    badges = [
+        a["class"] for tag, a in page.elements if tag == "span" and "badge" in a.get("class", "")
+    ]
+    right = [name == "badge correct" for name in badges]
+    sides = right[: len(right) // 2], right[len(right) // 2 :]
+    assert all(side == sorted(side, reverse=True) for side in sides)
+    assert any(right)
+
+
+def test_the_bars_are_the_answers_of_both_cells(finished):
+    page = BUILDERS["draws"](finished, {"answers": ["all"]}, ServerLinks())
+    bars = page.context["bars"]
+    for place, side in enumerate(page.context["sides"]):
+        table = answers(draws(side.point, "countdown", page.address.parameters[-1][1]))
+        shown = [(row.text, row.outcome, row.counts[place]) for row in bars.rows]
+        expected = {
+            (word(row["extracted"]), row["outcome"]): row["count"]
+            for row in table.iter_rows(named=True)
+        }
+        assert {(text, outcome): n for text, outcome, n in shown if n} == expected
+        assert sum(expected.values()) == side.total
 
 
 def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_differ_on(tmp_path):
