@@ -34,8 +34,10 @@ function draw(div) {
     if (chart.direct === "end") layout.margin = { ...layout.margin, r: room(chart) };
   } else if (shown) {
     const rows = Math.ceil(shown / (narrow ? 1 : 3));
-    const height = (div.clientHeight || 330) + 22 * rows;
+    div.dataset.height ??= div.clientHeight;
+    const height = Number(div.dataset.height) + 22 * rows;
     layout.height = height;
+    div.style.height = `${height}px`;
     layout.legend = { ...LEGEND_BELOW, y: -70 / (height - 70 - 22 * rows) };
     layout.margin = { ...layout.margin, b: 60 + 22 * rows };
   }
@@ -47,6 +49,7 @@ function draw(div) {
   };
   if (narrow) {
     layout.dragmode = false;
+    if (chart.data.some((trace) => trace.type === "heatmap")) layout.yaxis.showticklabels = false;
     if (layout.yaxis.ticktext) {
       const ticktext = layout.yaxis.ticktext.map(wrapped);
       layout.yaxis = { ...layout.yaxis, ticktext, tickfont: { size: 11 } };

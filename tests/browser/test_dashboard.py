@@ -198,7 +198,7 @@ def test_a_cell_of_the_heat_map_and_of_its_table_opens_the_draws(open_page, dash
     assert page.locator(".side").count() == 2
     assert page.locator(".draw").count() > 2
     page.goto(f"{dashboard}/forgetting")
-    page.locator("table.upright td a").last.focus()
+    page.locator("table.narrow td a").last.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/draws?**")
     assert page.locator(".problem .text").inner_text()
