@@ -89,6 +89,9 @@ class Slider:
     values: tuple[str, ...]
     """The positions in words."""
     start: int
+    """Where it stands."""
+    default: str
+    """The position that addresses leave out."""
 
 
 @dataclass(frozen=True, kw_only=True)

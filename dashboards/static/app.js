@@ -73,6 +73,36 @@ function follow(clicks, point) {
   if (href) location.href = href;
 }
 
+// The positions of sliders stand in the page's address, and in the links to other choices of it.
+function remember(slider) {
+  const words = slider.dataset.words.split("|");
+  const name = slider.id.replace("slider-", ""), value = words[Number(slider.value)];
+  const moved = (href) => {
+    const url = new URL(href);
+    if (value === slider.dataset.start) url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
+    return url.href;
+  };
+  if (location.protocol === "file:") return; // files have no parameters
+  history.replaceState(null, "", moved(location.href));
+  for (const link of document.querySelectorAll("main a[href]:not([download])")) {
+    if (link.pathname === location.pathname) link.href = moved(link.href);
+  }
+  for (const option of document.querySelectorAll("main select[data-go] option")) {
+    if (option.value) option.value = moved(new URL(option.value, location.href).href);
+  }
+  for (const form of document.querySelectorAll("main form")) {
+    let field = form.querySelector(`input[name="${name}"]`);
+    if (!field) {
+      field = document.createElement("input");
+      field.type = "hidden";
+      field.name = name;
+      form.append(field);
+    }
+    field.value = value;
+  }
+}
+
 function slide(div, frames) {
   const name = div.dataset.chart;
   const sliders = [...document.querySelectorAll(`[data-slider="${name}"]`)];
@@ -87,7 +117,10 @@ function slide(div, frames) {
     say.textContent = frame.say;
     Plotly.restyle(div, { y: frame.y }, frame.y.map((_, i) => i));
   };
-  for (const slider of sliders) slider.addEventListener("input", show);
+  for (const slider of sliders) {
+    slider.addEventListener("input", show);
+    slider.addEventListener("change", () => remember(slider));
+  }
   show();
 }
 

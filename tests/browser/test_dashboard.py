@@ -17,7 +17,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 
-CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 4, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 6, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 
@@ -121,7 +121,12 @@ def test_sliders_answer_to_the_keyboard_and_move_the_curves(open_page, dashboard
         page.locator(f"#slider-{slider}").focus()
         page.keyboard.press("ArrowRight")
         assert say.inner_text() != words
+        assert f"{slider}=" in page.url
         expect(curve).not_to_have_attribute("d", before)
+    page.click(".control[data-name=n] a >> text=32")
+    page.wait_for_url("**n=32**")
+    assert "gamma=0.75" in page.url and "success-rate=0.4" in page.url
+    assert page.locator("#slider-gamma + output").inner_text() == "0.75"
 
 
 def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashboard):
