@@ -10,6 +10,7 @@ import polars as pl
 
 from dashboards.form import Form, Given, choices
 from dashboards.page import Links, Page
+from dashboards.pages import maze
 from dashboards.pages.draws_answers import ANSWERS, NO_ANSWER, distribution, word
 from dashboards.pages.draws_links import compared_points, draws_address, label_of
 from dashboards.queries.analysis import Counts, Fates, fates_of
@@ -54,7 +55,7 @@ class Side:
     """Draws that the filter lets through."""
     draws: list[dict[str, Any]]
     """Of this page: draw, outcome, extracted, reason, n_tokens, finish_reason, response,
-    others (what other graders said), ..."""
+    others (what other graders said), picture (of its walk in a maze), ..."""
     words: str
     """Why there is nothing to see; empty where there is."""
 
@@ -113,6 +114,9 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     # another benchmark has other problems, so nothing else is kept
     elsewhere = Form(results.paths, "draws", given, links)
     elsewhere.one("benchmark", results.benchmarks)
+    text = problem_text(points[a], benchmark, problem)
+    is_maze = results.evaluation["benchmarks"][benchmark]["grader"] in maze.GRADERS
+    grid = text.gold if is_maze and not gated else ""
     sides = [
         _side(
             points[name],
@@ -122,10 +126,10 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             gated,
             counts=None if fates is None else fates.counts(points[name], problem),
             others=other_judgements(points[name], benchmark, problem),
+            grid=grid,
         )
         for name in (a, b)
     ]
-    text = problem_text(points[a], benchmark, problem)
     place = problems.index(problem)
     around = {
         where: links.page(form.address(*ELSEWHERE, problem=problems[i]))
@@ -143,7 +147,8 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             "one_line": ONE_LINE,
             "sides": sides,
             "prompt": WITHHELD if gated else text.prompt,
-            "gold": "" if gated else text.gold,
+            "gold": "" if gated or grid else text.gold,
+            "picture": maze.picture(grid) if grid else "",
             "answer": None if answer == ALL else answer,
             "all_answers": links.page(form.address("page", answer=ALL)),
             "least": low,
@@ -199,13 +204,15 @@ def _side(
     *,
     counts: Counts | None,
     others: pl.DataFrame,
+    grid: str,
 ) -> Side:
-    """shown: draws of this page."""
+    """shown: draws of this page. grid: the maze that they walk in; empty where it is none."""
     rows = shown.to_dicts()
     for row in rows:
         row["outcome"] = row["outcome"] or "not graded"
         row["extracted"] = word(row["extracted"])
         row["others"] = [] if gated else others.filter(draw=row["draw"]).to_dicts()
+        row["picture"] = maze.picture(grid, row["response"]) if grid else ""
         if gated:
             row |= {"response": WITHHELD, "extracted": "", "reason": ""}
     drawn = None if counts is None else counts.n_drawn
