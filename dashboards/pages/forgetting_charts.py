@@ -133,6 +133,7 @@ class Drawing:
             for at, point in enumerate(self.points):
                 rate = float(rates[at, column])
                 fate = next((name for name, own in likely.items() if own[at, column]), "")
+                kinds = [_step(rate), fate, "first" if at in firsts else ""]
                 cells.append(
                     Shade(
                         text=_rate(rate),
@@ -142,7 +143,7 @@ class Drawing:
                         ),
                         title=f"{problem}, {point.point_id}: {100 * rate:.2f}%"
                         + (f", {fate}" if fate else ""),
-                        kind=" ".join(filter(None, [_step(rate), fate, at in firsts and "first"])),
+                        kind=" ".join(filter(None, kinds)),
                     )
                 )  # fmt: skip
             rows.append(tuple(cells))

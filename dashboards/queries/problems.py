@@ -9,6 +9,7 @@ from dashboards.text import shortened
 from fgrpo_bench import doors
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 
@@ -47,7 +48,8 @@ def _published(point: PointResult, name: str) -> dict[str, ProblemText]:
             key: ProblemText(prompt, gold, _first_line(prompt))
             for key, prompt, gold in rows.select("problem_id", "prompt", "answer").iter_rows()
         }
-    in_words = getattr(doors.entry("tasks", spec.task["name"]), "in_words", None)
+    task = from_dict(TaskSpec, spec.task)
+    in_words = getattr(doors.entry("tasks", task.name), "in_words", None)
     return {
         each.problem_id: ProblemText(
             each.prompt, each.target, in_words(each) if in_words else _first_line(each.prompt)
