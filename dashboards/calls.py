@@ -23,6 +23,16 @@ from fgrpo_bench.analysis.rows import Comparison, to_frame
 rows = analysis.against({column!r}, {k}, {old!r})
 result = to_frame(Comparison, rows).drop("seeds", "by_seed")
 """
+PAIRS = """\
+from fgrpo_bench.analysis.rows import Comparison, to_frame
+
+rows = [
+    analysis.comparison({column!r}, k, new, old)
+    for k in reversed({ks})
+    for new, old in {pairs}
+]
+result = to_frame(Comparison, [row for row in rows if row]).drop("seeds", "by_seed")
+"""
 RUNS = """\
 result = {{
     point.point_id: point.metrics(){selected}

@@ -85,7 +85,7 @@ def band(
         "x": [*x, *reversed(x)],
         "y": [*high, *reversed(low)],
         "fill": "toself",
-        "fillcolor": _faint(look.color),
+        "fillcolor": faint(look.color),
         "line": {"width": 0},
         "hoverinfo": "skip",
         "showlegend": False,
@@ -93,9 +93,15 @@ def band(
     }
 
 
-def _faint(color: str) -> str:
+def faint(color: str, opacity: float = 0.15) -> str:
+    """A colour `#rrggbb` that lets through what is behind it."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.13)"
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def hover(texts: Sequence[str]) -> dict[str, Any]:
+    """What is shown over each point instead of bare coordinates; names in it are escaped."""
+    return {"hovertext": list(texts), "hoverinfo": "text"}
 
 
 def error(

@@ -43,6 +43,10 @@ class FileLinks:
         """Whether pages may be missing."""
         return self.known is not None
 
+    def home(self) -> str:
+        """The list of sweeps."""
+        return self._relative("index.html")
+
     def page(self, address: Address) -> str | None:
         """The relative link; None for a page that is not exported."""
         file = _file(address) if self.known is None else self.known.get(address)

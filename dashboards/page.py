@@ -42,6 +42,9 @@ class Links(Protocol):
     def is_static(self) -> bool:
         """Whether there is no server, so that only exported pages exist."""
 
+    def home(self) -> str:
+        """The link to the first page, which lists all sweeps."""
+
     def page(self, address: Address) -> str | None:
         """The link to a page; None where it is not there."""
 
@@ -105,7 +108,11 @@ class Chart:
     """By slider positions, e.g. `3,7`: y of traces, and `say`, a sentence."""
     clicks: dict[str, Any] | None = field(default=None, repr=False)
     """For a heat map: the page behind a cell; see app.js."""
-    tall: bool = False
+    direct: str = ""
+    """Where the names of traces stand instead of a legend: `end` of their lines, or `beside` their
+    points; empty is a legend."""
+    height: int | None = None
+    """In pixels; None leaves it to the browser."""
 
 
 @dataclass(frozen=True, kw_only=True)

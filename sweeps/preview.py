@@ -142,11 +142,21 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
         "workers": workers(plan.declaration.profile),
         "measured_stages": len(measured),
         "not_estimated": len(unknown),
+        "estimated": len(to_run),
+        "on_processors": _on_processors(plan, unknown),
     }
 
 
+def _on_processors(plan: Plan, stages: list[Stage]) -> int:
+    """How many of some stages are laid out over GPUs where a profile has any, and this has none."""
+    if plan.declaration.profile.device != "cpu":
+        return 0
+    return sum(engines.environment(stage.environment).is_placed for stage in stages)
+
+
 def _is_estimated(stage: Stage) -> bool:
-    return stage.environment == "base" and KINDS[stage.kind].cost(stage) is not None
+    kind = KINDS[stage.kind]
+    return stage.environment == "base" and not kind.fetches and kind.cost(stage) is not None
 
 
 def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
@@ -178,7 +188,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(answer['points_total'], 'point')}, "
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
-            cost_words(answer["cost"]),
+            *cost_words(answer["cost"], answer["profile"]),
             *outlook.words(answer["draws"]),
             *filter(None, [answer["saving"]]),
             *answer["can_show"],
@@ -200,20 +210,32 @@ def family_words(answer: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def cost_words(answer: Mapping[str, Any]) -> str:
-    """The estimate in one line."""
+def cost_words(answer: Mapping[str, Any], profile: str) -> list[str]:
+    """What can be estimated in one line, and what cannot; profile: the name of the one planned."""
     basis = (
         f"scaled by {counted(answer['measured_stages'], 'stage')} measured here"
         if answer["measured_stages"]
         else "by constants of fgrpo_bench/kinds, nothing measured here yet"
     )
-    rest = answer["not_estimated"]
-    further = f"; {counted(rest, 'stage')} in other environments not estimated" if rest else ""
-    return (
-        f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
-        f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} ({basis})"
-        + further
-    )
+    rest, on_processors = answer["not_estimated"], answer["on_processors"]
+    lines = []
+    if answer["estimated"] or not rest:
+        lines.append(
+            f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
+            f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} "
+            f"({basis})"
+        )
+    if rest:
+        lines.append(
+            f"cost not estimated: {counted(rest, 'stage')}; nothing here tells how long a download "
+            "or a model of another engine takes"
+        )
+    if on_processors:
+        lines.append(
+            f"no GPU: profile={profile} runs {counted(on_processors, 'stage')} of OpenRLHF or vLLM "
+            "on processors; profile=slurm-8gpu and others of conf/profile ask for GPUs"
+        )
+    return lines
 
 
 def _or_dash(value: float | None) -> str:

@@ -9,6 +9,7 @@ import polars as pl
 
 from dashboards.form import Form, Given, choices
 from dashboards.page import Grid, Links, Page, Row, Shade
+from dashboards.pages import maze
 from dashboards.pages.draws_links import draws_address
 from dashboards.queries.analysis import Counts, Fates, fates_of
 from dashboards.queries.draws import (
@@ -53,7 +54,7 @@ class Side:
     answers: Grid
     draws: list[dict[str, Any]]
     """Of this page: draw, outcome, extracted, reason, n_tokens, finish_reason, response,
-    others (what other graders said), ..."""
+    others (what other graders said), picture (of its walk in a maze), ..."""
     words: str
     """Why there is nothing to see; empty where there is."""
 
@@ -105,6 +106,9 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     elsewhere = Form(results.paths, "draws", given, links)
     elsewhere.one("benchmark", results.benchmarks)
     gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
+    text = problem_text(points[a], benchmark, problem)
+    is_maze = results.evaluation["benchmarks"][benchmark]["grader"] in maze.GRADERS
+    grid = text.gold if is_maze and not gated else ""
     sides = [
         _side(
             points[name],
@@ -115,10 +119,10 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             gated,
             counts=None if fates is None else fates.counts(points[name], problem),
             others=other_judgements(points[name], benchmark, problem),
+            grid=grid,
         )
         for name in (a, b)
     ]
-    text = problem_text(points[a], benchmark, problem)
     place = problems.index(problem)
     around = {
         where: links.page(form.address(*ELSEWHERE, problem=problems[i]))
@@ -133,7 +137,8 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
         context={
             "sides": sides,
             "prompt": WITHHELD if gated else text.prompt,
-            "gold": "" if gated else text.gold,
+            "gold": "" if gated or grid else text.gold,
+            "picture": maze.picture(grid) if grid else "",
             "answer": None if answer == ALL else answer,
             "all_answers": links.page(form.address("page", answer=ALL)),
             "least": low,
@@ -175,7 +180,7 @@ def _nothing(results: SweepResults, benchmark: str) -> Page:
         address=draws_address(results, benchmark),
         title=f"{benchmark}: no draws yet",
         lead="No point has results on this benchmark yet.",
-        context={"sides": [], "prompt": "", "gold": "", "kept": [], "open": OPEN},
+        context={"sides": [], "prompt": "", "gold": "", "picture": "", "kept": [], "open": OPEN},
     )
 
 
@@ -189,13 +194,15 @@ def _side(
     *,
     counts: Counts | None,
     others: pl.DataFrame,
+    grid: str,
 ) -> Side:
-    """shown: draws of this page."""
+    """shown: draws of this page. grid: the maze that they walk in; empty where it is none."""
     rows = shown.to_dicts()
     for row in rows:
         row["outcome"] = row["outcome"] or "not graded"
         row["extracted"] = word(row["extracted"])
         row["others"] = [] if gated else others.filter(draw=row["draw"]).to_dicts()
+        row["picture"] = maze.picture(grid, row["response"]) if grid else ""
         if gated:
             row |= {"response": WITHHELD, "extracted": "", "reason": ""}
     drawn = None if counts is None else counts.n_drawn

@@ -84,7 +84,7 @@ class Drawing:
                 self.results, self.links, benchmark=self.benchmark, problems=problems,
                 points=self.points,
             ),
-            tall=True,
+            height=560,
         )  # fmt: skip
 
     def table(self, columns: Sequence[int], before: int) -> Grid:

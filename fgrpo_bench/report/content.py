@@ -16,6 +16,7 @@ from fgrpo_bench.report.answer import answer, front_in_words
 from fgrpo_bench.report.further import (
     equal_budget_tables,
     front_table,
+    grader_tables,
     selection_table,
     task_tables,
 )
@@ -75,6 +76,7 @@ def _further(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
 
 def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
     return [
+        *grader_tables(analysis),
         *selection_table(analysis),
         *equal_budget_tables(analysis),
         *(against_paper(analysis) if compare_paper else ()),

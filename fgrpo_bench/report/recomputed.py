@@ -43,12 +43,15 @@ def where(point: PointResult, benchmark: str) -> str:
 
 
 def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
-    """Where pass@k is not what the grades give."""
+    """Where pass@k is not what the grades give. version: of the benchmark's grader, or of one that
+    stands beside it."""
     paths = point.evaluate.benchmark(benchmark)
+    is_beside = version in point.beside(benchmark).values()
     if not paths.grades(version).exists():
         yield f"{where(point, benchmark)}: there are no grades of {version}"
         return
-    stored = read_table(paths.passk, PASSK).sort("k", "problem_id")
+    passk = paths.also_passk(version) if is_beside else paths.passk
+    stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     design = point.stopping()
     again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")

@@ -84,7 +84,8 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     found += _inputs(known, results)
     found += _markers(results, unseen)
     for point, benchmark, version in graded(results):
-        found += wrong_scores(point, benchmark, version)
+        for each in (version, *point.beside(benchmark).values()):
+            found += wrong_scores(point, benchmark, each)
         if regrade:
             found += wrong_verdicts(point, benchmark, version)
     found += wrong_likelihoods(results)

@@ -28,8 +28,6 @@ MARKER = {
     "finished_ms?": int,
 }
 DESIGN = ({"stages": [int], "enough": int, "lacking?": {"*": int}}, type(None))
-EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN}}
-"""The marker of an evaluation."""
 LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
 OWNER = {"token": str, "over": str | None}
 SPEC = {"kind": str, "fingerprint": str, "target": dict}
@@ -73,6 +71,11 @@ CANARIES = {
     "tokens?": int,
 }
 """What an engine made of the canaries around its draws (evaluators.canaries)."""
+EVALUATED = MARKER | {
+    "target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN},
+    "canaries?": {"*": [CANARIES]},
+}
+"""The marker of an evaluation; its canaries by benchmark."""
 MANIFEST = {
     "fingerprint": str,
     "weights_sha256?": str | None,

@@ -226,7 +226,8 @@ def _digests(trees: NDArray[np.int8]) -> NDArray[np.uint64]:
     is drawn again in vain, which does no harm."""
     weights = np.random.default_rng(0).integers(2**64, size=trees.shape[1], dtype=np.uint64)
     with np.errstate(over="ignore"):
-        return (trees.astype(np.uint64) * (weights | np.uint64(1))).sum(1, dtype=np.uint64)
+        digests = (trees.astype(np.uint64) * (weights | np.uint64(1))).sum(1)
+    return np.asarray(digests, np.uint64)
 
 
 @lru_cache

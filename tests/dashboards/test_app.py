@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from datetime import UTC, datetime
 from io import BytesIO
 
 import polars as pl
@@ -17,12 +18,16 @@ import pytest
 from dashboards.__main__ import main
 from dashboards.app import HEADERS
 from dashboards.page import VIEWS
+from fgrpo_bench.analysis import analysed
+from fgrpo_bench.analysis.store import inputs_of
+from fgrpo_bench.report.answer import answer
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.watch import NUMBERS, shown, step_numbers
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.mlflow_store import free_port, stop, wait_for
-from tests.support.report import forget
+from tests.support.report import copy, forget
 from tests.support.watched import Training, note
 
 BASE = "/groupsize/countdown/v1"
@@ -47,6 +52,29 @@ def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
         assert {f"{BASE}/{name}" for name in VIEWS} <= set(links.hrefs())
         assert title in links.text
     assert client.get(BASE, follow_redirects=False).headers["location"] == f"{BASE}/sweep"
+
+
+def test_the_first_page_says_state_date_and_answer_and_draws_a_curve(finished, tmp_path):
+    results = copy(finished, tmp_path)
+    client = client_of(tmp_path)
+    before = Reader(client.get("/").text)
+    assert "Not analysed yet" in before.text and f"{BASE}/sweep" in before.hrefs()
+    analysis = analysed(results)
+    page = Reader(client.get("/").text)
+    for sentence in answer(analysis):
+        assert sentence in page.text
+    newest = max(path.stat().st_mtime for path in inputs_of(results)[2:] if path.exists())
+    assert f"{datetime.fromtimestamp(newest, UTC):%d %b %Y, %H:%M} UTC" in page.text
+    n_stages = len(read_json(results.paths.plan)["stages"])
+    assert f"{n_stages} done" in page.text and f"{BASE}/compare" in page.hrefs()
+    lines = [a for tag, a in page.elements if tag == "polyline"]
+    assert len(lines) == len(analysis.cells)
+    front = [line for line in lines if line["class"] == "front"]
+    assert len(front) == 2 and front == lines[-2:]
+    heights = [float(point.partition(",")[2]) for point in front[1]["points"].split()]
+    assert heights == sorted(heights, reverse=True), "pass@k rises with k, to the top"
+    (tmp_path / "groupsize" / "countdown" / "v1" / "plan.json").write_text("{")
+    assert "cannot be read" in Reader(client.get("/").text).text
 
 
 @pytest.mark.slow
@@ -143,7 +171,7 @@ def test_looking_writes_nothing(tmp_path):
 def test_every_chart_gives_its_data_as_csv(client):
     names = {
         "sweep": {"steps", "learning"},
-        "compare": {"curves", "plane", "differences", "compute", "band"},
+        "compare": {"curves", "plane", "differences", "band"},
         "forgetting": {"fates", "heat"},
         "theory": {"tail", "advantage", "weights", "weights-over"},
     }

@@ -12,9 +12,23 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.page import Page
 from dashboards.pages import BUILDERS
+from fgrpo_bench.analysis import analysed
+from fgrpo_bench.report.answer import answer
+from fgrpo_bench.tables import METRICS, write_table
 from tests.support.report import copy
 
 VIEWS = ("sweep", "compare", "forgetting", "theory")
+
+
+@pytest.fixture(scope="module")
+def uneven(finished, tmp_path_factory):
+    """A sweep whose cells cost differently."""
+    results = copy(finished, tmp_path_factory.mktemp("uneven"))
+    for point in results.points:
+        if point.group_size == 8:
+            dear = point.metrics().with_columns(pl.col("rollouts") * 2)
+            write_table(point.train.metrics, dear, METRICS)
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +67,7 @@ def test_every_figure_is_one_that_plotly_takes(finished):
 
 
 FRAMES = {
-    "compare": {"curves", "plane", "differences", "compute", "band"},
+    "compare": {"curves", "plane", "differences", "band"},
     "forgetting": {"heat", "fates"},
 }
 """Charts whose data are rows of the analysis."""
@@ -76,9 +90,47 @@ def test_a_call_gives_the_rows_that_its_chart_shows(sweep, monkeypatch, view, ch
         assert run(chart.call, sweep, monkeypatch).equals(chart.data), name
 
 
-def test_a_call_leaves_out_the_cells_that_are_not_ticked(sweep, monkeypatch):
-    picked = ["base", "grpo-n8-g1"]
-    charts = {chart.name: chart for chart in build(sweep, "compare", cell=picked).charts}
+def test_compute_is_drawn_where_cells_cost_differently_and_said_where_they_cost_the_same(
+    sweep, uneven, monkeypatch
+):
+    even = build(sweep, "compare")
+    assert even.context["same_cost"] and "cost" not in {each.name for each in even.controls}
+    page = build(uneven, "compare", cost="tokens")
+    (chart,) = (each for each in page.charts if each.name == "compute")
+    assert run(chart.call, uneven, monkeypatch).equals(chart.data)
+    assert not page.context["same_cost"] and "cost" in {each.name for each in page.controls}
+
+
+def test_compare_opens_on_what_the_sweep_declares(sweep):
+    page, analysis = build(sweep, "compare"), analysed(sweep)
+    own = analysis.comparisons.filter(pl.col("family").is_not_null())
+    (chart,) = (each for each in page.charts if each.name == "differences")
+    keys = ["new", "old", "k"]
+    assert set(chart.data.select(keys).rows()) == set(own.select(keys).rows())
+    seeds, means = chart.figure["data"]
+    assert means["x"] == pytest.approx(
+        [100 * value for value in chart.data["difference"]], abs=1e-4
+    )
+    assert sorted(seeds["x"]) == pytest.approx(
+        sorted(100 * value for row in own["by_seed"] for value in row), abs=1e-4
+    )
+    assert page.lead == " ".join(answer(analysis))
+
+
+def test_the_two_in_front_have_bands_and_the_others_lines(sweep):
+    page = build(sweep, "compare", against="grpo-n2-g0", over="grpo-n8-g1")
+    charts = {chart.name: chart.figure["data"] for chart in page.charts}
+    banded = [trace["legendgroup"] for trace in charts["curves"] if "fill" in trace]
+    front = {"GRPO N=2", "F-GRPO N=8 gamma=1"}
+    assert set(banded) == front and len(charts["curves"]) > 2 * len(front)
+    barred = {trace["name"] for trace in charts["plane"] if trace["error_x"]["visible"]}
+    assert barred == front
+
+
+def test_a_call_leaves_out_the_cells_that_are_not_ticked(uneven, monkeypatch):
+    sweep, picked = uneven, ["base", "grpo-n2-g0", "grpo-n8-g1"]
+    chosen = {"cell": picked, "against": "base"}
+    charts = {chart.name: chart for chart in build(sweep, "compare", **chosen).charts}
     for name in ("curves", "plane", "compute"):
         said = run(charts[name].call, sweep, monkeypatch)
         assert said.equals(charts[name].data)

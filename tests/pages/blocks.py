@@ -41,14 +41,27 @@ def commands(page: Path) -> Iterator[tuple[str, ...]]:
     """The words of every command of its shell blocks, without comments, variables that are set in
     front, and where the output goes."""
     for block in blocks(page, "bash"):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
+        for words in _split(block.replace("\\\n", " ").splitlines()):
             while words and ASSIGNMENT.match(words[0]):
                 del words[0]
             if ">" in words:
                 del words[words.index(">") :]
             if words:
                 yield tuple(words)
+
+
+def _split(lines: list[str]) -> Iterator[list[str]]:
+    """The words of each command; quoted text may have several lines."""
+    begun = ""
+    for line in lines:
+        begun += line + "\n"
+        try:
+            words = shlex.split(begun, comments=True)
+        except ValueError:  # no closing quotation yet
+            continue
+        begun = ""
+        yield words
+    assert not begun, f"a quotation is not closed: {begun}"
 
 
 def links(page: Path) -> list[tuple[Path, str]]:

@@ -7,17 +7,18 @@ gets a line here.
 from __future__ import annotations
 
 import argparse
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from sweeps import REPOSITORY
 
-Main = Callable[[list[str]], int]
+Main = Callable[..., int]
 PREREQUISITES = ("setup", "setup-dev", "setup-openrlhf-cpu", ".venv/.dev", ".venv/.bench")
 PYTHON = (".venv/bin/python", "-m")
 
@@ -62,7 +63,8 @@ def parses(module: str, words: Sequence[str]) -> None:
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Parsed) as read:
         patch.setattr(argparse.ArgumentParser, "parse_known_args", reads)
-        main_of(module)(list(words))
+        patch.setattr(sys, "argv", [module, *words])
+        main_of(module)()
     assert read.value.args == ([],)
 
 
@@ -88,13 +90,16 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("sweeps", "retry"): parses,
     ("sweeps", "cancel"): parses,
     ("evaluators", "fetch"): parses,
-    ("evaluators", "run"): runs_dry,
+    ("evaluators", "run"): parses,
     ("evaluators", "audit"): parses,
     ("evaluators", "grade"): parses,
     ("evaluators", "import"): parses,
     ("evaluators", "export-lm-eval"): parses,
     ("fgrpo_bench.analysis",): runs,
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
+    ("fgrpo_bench.report", "check-bundle"): elsewhere(
+        "tests/report/test_bundle.py", "program = Path(check_bundle.__file__)"
+    ),
     ("fgrpo_bench.report",): parses,
     ("fgrpo_bench.report.published",): runs,
     ("fgrpo_bench.simulation",): runs_dry,
@@ -108,13 +113,13 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
 }
 """By the module and the first words behind it; the longest that fits is taken."""
 
-OTHERS: dict[tuple[str, ...], Path] = {
-    ("source", ".venv/bin/activate"): REPOSITORY / "Makefile",
-    ("python", "verify.py"): REPOSITORY / "tests/report/test_bundle.py",
-    ("make", "setup-openrlhf"): REPOSITORY / "Makefile",
-    ("make", "rehearse"): REPOSITORY / "Makefile",
+OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
+    ("source", ".venv/bin/activate"): ("Makefile", "-m venv $(@D)"),
+    ("python", "verify.py"): ("fgrpo_bench/report/exports/bundle.py", "verify.py"),
+    ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
+    ("make", "rehearse"): ("Makefile", "rehearse:"),
 }
-"""Commands that are none of ours or only install; the file that makes what they name."""
+"""Commands that run no module of ours, or install: a file that makes what they name, and where."""
 
 
 def recipe(words: Sequence[str]) -> list[tuple[str, ...]]:
@@ -127,8 +132,6 @@ def recipe(words: Sequence[str]) -> list[tuple[str, ...]]:
         text=True,
         check=True,
     )
-    import shlex
-
     commands = [tuple(shlex.split(line)) for line in said.stdout.replace("\\\n", "").splitlines()]
     assert commands and all(command[:2] == PYTHON for command in commands), said.stdout
     return [("python", *command[1:]) for command in commands]

@@ -9,7 +9,13 @@ import pytest
 from sweeps import REPOSITORY
 from tests.pages.blocks import LINK, PAGES, README, anchors, languages, links, name
 
-KNOWN = {"": "what a terminal shows", "bash": "run", "python": "run", "toml": "read", "yaml": "read"}
+KNOWN = {
+    "": "what a terminal shows",
+    "bash": "run",
+    "python": "run",
+    "toml": "read",
+    "yaml": "read",
+}
 """Languages of blocks. A new one needs a test of what it shows."""
 
 
