@@ -47,10 +47,8 @@ def is_analysed(run: RunPaths) -> bool:
 
 def changed(results: SweepResults) -> datetime | None:
     """When the newest file of results came, in UTC; None where there are none."""
-    times = [
-        modified for _, modified, _ in stamp(inputs_of(results)[2:])
-    ]  # after plan and question
-    newest = max(times, default=0)
+    behind = inputs_of(results)[2:]  # plan and question left out
+    newest = max((path.stat().st_mtime_ns for path in behind if path.exists()), default=0)
     return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None
 
 
