@@ -44,6 +44,8 @@ def commands(page: Path) -> Iterator[tuple[str, ...]]:
         for words in _split(block.replace("\\\n", " ").splitlines()):
             while words and ASSIGNMENT.match(words[0]):
                 del words[0]
+            if words[:1] == ["source"] and words[1].startswith("<("):
+                words = [words[1].removeprefix("<("), *words[2:-1], words[-1].removesuffix(")")]
             if ">" in words:
                 del words[words.index(">") :]
             if words:
