@@ -95,7 +95,7 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("evaluators", "grade"): parses,
     ("evaluators", "import"): parses,
     ("evaluators", "export-lm-eval"): parses,
-    ("fgrpo_bench", "completion"): runs,
+    ("fgrpo_bench", "completion"): elsewhere("tests/sweeps/test_completion.py", "bash"),
     ("fgrpo_bench.analysis",): runs,
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
     ("fgrpo_bench.report", "check-bundle"): elsewhere(
