@@ -52,6 +52,7 @@ CONFIG = dict.fromkeys(
         "num_key_value_heads",
         "intermediate_size",
         "vocab_size",
+        "max_position_embeddings",
     ),
     int,
 ) | {"rope_theta": NUMBER}

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.engines.engine import BASE, Engine
 from fgrpo_bench.specs import ModelSpec, Profile, SweepPoint, TaskSpec, TrainSpec, WarmupSpec
-from fgrpo_bench.specs.base import STRICT
+from fgrpo_bench.specs.base import STRICT, Positive
 from fgrpo_bench.specs.fingerprint import LOOP, defining, model_fields
 
 
@@ -24,6 +24,10 @@ class EmbeddedTrain(TrainSpec):
     """Architecture of the policy."""
     warmup: WarmupSpec
     """How the base model is made."""
+    max_batch_tokens: Positive | None = None
+    """Most tokens that go through the model at once, a prompt counted once a group: a batch of more
+    is sampled and learned from in parts, of whole groups, which changes nothing but rounding. Null
+    takes every batch at once."""
 
 
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:
