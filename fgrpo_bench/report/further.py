@@ -84,8 +84,8 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
                 for cell in cells
             ),
             notes=(
-                f"Every other table and figure of {benchmark} is by {own}. Of the same draws; "
-                f"{', '.join(sorted(versions))} beside it.",
+                f"All other tables and figures of {benchmark} go by the grader {own}; this one has "
+                f"{', '.join(sorted(versions))} beside it, over the same draws.",
                 *footnotes(analysis, cells, benchmark),
             ),
         )  # fmt: skip

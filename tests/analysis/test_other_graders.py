@@ -69,7 +69,9 @@ def test_the_report_has_both_and_says_by_which_its_other_tables_are(sweep):
     assert table.header[3:] == tuple(
         f"pass@{k} by {name}" for k in (first, last) for name in ("countdown", "math")
     )
-    assert table.notes[0].startswith("Every other table and figure of countdown is by countdown.")
+    assert table.notes[0].startswith(
+        "All other tables and figures of countdown go by the grader countdown;"
+    )
     assert SECOND in table.notes[0]
     rows = {row[0]: row for row in table.rows}
     assert rows["Base"][3] != rows["Base"][4] != "-"
@@ -100,3 +102,13 @@ def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(tmp_p
     assert digest_of(results) != before
     said = "\n".join(verify(file, root=tmp_path, regrade=False).differences)
     assert "pass@k is not what the stored grades give" in said and path.name in said
+
+
+def test_verdicts_of_the_second_are_looked_at_too(tmp_path, sweep, monkeypatch):
+    results = copy(sweep, tmp_path)
+    write_report(results, formats=["csv"])
+    monkeypatch.setattr("fgrpo_bench.report.recomputed.grader_version", lambda name: f"{name}-9")
+    found = verify(results.paths.report / "results.csv", root=tmp_path, regrade=True)
+    for own, now in ((GRADER, "countdown-9"), (SECOND, "math-9")):
+        said = f"was graded by {own}, and this is {now}"
+        assert sum(said in line for line in found.differences) == len(results.points)
