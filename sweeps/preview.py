@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fgrpo_bench import engines
-from fgrpo_bench.kinds import KINDS, Stage, evaluate, outlook
+from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops, outlook
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -144,7 +144,18 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
         "not_estimated": len(unknown),
         "estimated": len(to_run),
         "on_processors": _on_processors(plan, unknown),
+        **_on_a_gpu(plan, to_run),
     }
+
+
+def _on_a_gpu(plan: Plan, stages: list[Stage]) -> dict[str, float]:
+    """Operations of the trainings of our own engine among them that a GPU is to do."""
+    if plan.declaration.profile.device != "cuda":
+        return {}
+    names = {stage.name for stage in stages if stage.kind == "train"}
+    of_points = [flops.training(point) for point in plan.points if point.point_id in names]
+    known = [each for each in of_points if each is not None]
+    return {"training_flops": sum(known)} if known else {}
 
 
 def _on_processors(plan: Plan, stages: list[Stage]) -> int:
@@ -224,6 +235,13 @@ def cost_words(answer: Mapping[str, Any], profile: str) -> list[str]:
             f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
             f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} "
             f"({basis})"
+        )
+    if "training_flops" in answer:
+        done = answer["training_flops"]
+        lines.append(
+            f"on a GPU, from operations and not from a measured step: {done:.1e} for training with "
+            f"its rollouts, {done / flops.ASSUMED / 3600:,.0f} GPU-hours if it does "
+            f"{flops.ASSUMED:.0e} a second"
         )
     if rest:
         lines.append(

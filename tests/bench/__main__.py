@@ -27,6 +27,7 @@ MEASUREMENTS = {
     "sampling": "draws a second, against transformers.generate",
     "stopping": "draws and time of staged evaluations, against 1,024 draws of every problem",
     "training": "training steps a second, against TRL's GRPOTrainer",
+    "mazes_training": "the same on mazes at N = 64, and its share of the speed of matrix products",
     "advantages": "every advantage on 4,096 groups of 32, against plain GRPO's",
     "simulation": "steps of the categorical simulation, against the plain dense implementation",
     "memory": "peak memory of a training and of an evaluation worker",

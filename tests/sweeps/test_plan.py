@@ -17,6 +17,7 @@ from fgrpo_bench.engines.table import ENGINES
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs import Declaration, Profile, SweepPoint, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
+from sweeps.cli import main
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
 
@@ -494,3 +495,15 @@ def test_a_rollout_budget_must_hold_whole_groups() -> None:
 def test_a_step_must_have_a_prompt_for_every_update() -> None:
     with pytest.raises(ValueError, match="every update needs a prompt"):
         planned(put(("sweep", "grid", "group_size"), [64]))
+
+
+def test_the_paper_mazes_are_its_grid_and_priced_on_a_gpu(capsys, tmp_path) -> None:
+    overrides = ["experiment=maze", "profile.device=cuda", f"run_root={tmp_path}"]
+    plan = make_plan(config.load("maze", overrides))
+    assert {(p.group_size, p.focal_gamma) for p in plan.points} == {
+        (n, gamma) for n in (4, 8, 16, 32, 64, 128) for gamma in (0.0, 0.5, 1.0)
+    }
+    assert len(make_plan(config.load("maze")).points) == 9 * 3
+    assert main(["plan", "maze", *overrides]) == 0
+    said = capsys.readouterr().out
+    assert "from operations and not from a measured step" in said and "GPU-hours" in said

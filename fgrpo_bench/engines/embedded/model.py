@@ -122,7 +122,8 @@ class Layer(nn.Module):
         start = prompt[0].shape[2]
         of_prompt = weights[..., :start].permute(0, 2, 1, 3, 4, 5).flatten(2, 4) @ prompt[1]
         of_prompt = of_prompt.unflatten(2, (rows, times, length)).permute(0, 2, 1, 3, 4, 5)
-        return (of_prompt + weights[..., start:] @ own[1].unsqueeze(3)).flatten(2, 3)
+        attended: Tensor = of_prompt + weights[..., start:] @ own[1].unsqueeze(3)
+        return attended.flatten(2, 3)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """Scaled dot-product attention with grouped key/value heads."""

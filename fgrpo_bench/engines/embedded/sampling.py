@@ -186,4 +186,5 @@ class _Beside:
     def _apart(self, rows: Tensor, like: Tensor) -> Tensor:
         """The inverse; like: [B, kv_heads, times, any]."""
         split = rows.unflatten(2, (self.shape[1], like.shape[2])).transpose(1, 2)
-        return split[self.owner, self.place]
+        apart: Tensor = split[self.owner, self.place]
+        return apart
