@@ -56,11 +56,12 @@ class Drawing:
     def heat(self, columns: Sequence[int]) -> Chart:
         """All problems by all points; a click opens the draws."""
         problems = [self.fates.problems[i] for i in columns]
-        rates = self._matrix("success_rate")[:, columns].T.tolist()
+        rates = self._matrix("success_rate")[:, columns].T
+        unknown = np.isnan(rates)
         trace = {
             "type": "heatmap",
-            "z": [[None if isnan(v) else charts.rate_step(v) for v in row] for row in rates],
-            "customdata": [[None if isnan(v) else round(100 * v, 2) for v in row] for row in rates],
+            "z": np.where(unknown, None, charts.rate_steps(rates)).tolist(),
+            "customdata": np.where(unknown, None, np.round(100 * rates, 2)).tolist(),
             "x": [charts.label(label_of(point)) for point in self.points],
             "y": [
                 charts.label(f"{i}. {self.words.get(name, name)}")
@@ -204,7 +205,7 @@ class Drawing:
 
 
 def _step(rate: float) -> str:
-    return "" if isnan(rate) else f"r{charts.rate_step(rate)}"
+    return "" if isnan(rate) else f"r{charts.rate_steps(rate)}"
 
 
 def _rate(rate: float) -> str:
