@@ -51,8 +51,13 @@ function draw(div) {
   };
   if (narrow) {
     layout.dragmode = false;
-    layout.xaxis.automargin = false; // both axes would push the margins about on so small a chart
-    if (chart.data.some((trace) => trace.type === "heatmap")) layout.yaxis.showticklabels = false;
+    // Both axes would push the margins about on so small a chart.
+    layout.xaxis.automargin = false;
+    if (chart.data.some((trace) => trace.type === "heatmap")) {
+      layout.yaxis.showticklabels = false;
+      const ticktext = layout.xaxis.ticktext.map((text) => text.replaceAll("<br>", " "));
+      layout.xaxis = { ...layout.xaxis, ticktext, tickangle: -90, automargin: true };
+    }
     if (layout.yaxis.ticktext) {
       const ticktext = layout.yaxis.ticktext.map(wrapped);
       layout.yaxis = { ...layout.yaxis, ticktext, tickfont: { size: 11 } };
