@@ -60,8 +60,8 @@ class Drawing:
         unknown = np.isnan(rates)
         trace = {
             "type": "heatmap",
-            "z": np.where(unknown, None, charts.rate_steps(rates)).tolist(),
-            "customdata": np.where(unknown, None, np.round(100 * rates, 2)).tolist(),
+            "z": _without(unknown, charts.rate_steps(rates)),
+            "customdata": _without(unknown, np.round(100 * rates, 2)),
             "x": [charts.label(label_of(point)) for point in self.points],
             "y": [
                 charts.label(f"{i}. {self.words.get(name, name)}")
@@ -202,6 +202,13 @@ class Drawing:
                 for cell, seed, *values in by_point(self.data).iter_rows()
             ),
         )
+
+
+def _without(unknown: np.ndarray, values: np.ndarray) -> list[list[float | None]]:
+    """Rows of values with None where they are unknown."""
+    rows = values.astype(object)
+    rows[unknown] = None
+    return [list(row) for row in rows]
 
 
 def _step(rate: float) -> str:
