@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from dashboards.text import shortened
 from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.report.looks import Look, looks
@@ -30,9 +32,10 @@ RATES = (
 the rest is one blue from light to dark. style.css has the same colours."""
 
 
-def rate_step(rate: float) -> int:
-    """The place in RATES of a rate."""
-    return next((i for i, (top, *_) in enumerate(RATES) if rate <= top), len(RATES) - 1)
+def rate_steps(rates: Any) -> Any:
+    """The places in RATES of rates, of an array or a number; of nan the last."""
+    places = np.searchsorted([top for top, *_ in RATES], rates)
+    return np.minimum(places, len(RATES) - 1)
 
 
 def rate_scale() -> list[list[Any]]:

@@ -56,11 +56,12 @@ class Drawing:
     def heat(self, columns: Sequence[int]) -> Chart:
         """All problems by all points; a click opens the draws."""
         problems = [self.fates.problems[i] for i in columns]
-        rates = self._matrix("success_rate")[:, columns].T.tolist()
+        rates = self._matrix("success_rate")[:, columns].T
+        unknown = np.isnan(rates)
         trace = {
             "type": "heatmap",
-            "z": [[None if isnan(v) else charts.rate_step(v) for v in row] for row in rates],
-            "customdata": [[None if isnan(v) else round(100 * v, 2) for v in row] for row in rates],
+            "z": _without(unknown, charts.rate_steps(rates)),
+            "customdata": _without(unknown, np.round(100 * rates, 2)),
             "x": [charts.label(label_of(point)) for point in self.points],
             "y": [
                 charts.label(f"{i}. {self.words.get(name, name)}")
@@ -203,8 +204,15 @@ class Drawing:
         )
 
 
+def _without(unknown: np.ndarray, values: np.ndarray) -> list[list[float | None]]:
+    """Rows of values with None where they are unknown."""
+    rows = values.astype(object)
+    rows[unknown] = None
+    return [list(row) for row in rows]
+
+
 def _step(rate: float) -> str:
-    return "" if isnan(rate) else f"r{charts.rate_step(rate)}"
+    return "" if isnan(rate) else f"r{charts.rate_steps(rate)}"
 
 
 def _rate(rate: float) -> str:

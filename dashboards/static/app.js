@@ -29,9 +29,11 @@ function draw(div) {
   }
   const shown = named(chart).length;
   const narrow = div.clientWidth < 500;
-  if (chart.direct) {
+  // Names at the ends of lines would leave a phone no room for the lines.
+  const direct = narrow && chart.direct === "end" ? "" : chart.direct;
+  if (direct) {
     layout.showlegend = false;
-    if (chart.direct === "end") layout.margin = { ...layout.margin, r: room(chart) };
+    if (direct === "end") layout.margin = { ...layout.margin, r: room(chart) };
   } else if (shown) {
     const rows = Math.ceil(shown / (narrow ? 1 : 3));
     div.dataset.height ??= div.clientHeight;
@@ -49,14 +51,20 @@ function draw(div) {
   };
   if (narrow) {
     layout.dragmode = false;
-    if (chart.data.some((trace) => trace.type === "heatmap")) layout.yaxis.showticklabels = false;
+    // Both axes would push the margins about on so small a chart.
+    layout.xaxis.automargin = false;
+    if (chart.data.some((trace) => trace.type === "heatmap")) {
+      layout.yaxis.showticklabels = false;
+      const ticktext = layout.xaxis.ticktext.map((text) => text.replaceAll("<br>", " "));
+      layout.xaxis = { ...layout.xaxis, ticktext, tickangle: -90, automargin: true };
+    }
     if (layout.yaxis.ticktext) {
       const ticktext = layout.yaxis.ticktext.map(wrapped);
       layout.yaxis = { ...layout.yaxis, ticktext, tickfont: { size: 11 } };
     }
   }
   Plotly.newPlot(div, themed(chart.data), layout, config)
-    .then(() => chart.direct && directly(div, chart))
+    .then(() => direct && directly(div, chart))
     .then(() => div.setAttribute("data-drawn", "yes"));
   if (chart.clicks) div.on("plotly_click", (event) => follow(chart.clicks, event.points[0]));
   if (chart.frames) slide(div, chart.frames);

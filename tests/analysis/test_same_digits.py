@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.charts import rate_step
+from dashboards.charts import rate_steps
 from dashboards.page import Grid, Page, Shade
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
@@ -196,7 +196,7 @@ def test_forgetting_prints_the_counts_and_what_became_of_the_problems(mixed, ben
             assert float(shade.text) == pytest.approx(rate, abs=0.5)
             assert rest.startswith(f"{rate:.2f}%")
             assert heat["customdata"][at][column] == pytest.approx(rate, abs=0.006)
-            step = rate_step(rate / 100)
+            step = rate_steps(rate / 100)
             assert shade.kind.split()[0] == f"r{step}" == f"r{heat['z'][at][column]}"
     spans = [n for _, n in table.groups]
     assert sum(spans) == len(table.header) and spans[0] == 3
