@@ -127,7 +127,7 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     for stage in plan.stages:
         if stage.name not in names and stage.environment == "base":
             marker = read_marker(StagePaths(paths.folder / stage.name))
-            if "cpu_seconds" in marker:
+            if "cpu_seconds" in marker and not marker.get("draws_adopted"):
                 measured.append((stage.kind, schedule.cpu_seconds(stage), marker["cpu_seconds"]))
     factors = schedule.calibration(measured)
     seconds = {

@@ -278,6 +278,7 @@ class Cost:
     """Of whole runs, so null at earlier checkpoints; like that of the evaluation of a stage's last
     attempt."""
     evaluate_cpu_seconds: float | None
+    """Of evaluations that made all their draws; null where each took some from another one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,9 +83,20 @@ MANIFEST = {
     "engine?": dict,
     "canaries?": [CANARIES],
     "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
+    "shared?": {"digest": str, "adopted": int, "made_by": [str]},
 }
 """draws.json. designs: when a problem stopped (null: never), each from when on (the first: from the
-first draw on) and with the most draws asked for then (null: not recorded)."""
+first draw on) and with the most draws asked for then (null: not recorded). shared: which draws of
+the run root these belong to, how many of them other evaluations had made, and which ones."""
+SHARED = {
+    "identity": dict,
+    "n_draws": int,
+    "bytes": int,
+    "sha256": str,
+    "made_by": [{"stage": str, "draws": int, "time": str, "engine": dict, "canaries": [CANARIES]}],
+}
+"""facts.json of shared draws. made_by: evaluations by their folder in the run root, in the order in
+which they added draws."""
 EVENT = {
     "event": str,
     "stage": str,
