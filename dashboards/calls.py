@@ -59,15 +59,18 @@ measured = measure(analysis, benchmark={benchmark!r})
 TAIL_MEASURED = (
     MEASURED
     + """\
-rates, lost = measured.success_rates, measured.lost
+rates = measured.success_rates
 averaged = {{n: tail_miss_probability(n, rates, rho * rates).mean() for n in result}}
 """
 )
-ADVANTAGE_MEASURED = (
+LOST_MEASURED = MEASURED + "result = measured.lost\n"
+RATES_MEASURED = (
     MEASURED
     + """\
+import numpy as np
+
 counts, _ = np.histogram(measured.success_rates, bins=20, range=(0, 1))
-shares = counts / counts.sum()
+result = counts / counts.sum()
 """
 )
 ADVANTAGE = """\

@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any
 
 from evaluators.backends import make_engine
-from evaluators.canaries import Engine, Session
+from evaluators.canaries import Session
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.mend import clear_draws, clear_tables
-from evaluators.records import AskedCheckpoint, Draw
+from evaluators.records import AskedCheckpoint, Draw, Engine
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems

@@ -61,3 +61,9 @@ def foremost(rows: Sequence[Comparison]) -> Pair | None:
         return None
     row = min(rows, key=lambda row: (VERDICTS.index(row.verdict), -abs(row.difference)))
     return Pair(new=row.new, old=row.old)
+
+
+def in_front(analysis: Analysis) -> Pair | None:
+    """The pair that every view opens on: what says most of the question at the largest k; None
+    where nothing can be compared yet."""
+    return foremost(rows_of(analysis, analysis.columns[0], declared(analysis), [analysis.ks[-1]]))

@@ -9,12 +9,11 @@ from polars.exceptions import PolarsError
 
 from dashboards import charts
 from dashboards.page import Address, Links
-from dashboards.pages.compare_rows import declared, foremost, rows_of
+from dashboards.pages.compare_rows import in_front
 from dashboards.queries.analysis import analysis_of, changed, is_analysed
 from dashboards.queries.progress import states_of
 from dashboards.queries.store import checked
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.report.answer import answer
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.paths import RunPaths
@@ -64,7 +63,7 @@ def entry(run: RunPaths, links: Links) -> Entry:
         states, when = states_of(results), changed(results)
         analysis = analysis_of(results) if is_analysed(run) else None
         question, *said = answer(analysis) if analysis else [_declared(results)]
-        pair = foremost(_rows(analysis)) if analysis else None
+        pair = in_front(analysis) if analysis else None
         front = () if pair is None else (pair.new, pair.old)
         return Entry(
             name=name,
@@ -87,10 +86,6 @@ def name_of(run: RunPaths) -> str:
 
 def _declared(results: SweepResults) -> str:
     return str(results.declaration["declaration"]["sweep"]["question"])
-
-
-def _rows(analysis: Analysis) -> list[Comparison]:
-    return rows_of(analysis, analysis.columns[0], declared(analysis), [analysis.ks[-1]])
 
 
 def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:

@@ -34,8 +34,10 @@ function draw(div) {
     if (chart.direct === "end") layout.margin = { ...layout.margin, r: room(chart) };
   } else if (shown) {
     const rows = Math.ceil(shown / (narrow ? 1 : 3));
-    const height = (div.clientHeight || 330) + 22 * rows;
+    div.dataset.height ??= div.clientHeight;
+    const height = Number(div.dataset.height) + 22 * rows;
     layout.height = height;
+    div.style.height = `${height}px`;
     layout.legend = { ...LEGEND_BELOW, y: -70 / (height - 70 - 22 * rows) };
     layout.margin = { ...layout.margin, b: 60 + 22 * rows };
   }
@@ -47,6 +49,7 @@ function draw(div) {
   };
   if (narrow) {
     layout.dragmode = false;
+    if (chart.data.some((trace) => trace.type === "heatmap")) layout.yaxis.showticklabels = false;
     if (layout.yaxis.ticktext) {
       const ticktext = layout.yaxis.ticktext.map(wrapped);
       layout.yaxis = { ...layout.yaxis, ticktext, tickfont: { size: 11 } };
@@ -70,6 +73,36 @@ function follow(clicks, point) {
   if (href) location.href = href;
 }
 
+// The positions of sliders stand in the page's address, and in the links to other choices of it.
+function remember(slider) {
+  const words = slider.dataset.words.split("|");
+  const name = slider.id.replace("slider-", ""), value = words[Number(slider.value)];
+  const moved = (href) => {
+    const url = new URL(href);
+    if (value === slider.dataset.start) url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
+    return url.href;
+  };
+  if (location.protocol === "file:") return; // files have no parameters
+  history.replaceState(null, "", moved(location.href));
+  for (const link of document.querySelectorAll("main a[href]:not([download])")) {
+    if (link.pathname === location.pathname) link.href = moved(link.href);
+  }
+  for (const option of document.querySelectorAll("main select[data-go] option")) {
+    if (option.value) option.value = moved(new URL(option.value, location.href).href);
+  }
+  for (const form of document.querySelectorAll("main form")) {
+    let field = form.querySelector(`input[name="${name}"]`);
+    if (!field) {
+      field = document.createElement("input");
+      field.type = "hidden";
+      field.name = name;
+      form.append(field);
+    }
+    field.value = value;
+  }
+}
+
 function slide(div, frames) {
   const name = div.dataset.chart;
   const sliders = [...document.querySelectorAll(`[data-slider="${name}"]`)];
@@ -84,7 +117,10 @@ function slide(div, frames) {
     say.textContent = frame.say;
     Plotly.restyle(div, { y: frame.y }, frame.y.map((_, i) => i));
   };
-  for (const slider of sliders) slider.addEventListener("input", show);
+  for (const slider of sliders) {
+    slider.addEventListener("input", show);
+    slider.addEventListener("change", () => remember(slider));
+  }
   show();
 }
 

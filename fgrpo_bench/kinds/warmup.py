@@ -13,7 +13,7 @@ from fgrpo_bench.specs.fingerprint import defining, model_fields
 NAME = "warmup"
 VERSION = 1
 """Raised when the same spec is warmed up to other weights."""
-DEMONSTRATION_SECONDS = 0.06 / 128
+DEMONSTRATION_SECONDS = 0.078 / 128
 """Of a processor, for a demonstration."""
 PROGRAM = "fgrpo_bench.engines.embedded"
 """Its command, whichever engine trains from there."""

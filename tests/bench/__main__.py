@@ -33,6 +33,7 @@ MEASUREMENTS = {
     "hooks": "time inside our hooks as a share of a training step of OpenRLHF on the processor",
     "tracking": "1,000 points synced into MLflow, synced again, and the runs page's own query",
     "dashboard": "first page, every click and memory of the dashboard on a sweep of real size",
+    "progress": "the time left as it was said, against finished sweeps under the run root",
     "slurm": "plan, submit, tick and status on a private SLURM, against hydra-submitit-launcher",
 }
 EXAMPLES = """examples:

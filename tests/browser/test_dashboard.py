@@ -17,7 +17,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 
-CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 4, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 6, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 
@@ -62,11 +62,11 @@ def test_a_chooser_goes_by_pointer_at_once_and_by_keyboard_with_enter(open_page,
     page.wait_for_url("**/draws?*problem=*")
     assert page.locator("h1").inner_text() != before
     page.locator("#choose-b").focus()
-    page.keyboard.press("ArrowDown")
-    assert "b=grpo-n4-g1-s11" not in page.url
+    page.keyboard.press("ArrowUp")
+    assert "b=grpo-n4-g0-s11" not in page.url
     page.keyboard.press("Enter")
-    page.wait_for_url("**b=grpo-n4-g1-s11**")
-    assert page.locator(".side h2").nth(1).inner_text() == "grpo-n4-g1-s11"
+    page.wait_for_url("**b=grpo-n4-g0-s11**")
+    assert page.locator(".side h2").nth(1).inner_text() == "GRPO N=4, seed 11"
 
 
 def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):
@@ -121,7 +121,12 @@ def test_sliders_answer_to_the_keyboard_and_move_the_curves(open_page, dashboard
         page.locator(f"#slider-{slider}").focus()
         page.keyboard.press("ArrowRight")
         assert say.inner_text() != words
+        assert f"{slider}=" in page.url
         expect(curve).not_to_have_attribute("d", before)
+    page.click(".control[data-name=n] a >> text=32")
+    page.wait_for_url("**n=32**")
+    assert "gamma=0.75" in page.url and "success-rate=0.4" in page.url
+    assert page.locator("#slider-gamma + output").inner_text() == "0.75"
 
 
 def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashboard):
@@ -198,7 +203,7 @@ def test_a_cell_of_the_heat_map_and_of_its_table_opens_the_draws(open_page, dash
     assert page.locator(".side").count() == 2
     assert page.locator(".draw").count() > 2
     page.goto(f"{dashboard}/forgetting")
-    page.locator("table.upright td a").last.focus()
+    page.locator("table.narrow td a").last.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/draws?**")
     assert page.locator(".problem .text").inner_text()

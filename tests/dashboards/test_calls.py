@@ -162,19 +162,25 @@ def test_calls_of_training_and_of_the_theory_give_what_their_charts_show(sweep, 
 
 def test_what_the_sweep_measured_of_the_theory_is_in_the_data_and_in_the_call(sweep, monkeypatch):
     found = {chart.name: chart for chart in build(sweep, "theory").charts}
-    tail, advantage = (
-        names_of(found[name].call, sweep, monkeypatch) for name in ("tail", "advantage")
-    )
-    data = found["tail"].data
-    own = data.filter(pl.col("success_rate").is_null(), tail_share=0.1)
+    tail = names_of(found["tail"].call, sweep, monkeypatch)
+    own = found["tail"].data.filter(pl.col("success_rate").is_null(), tail_share=0.1)
     averaged = dict(own.select("group_size", "tail_miss_probability").iter_rows())
     assert {n: averaged[n] for n in tail["averaged"]} == pytest.approx(tail["averaged"])
-    lost = data.drop_nulls("share_lost").select("group_size", "share_lost")
-    assert dict(lost.iter_rows()) == pytest.approx(tail["lost"])
-    assert set(tail["lost"]) == {2, 8}
-    shares = found["advantage"].data["share_of_problems"].drop_nulls()
-    assert np.allclose(shares, advantage["shares"])
+    lost = run(found["lost"].call, sweep, monkeypatch)
+    assert dict(found["lost"].data.iter_rows()) == pytest.approx(lost)
+    assert set(lost) == {2, 8}
+    shares = found["rates"].data["share_of_problems"]
+    assert np.allclose(shares, run(found["rates"].call, sweep, monkeypatch))
     assert shares.sum() == pytest.approx(1)
+
+
+def test_every_position_of_a_slider_is_an_address_that_opens_it(finished):
+    page = build(finished, "theory", **{"success-rate": "0.9", "gamma": "2"})
+    starts = {each.name: each.values[each.start] for chart in page.charts for each in chart.sliders}
+    assert starts == {"success-rate": "0.9", "tail-share": "10%", "gamma": "2"}
+    assert page.address.parameters == (("gamma", "2"), ("success-rate", "0.9"))
+    with pytest.raises(LookupError, match="unknown gamma '7'"):
+        build(finished, "theory", gamma="7")
 
 
 @pytest.mark.parametrize(
