@@ -104,7 +104,9 @@ def evaluate(
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
-            with SharedDraws.of(asked, problems, run.paths, stopped=lambda: run.stopping) as shared:
+            with SharedDraws.of(
+                asked, name, problems, run.paths, stopped=lambda: run.stopping
+            ) as shared:
                 draws, draws_made[name] = complete_draws(
                     paths,
                     problems,

@@ -46,10 +46,10 @@ MADE_WITH: dict[str, Any] = {"engine": {}, "canaries": []}
 """What draws.json says of the engine that made draws, and what stands there where it does not."""
 
 
-def identity(asked: AskedCheckpoint, problems: Sequence[Problem]) -> dict[str, Any]:
+def identity(asked: AskedCheckpoint, benchmark: str, problems: Sequence[Problem]) -> dict[str, Any]:
     """What draws on a benchmark follow from: the checkpoint's files, how it is sampled, and the ids
-    and prompts of the problems, at least one. Where it ran is not in it, nor who asked."""
-    own = asked.evaluation.prompt_of(problems[0].benchmark)  # else it has the one of all
+    and prompts of the problems. Where it ran is not in it, nor who asked."""
+    own = asked.evaluation.prompt_of(benchmark)  # else it has the one of all
     settings = {name: each for name, each in asked.settings.items() if name != "benchmarks"}
     files = {file for pattern in PATTERNS[1:] for file in asked.folder.glob(pattern)}
     return {
@@ -91,6 +91,7 @@ class SharedDraws:
     def of(
         cls,
         asked: AskedCheckpoint,
+        benchmark: str,
         problems: Sequence[Problem],
         stage: StagePaths,
         *,
@@ -98,7 +99,7 @@ class SharedDraws:
     ) -> SharedDraws:
         """Those of the run root that the environment names."""
         root = os.environ.get(VARIABLE)
-        made_of = identity(asked, problems) if root else {}
+        made_of = identity(asked, benchmark, problems) if root else {}
         folder = stage.folder.resolve()
         return cls(Path(root).resolve() if root else None, made_of, stage=folder, stopped=stopped)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
@@ -13,11 +14,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from fgrpo_bench.report import provenance
 from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.stages.attempts import Attempts
-from fgrpo_bench.stages.files import SEAL, is_altered, read_json, sha256_file
-from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.shapes import PLAN, SWEEP
+from fgrpo_bench.stages.files import SEAL, is_altered, read_json, readable_json, sha256_file
+from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.paths import RunPaths, SharedPaths
+from fgrpo_bench.stages.shapes import MANIFEST, PLAN, SHARED, SWEEP
 from sweeps.check import compare
-from sweeps.check.hold import DECLARATION, REPORT, Damage, Held, Known, hold
+from sweeps.check.hold import DECLARATION, REPORT, SHARED_DRAWS, Damage, Held, Known, hold
 
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
 Tell = Callable[[int], None]
@@ -48,12 +50,14 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     held = [hold(paths, record, tried.of(record["name"])) for record in plan["stages"]]
     files, inputs, faults = _report(paths, complete=all(stage.standing == "done" for stage in held))
     held = compare.with_lost_markers(held, inputs)
-    recorded = [*compare.in_provenance(inputs, held), *files]
+    shared, shared_faults = _shared(paths, held)
+    recorded = [*compare.in_provenance(inputs, held), *files, *shared]
     recorded += [known for stage in held for known in (*stage.of_before, *compare.promised(stage))]
     known = {each.name: each for each in recorded}
     sizes = {name: _size(paths, name) for name in known}
     damage = [*_declaration(paths), *compare.mislabelled(plan["points"], held)]
     damage += [*(fault for stage in held for fault in stage.faults), *faults]
+    damage += shared_faults
     damage += [*_differing(paths, known, sizes, bar), *compare.of_other_weights(held)]
     damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
     return Examined(
@@ -104,6 +108,32 @@ def _report(
         for name, digest in known["files"].items()
     ]
     return files, known["inputs"], [fault] if altered else []
+
+
+def _shared(paths: RunPaths, held: Iterable[Held]) -> tuple[list[Known], list[Damage]]:
+    """The files of the entries that draws of the sweep belong to, and faults of their records; an
+    entry that is gone, or that somebody adds to now, has neither."""
+    digests = {
+        manifest["shared"]["digest"]
+        for stage in held
+        for path in (paths.folder / stage.name).glob("*/draws.json")
+        if "shared" in (manifest := readable_json(path, MANIFEST) or {})
+    }
+    known, faults = [], []
+    for digest in sorted(digests):
+        entry = SharedPaths(paths.draws / digest)
+        if not entry.facts.exists() or is_locked(entry.lock):
+            continue
+        facts = readable_json(entry.facts, SHARED)
+        if facts is None or is_altered(facts):
+            fault = "cannot be read" if facts is None else "was changed after it was written"
+            name = os.path.relpath(entry.facts, paths.folder)
+            faults.append(Damage(of=SHARED_DRAWS, name=name, fault=fault))
+            continue
+        name = os.path.relpath(entry.draws(facts["sha256"]), paths.folder)
+        sha256, size = facts["sha256"], facts["bytes"]
+        known.append(Known(of=SHARED_DRAWS, name=name, sha256=sha256, bytes=size))
+    return known, faults
 
 
 def _differing(

@@ -14,7 +14,7 @@ from fgrpo_bench.stages.shapes import SPEC
 from sweeps import schedule
 from sweeps.check import compare
 from sweeps.check.examine import Examined
-from sweeps.check.hold import DECLARATION, Held
+from sweeps.check.hold import DECLARATION, SHARED_DRAWS, Held
 from sweeps.text import counted, duration
 
 SHOWN = 8
@@ -40,7 +40,7 @@ def findings(examined: Examined) -> dict[str, Any]:
         "damaged": [{"of": d.of, "file": d.name, "fault": d.fault} for d in examined.damage],
         "rests_on_it": compare.resting(examined.damage, records),
         "to_make_again": again,
-        "report_to_make_again": bool(examined.damage),
+        "report_to_make_again": any(each.of != SHARED_DRAWS for each in examined.damage),
         "unrecorded": list(examined.unrecorded),
         "undone": [held.name for held in examined.held if held.standing == "undone"],
         "begun_again": [held.name for held in examined.held if held.standing == "begun again"],
@@ -95,6 +95,11 @@ def _remedy(answer: Mapping[str, Any]) -> list[str]:
         address += " " + shlex.quote(f"run_root={root}")
     if DECLARATION in _damaged(answer):
         return [f"first `python -m sweeps run {address}`, with the settings that it was run with"]
+    if _damaged(answer) == {SHARED_DRAWS}:
+        return [
+            f"`python -m sweeps check {address} --repair` moves these draws aside, which the "
+            "sweep has as well; the next evaluation that lacks some makes them"
+        ]
     return [
         f"to be made again: {stages}the report",
         f"`python -m sweeps check {address} --repair` moves what is damaged aside and makes "

@@ -22,6 +22,8 @@ MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"
 REPORT = "report"
 """In place of a stage's name."""
+SHARED_DRAWS = "shared draws"
+"""In place of a stage's name, for what evaluations share under the run root."""
 DECLARATION = "declaration"
 """In place of a stage's name, for sweep.json."""
 VIEWS = (REPORT, "MLflow")

@@ -17,11 +17,11 @@ from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside
 from fgrpo_bench.stages.locks import driving, locked
 from fgrpo_bench.stages.markers import put_aside, read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from fgrpo_bench.stages.shapes import SWEEP
 from sweeps.check import compare
 from sweeps.check.examine import PROVENANCE, Examined
-from sweeps.check.hold import DECLARATION, REPORT, SPEC_FILE
+from sweeps.check.hold import DECLARATION, REPORT, SHARED_DRAWS, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
@@ -53,6 +53,9 @@ def repair(
     removed = {held.name: compare.to_remove(held, examined.damage) for held in examined.held}
     names = [name for name, files in removed.items() if files]
     _check_places(examined, removed)
+    if {each.of for each in examined.damage} == {SHARED_DRAWS}:
+        _put_shared_aside(examined, say)
+        return 0
     if not has_checkpoints(paths):
         _put_aside(examined, removed, say)
         say(f"now `{own_view(paths).COMMAND}` makes again what is missing")
@@ -118,6 +121,7 @@ def _same_stages(examined: Examined, plan: Plan) -> list[Stage]:
 
 def _put_aside(examined: Examined, removed: Mapping[str, Iterable[str]], say: Say) -> None:
     """Under the locks of driver and stages; BlockingIOError where one is held."""
+    _put_shared_aside(examined, say)
     paths = examined.paths
     specs = {each.name for each in examined.damage if each.name.endswith(f"/{SPEC_FILE}")}
     with driving(paths):
@@ -135,6 +139,18 @@ def _put_aside(examined: Examined, removed: Mapping[str, Iterable[str]], say: Sa
             if (paths.folder / name).exists():
                 into = paths.damaged / PurePosixPath(name).parent
                 say(f"moved aside {name} -> {shown(set_aside(paths.folder / name, into))}")
+
+
+def _put_shared_aside(examined: Examined, say: Say) -> None:
+    """Under the entry's lock; BlockingIOError where somebody adds to it."""
+    paths = examined.paths
+    names = [each.name for each in examined.damage if each.of == SHARED_DRAWS]
+    for entry in {SharedPaths((paths.folder / name).parent.resolve()) for name in names}:
+        with locked(entry.lock, wait=False, what=f"shared draws {entry.folder.name[:12]}"):
+            for file in (entry.facts, *sorted(entry.folder.glob("*.parquet"))):
+                if file.exists():
+                    aside = set_aside(file, entry.damaged)
+                    say(f"moved aside {shown(file)} -> {shown(aside)}")
 
 
 def _reporting(paths: RunPaths) -> Finish:

@@ -6,6 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 
 import polars as pl
@@ -13,10 +16,13 @@ import pytest
 
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.records import Waiting, drawn
+from evaluators.records import AskedCheckpoint, Waiting, drawn
 from evaluators.sample import complete_draws
-from evaluators.shared import SharedDraws
+from evaluators.shared import SharedDraws, identity
+from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import config
+from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import SEAL, read_json, sealed, sha256_file, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import BenchmarkPaths, SharedPaths
@@ -296,3 +302,46 @@ def test_where_nothing_can_be_locked_draws_are_made_and_not_shared(evaluations, 
     (tmp_path / "draws").write_text("in the way")
     assert evaluations.run("first")[1] == evaluations.run("second")[1] == 24
     assert "draws are made here and not shared" in capsys.readouterr().out
+
+
+def test_two_at_once_make_each_draw_once(evaluations):
+    class Slow(Model):
+        def __call__(self, wanted):
+            for draws in super().__call__(wanted):
+                time.sleep(0.02)
+                yield draws
+
+    with ThreadPoolExecutor() as pool:  # a lock is held by a file that was opened, as by a process
+        both = [pool.submit(evaluations.run, name, model=Slow()) for name in ("first", "second")]
+    (first, made), (second, more) = (each.result() for each in both)
+    assert sorted([made, more]) == [0, 24] and first.equals(second)
+
+
+def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path):
+    declared = config.load("smoke").experiment
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_text("known by its digest")
+
+    def digest(problems=PROBLEMS, sha256="w", **changed):
+        evaluation = replace(declared.evaluation, **changed)
+        asked = AskedCheckpoint(
+            folder=tmp_path,
+            sha256=sha256,
+            evaluation=evaluation,
+            settings=draws_identity(evaluation, declared.train),
+            device="cpu",
+            placement=None,
+        )
+        return fingerprint(identity(asked, "countdown", problems))
+
+    first = digest()
+    assert digest(name="other", n_samples=4, ks=(1, 2)) == first
+    others = {
+        digest(PROBLEMS[:2]),
+        digest([replace(PROBLEMS[0], prompt="!"), *PROBLEMS[1:]]),
+        digest(sha256="v"),
+        digest(temperature=0.5),
+        digest(seed=declared.evaluation.seed + 1),
+    }
+    (tmp_path / "tokenizer.json").write_text("[]")
+    assert len({first, digest(), *others}) == 7

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.files import link_whole, read_json, sealed, sha256_file, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.markers import rewritten
+from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from sweeps.check.compare import resting, to_remove
 from sweeps.check.examine import Examined, examine
-from sweeps.check.hold import REPORT, Damage, Held
+from sweeps.check.findings import findings, render
+from sweeps.check.hold import REPORT, SHARED_DRAWS, Damage, Held
 from sweeps.check.repair import repair
 from sweeps.commands import stage_command
 from sweeps.local import drive
@@ -60,6 +65,48 @@ def flip(path: Path) -> bytes:
 def evaluation(paths: RunPaths) -> StagePaths:
     (folder,) = (paths.folder / TRAIN / "eval").glob("*/*")
     return StagePaths(folder)
+
+
+def share(paths: RunPaths) -> SharedPaths:
+    """As if the draws of an evaluation were shared; its file is another name of theirs."""
+    countdown = evaluation(paths).benchmark("countdown")
+    made_of = {"weights_sha256": "w"}
+    entry = SharedPaths(paths.draws / fingerprint(made_of))
+    sha256, size = sha256_file(countdown.draws), countdown.draws.stat().st_size
+    link_whole(entry.draws(sha256), countdown.draws)
+    facts = {"identity": made_of, "n_draws": 1, "bytes": size, "sha256": sha256, "made_by": []}
+    write_json(entry.facts, sealed(facts))
+    told = {"digest": entry.folder.name, "adopted": 0, "made_by": []}
+    write_json(countdown.manifest, read_json(countdown.manifest) | {"shared": told})
+    rewritten(evaluation(paths), [countdown.manifest])
+    return entry
+
+
+@pytest.mark.parametrize("which", ["facts", "draws"])
+def test_damaged_shared_draws_are_moved_aside_and_nothing_is_made_again(
+    paths: RunPaths, capsys: pytest.CaptureFixture[str], which: str
+) -> None:
+    entry = share(paths)
+    report = {each.name for each in look(paths).damage}  # is of another draws.json now
+    (table,) = entry.folder.glob("*.parquet")
+    file = entry.facts if which == "facts" else table
+    content = file.read_bytes()
+    file.unlink()  # so that the evaluation's own stays whole
+    file.write_bytes(content)
+    assert {each.name for each in look(paths).damage} == report
+    flip(file)
+    examined = look(paths)
+    (damage,) = [each for each in examined.damage if each.name not in report]
+    assert damage.of == SHARED_DRAWS and damage.name == os.path.relpath(file, paths.folder)
+    examined = replace(examined, damage=(damage,))
+    assert "moves these draws aside" in render(findings(examined))
+    before = results(paths)
+    assert repair(examined, say=print) == 0
+    assert results(paths) == before and not entry.facts.exists() and not file.exists()
+    assert len(list(entry.damaged.iterdir())) == 2 and "moved aside" in capsys.readouterr().out
+    assert {each.name for each in look(paths).damage} == report
+    shutil.rmtree(paths.draws)
+    assert {each.name for each in look(paths).damage} == report
 
 
 @pytest.mark.slow
