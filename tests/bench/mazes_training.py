@@ -49,8 +49,9 @@ def warmed_up():
     return stage.checkpoint(0), point
 
 
-def ours(folder, point) -> tuple[list[float], list[float]]:
-    """CPU seconds of each step, and of its update on a batch whose groups all have a gradient."""
+def ours(folder, point) -> tuple[list[float], list[float], float]:
+    """CPU seconds of each step, and of its update on a batch whose groups all have a gradient; the
+    mean width of these batches, in tokens of a response."""
     policy, tokenizer = load_checkpoint(folder, "cpu", None)
     session = Session(
         policy,
@@ -62,17 +63,18 @@ def ours(folder, point) -> tuple[list[float], list[float]]:
         grad_clip=1.0,
         has_metrics=True,
     )
-    learner, seconds, updates = Learner(point, session, tokenizer), [], []
+    learner, seconds, updates, widths = Learner(point, session, tokenizer), [], [], []
     for step in range(1, WARM + STEPS + 1):
         begun = time.process_time()
         batch = learner.rollouts(step)[0]
         rewards = torch.zeros_like(batch.rewards)
         rewards[:, ::2] = 1.0  # a short warm-up solves little, and TRL skips no group
+        widths.append(batch.shortened().tokens.shape[-1])
         drawn = time.process_time()
         learner.learn(replace(batch, rewards=rewards))
         updates.append(time.process_time() - drawn)
         seconds.append(time.process_time() - begun)
-    return seconds[WARM:], updates[WARM:]
+    return seconds[WARM:], updates[WARM:], mean(widths[WARM:])
 
 
 def theirs(folder, point) -> list[float]:
@@ -116,12 +118,11 @@ def theirs(folder, point) -> list[float]:
     return seconds[WARM:]
 
 
-def operations(point) -> tuple[float, float]:
+def operations(point, width: float) -> tuple[float, float]:
     """Of the products of an update, and CPU seconds that they take by themselves: every weight's
     matrix product with the tokens of one part, forward and twice backward, without attention."""
     model, task = point.train.model, make_task(point.train.task)
     symbols = len(task.vocabulary) + 2
-    width = 32  # tokens of a response after it is shortened, which is a multiple of 16
     tokens = PROMPTS * (task.prompt_length + GROUP * width)
     head = model.hidden_size // model.n_heads
     joint = (model.n_heads + 2 * model.n_kv_heads) * head
@@ -143,8 +144,8 @@ def operations(point) -> tuple[float, float]:
 def main() -> None:
     torch.set_num_threads(1)
     folder, point = warmed_up()
-    own, updates = ours(folder, point)
-    flops, products = operations(point)
+    own, updates, width = ours(folder, point)
+    flops, products = operations(point, width)
     trl = theirs(folder, point)
     print(
         json.dumps(
