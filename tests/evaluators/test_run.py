@@ -92,11 +92,13 @@ def test_kills_in_the_middle_of_stages_end_with_the_same_bytes_and_repeat_no_sav
     for _ in range(3):
         process, before = start("evaluate", stage.folder), shard_sizes(paths)
         deadline = time.monotonic() + 120
-        while len(saved(paths)) <= len(kept) and time.monotonic() < deadline:
-            while shard_sizes(paths) == before and process.poll() is None:
-                time.sleep(0.01)
+        while time.monotonic() < deadline:
             assert process.poll() is None, process.communicate()[0]
-            before = shard_sizes(paths)
+            time.sleep(0.01)
+            if shard_sizes(paths) != before:
+                before = shard_sizes(paths)
+                if len(saved(paths)) > len(kept):
+                    break
         process.kill()
         process.communicate()
         now = saved(paths)
