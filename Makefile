@@ -13,6 +13,7 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 INTEGRATIONS := .venv-integrations
 PINS_CHECKED := $(VENV)/openrlhf.txt
+INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
@@ -33,13 +34,14 @@ $(VENV)/.base: requirements/base.txt
 	  f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. make setup PYTHON=python3.12")'
 	@echo "Installing into $(VENV), once (about 2 GB with torch) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(if $(TORCH_INDEX),$(PY) -m pip install -q --disable-pip-version-check $(TORCH) --index-url $(TORCH_INDEX))
-	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/base.txt
+	@$(if $(TORCH_INDEX),$(INSTALL) $(TORCH) --index-url $(TORCH_INDEX))
+	@$(INSTALL) -r requirements/base.txt
 	@$(PY) -m fgrpo_bench.graders.punkt
+	@echo "Done: make sweep-smoke takes seconds; source $(VENV)/bin/activate for python -m fgrpo_bench"
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
-	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/dev.txt
+	@$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
 setup-openrlhf: $(OPENRLHF)/.installed ## OpenRLHF for GPUs into .venv-openrlhf (CUDA's nvcc compiles, which takes long)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -40,6 +41,10 @@ class ServerLinks:
 
     is_static: bool = False
 
+    def home(self) -> str:
+        """The list of sweeps."""
+        return "/"
+
     def page(self, address: Address) -> str | None:
         """e.g. /groupsize/countdown/v1/compare?k=16."""
         run = address.run
@@ -65,7 +70,8 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     store, links = Store(root=root), ServerLinks()
 
     async def index(_: Request) -> Response:
-        return _page(rendering.listing(links, store.runs(), root=str(root)))
+        listing = partial(rendering.listing, links, store.runs(), root=str(root))
+        return _page(await run_in_threadpool(listing))
 
     async def asset(request: Request) -> Response:
         path = rendering.ASSETS.get(request.path_params["name"])

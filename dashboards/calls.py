@@ -23,6 +23,16 @@ from fgrpo_bench.analysis.rows import Comparison, to_frame
 rows = analysis.against({column!r}, {k}, {old!r})
 result = to_frame(Comparison, rows).drop("seeds", "by_seed")
 """
+PAIRS = """\
+from fgrpo_bench.analysis.rows import Comparison, to_frame
+
+rows = [
+    analysis.comparison({column!r}, k, new, old)
+    for k in reversed({ks})
+    for new, old in {pairs}
+]
+result = to_frame(Comparison, [row for row in rows if row]).drop("seeds", "by_seed")
+"""
 RUNS = """\
 result = {{
     point.point_id: point.metrics(){selected}
@@ -49,15 +59,18 @@ measured = measure(analysis, benchmark={benchmark!r})
 TAIL_MEASURED = (
     MEASURED
     + """\
-rates, lost = measured.success_rates, measured.lost
+rates = measured.success_rates
 averaged = {{n: tail_miss_probability(n, rates, rho * rates).mean() for n in result}}
 """
 )
-ADVANTAGE_MEASURED = (
+LOST_MEASURED = MEASURED + "result = measured.lost\n"
+RATES_MEASURED = (
     MEASURED
     + """\
+import numpy as np
+
 counts, _ = np.histogram(measured.success_rates, bins=20, range=(0, 1))
-shares = counts / counts.sum()
+result = counts / counts.sum()
 """
 )
 ADVANTAGE = """\

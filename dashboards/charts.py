@@ -17,15 +17,28 @@ from fgrpo_bench.report.looks import Look, looks
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 LONGEST = 60
-SCALE = [
-    [0.0, "#f4f1ea"],
-    [0.0001, "#fde7c5"],
-    [0.1, "#f8cf9a"],
-    [0.3, "#9ecae1"],
-    [0.6, "#4292c6"],
-    [1.0, "#08306b"],
-]
-"""Success rates: zero stands apart from a little."""
+RATES = (
+    (0.0, "0", "#fdd9b5"),
+    (0.01, "under 1%", "#eef4fb"),
+    (0.03, "to 3%", "#cfe1f2"),
+    (0.1, "to 10%", "#9ecae1"),
+    (0.3, "to 30%", "#5fa6d1"),
+    (0.6, "to 60%", "#2575b7"),
+    (1.0, "to 100%", "#08306b"),
+)
+"""Success rates up to a value, in words, with its colour: none at all stands apart in another hue,
+the rest is one blue from light to dark. style.css has the same colours."""
+
+
+def rate_step(rate: float) -> int:
+    """The place in RATES of a rate."""
+    return next((i for i, (top, *_) in enumerate(RATES) if rate <= top), len(RATES) - 1)
+
+
+def rate_scale() -> list[list[Any]]:
+    """RATES as a Plotly scale over their places, in steps."""
+    n = len(RATES)
+    return [[(place + end) / n, color] for place, (*_, color) in enumerate(RATES) for end in (0, 1)]
 
 
 def label(text: str) -> str:
@@ -85,7 +98,7 @@ def band(
         "x": [*x, *reversed(x)],
         "y": [*high, *reversed(low)],
         "fill": "toself",
-        "fillcolor": _faint(look.color),
+        "fillcolor": faint(look.color),
         "line": {"width": 0},
         "hoverinfo": "skip",
         "showlegend": False,
@@ -93,9 +106,15 @@ def band(
     }
 
 
-def _faint(color: str) -> str:
+def faint(color: str, opacity: float = 0.15) -> str:
+    """A colour `#rrggbb` that lets through what is behind it."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.13)"
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def hover(texts: Sequence[str]) -> dict[str, Any]:
+    """What is shown over each point instead of bare coordinates; names in it are escaped."""
+    return {"hovertext": list(texts), "hoverinfo": "text"}
 
 
 def error(

@@ -18,7 +18,7 @@ from pathlib import Path
 from dashboards import rendering
 from dashboards.page import Address, Chart, Links, Page
 from dashboards.pages import BUILDERS
-from dashboards.pages.draws_links import draws_address
+from dashboards.pages.draws_links import compared_points, draws_address
 from dashboards.queries.analysis import fates_of
 from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.store import Store, checked
@@ -42,6 +42,10 @@ class FileLinks:
     def is_static(self) -> bool:
         """Whether pages may be missing."""
         return self.known is not None
+
+    def home(self) -> str:
+        """The list of sweeps."""
+        return self._relative("index.html")
 
     def page(self, address: Address) -> str | None:
         """The relative link; None for a page that is not exported."""
@@ -163,16 +167,17 @@ def _choices(
 
 
 def _draws(results: SweepResults, benchmark: str, problems: int) -> Iterator[Address]:
-    """Pages of draws: the problems lost most, the base model beside each cell, one seed."""
+    """Pages of draws of the problems lost most: of the cells that the page opens on, and of the
+    base model beside each cell, of one seed."""
     fates = fates_of(results, benchmark, results.evaluation["ks"][-1])
     base = next((p for p in results.points if p.algorithm is None), None)
-    if base is None:
-        return
+    pairs = [compared_points(results, fates)]
+    if base is not None:
+        own = (p for p in results.points if p.algorithm is not None and p.seed == base.seed)
+        pairs += [(base.point_id, point.point_id) for point in own]
     for problem in [fates.problems[i] for i in fates.order("loss")[:problems]]:
-        for point in results.points:
-            if point.algorithm is None or point.seed != base.seed:
-                continue
-            chosen = {"problem": problem, "a": base.point_id, "b": point.point_id}
+        for a, b in dict.fromkeys(pairs):
+            chosen = {"problem": problem, "a": a, "b": b}
             yield draws_address(results, benchmark, **chosen)
             for outcome in OUTCOMES:
                 yield draws_address(results, benchmark, **chosen, outcome=outcome)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fgrpo_bench.stages.paths import find_runs
-from fgrpo_bench.tracking.describe import POINTS, VIEW
+from fgrpo_bench.tracking.describe import CHARTS, POINTS, TRAINING, VIEW
 from fgrpo_bench.tracking.store import Store, embedded_uri, find_store
 from fgrpo_bench.tracking.sync import SyncResult, sync_all
 
@@ -21,8 +21,12 @@ SERVER_ENVIRONMENT = {
 }
 
 
-SHOWN = {VIEW: "cells", POINTS: "points"}
+SHOWN = {VIEW: "cells", CHARTS: "charts", POINTS: "points", TRAINING: "training"}
 """What the page views are called where their addresses are listed."""
+FRONT = (
+    "MLflow's home page lists experiments, and its own view of one begins with what this project "
+    "does not use.\nThese addresses open where there is something to see:"
+)
 
 
 def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
@@ -44,7 +48,8 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
     check_port(host, port)
     results = sync_all(runs, tracking_uri=store.uri) if sync else []
     print(
-        f"\n{pages(f'http://{host}:{port}', results)}\nReady in a few seconds; Ctrl-C stops it.\n",
+        f"\n{FRONT}\n{pages(f'http://{host}:{port}', results)}\n"
+        "Ready in a few seconds; Ctrl-C stops it.\n",
         flush=True,
     )
     command = server_command(store, host=host, port=port)
@@ -57,10 +62,22 @@ def check_port(host: str, port: int) -> None:
         with socket.create_server((host, port)):
             pass
     except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
         raise OSError(
-            f"port {port} of {host} cannot be served: {error}; stop the program that holds it or "
-            "choose another with --port, e.g. --port 5001"
+            f"port {port} of {host} cannot be served: {why}; stop the program that holds it or "
+            f"choose another with --port, e.g. --port {_free_port(host, port)}, which is free"
         ) from error
+
+
+def _free_port(host: str, port: int) -> int:
+    """A port that can be listened on now: one soon after, else any."""
+    for other in (*range(port + 1, port + 20), 0):
+        try:
+            with socket.create_server((host, other)) as server:
+                return int(server.getsockname()[1])
+        except (OSError, OverflowError):
+            continue
+    return port + 1
 
 
 def pages(base: str, results: Sequence[SyncResult]) -> str:
@@ -74,13 +91,18 @@ def pages(base: str, results: Sequence[SyncResult]) -> str:
     for name, result in sorted(found.items()):
         page = f"{base}/#/experiments/{result.experiment_id}"
         learning = "workflowType=machine_learning"
+        first = [view for view in SHOWN if view in result.views]
         views = [
-            (SHOWN.get(view, view), f"{page}/runs?{learning}&viewStateShareKey={view}")
-            for view in result.views
+            (SHOWN.get(view, view), f"{page}/runs?{learning}&viewStateShareKey={view}{_mode(view)}")
+            for view in dict.fromkeys([*first, *result.views])
         ]
         models = [("checkpoints", f"{page}/models?{learning}")] if POINTS in result.views else []
         lines += [f"MLflow {name}", *(f"  {what:<11}  {url}" for what, url in [*views, *models])]
     return "\n".join(lines)
+
+
+def _mode(view: str) -> str:
+    return "&compareRunsMode=CHART" if view in (CHARTS, TRAINING) else ""
 
 
 def server_command(store: Store, *, host: str, port: int) -> list[str]:

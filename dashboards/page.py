@@ -42,6 +42,9 @@ class Links(Protocol):
     def is_static(self) -> bool:
         """Whether there is no server, so that only exported pages exist."""
 
+    def home(self) -> str:
+        """The link to the first page, which lists all sweeps."""
+
     def page(self, address: Address) -> str | None:
         """The link to a page; None where it is not there."""
 
@@ -86,6 +89,9 @@ class Slider:
     values: tuple[str, ...]
     """The positions in words."""
     start: int
+    """Where it stands."""
+    default: str
+    """The position that addresses leave out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +111,13 @@ class Chart:
     """By slider positions, e.g. `3,7`: y of traces, and `say`, a sentence."""
     clicks: dict[str, Any] | None = field(default=None, repr=False)
     """For a heat map: the page behind a cell; see app.js."""
-    tall: bool = False
+    legend: tuple[tuple[str, str], ...] = ()
+    """Class and words of every colour, where Plotly's own legend does not say it."""
+    direct: str = ""
+    """Where the names of traces stand instead of a legend: `end` of their lines, or `beside` their
+    points; empty is a legend."""
+    height: int | None = None
+    """In pixels; None leaves it to the browser."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +146,10 @@ class Grid:
     n_words: int = 1
     """Columns from the left that are words."""
     notes: tuple[str, ...] = ()
-    upright: bool = False
-    """Narrow columns: the header stands upright."""
+    groups: tuple[tuple[str, int], ...] = ()
+    """A line over the header: words, and how many columns they span; columns are narrow then."""
+    legend: tuple[tuple[str, str], ...] = ()
+    """Class and words of every colour of the cells."""
 
 
 @dataclass(frozen=True, kw_only=True)

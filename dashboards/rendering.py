@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboards.page import VIEWS, Address, Chart, Links, Page
+from dashboards.pages.overview import HEIGHT, WIDTH, entry, name_of
 from dashboards.text import rendered, shortened, visible
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 
 HERE = Path(__file__).parent
@@ -24,6 +24,7 @@ POLICY = (
 """Scripts only from our own files; Plotly sets styles on its elements, so these may be inline."""
 ASSETS = {
     "app.js": HERE / "static" / "app.js",
+    "looks.js": HERE / "static" / "looks.js",
     "style.css": HERE / "static" / "style.css",
     "plotly.min.js": Path(str(files("plotly") / "package_data" / "plotly.min.js")),
 }
@@ -54,7 +55,9 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         name: (title, links.page(Address(run=run, view=name)), name == page.address.view)
         for name, title in VIEWS.items()
     }
-    others = [(_name(one), links.page(Address(run=one, view="sweep")), one == run) for one in runs]
+    others = [
+        (name_of(one), links.page(Address(run=one, view="sweep")), one == run) for one in runs
+    ]
     return _document(
         f"{page.address.view}.html",
         links,
@@ -62,7 +65,7 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         charts={chart.name: chart for chart in page.charts},
         views=views,
         runs=others,
-        run=_name(run),
+        run=name_of(run),
         payload=_payload,
         data=lambda chart: links.data(page.address, chart),
     )
@@ -70,18 +73,9 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
 
 def listing(links: Links, runs: Sequence[RunPaths], *, root: str) -> str:
     """The first page: every sweep under the root."""
-    named = [
-        (_name(one), links.page(Address(run=one, view="sweep")), _question(one)) for one in runs
-    ]
-    return _document("index.html", links, runs=named, root=root)
-
-
-def _question(run: RunPaths) -> str:
-    """What a sweep asks; empty where its file cannot be read, which its own page says."""
-    try:
-        return str(read_json(run.sweep_json)["declaration"]["sweep"]["question"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
+    entries = [entry(run, links) for run in runs]
+    size = {"width": WIDTH, "height": HEIGHT}
+    return _document("index.html", links, entries=entries, root=root, size=size)
 
 
 def message(links: Links, title: str, text: str) -> str:
@@ -90,12 +84,13 @@ def message(links: Links, title: str, text: str) -> str:
 
 
 def _document(template: str, links: Links, **values: Any) -> str:
-    common = {"asset": links.asset, "is_static": links.is_static, "policy": POLICY}
+    common = {
+        "asset": links.asset,
+        "home": links.home(),
+        "is_static": links.is_static,
+        "policy": POLICY,
+    }
     return environment().get_template(template).render(**common, **values)
-
-
-def _name(run: RunPaths) -> str:
-    return f"{run.sweep} / {run.experiment} / {run.version}"
 
 
 def _payload(chart: Chart) -> dict[str, Any]:
@@ -104,4 +99,5 @@ def _payload(chart: Chart) -> dict[str, Any]:
         "layout": chart.figure["layout"],
         "frames": chart.frames,
         "clicks": chart.clicks,
+        "direct": chart.direct,
     }

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
+import polars as pl
+
 from evaluators.grading import Grading
 from evaluators.records import Draw, Wanted
 from fgrpo_bench.records import Problem
@@ -99,3 +101,27 @@ class AskedDraws:
                         self._enter(self._problems[name], stage + 1)
                         continue
                 del self._stages[name], self._lacking[name]
+
+
+def asked_for(
+    design: StagedDesign, pool: pl.DataFrame, have: pl.DataFrame, grading: Grading | None
+) -> pl.DataFrame:
+    """Of draws that exist elsewhere those that a design asks for and `have` lacks (both
+    tables.DRAWS): stage by stage, as the judgements of `grading` say, which judges them.
+
+    A problem whose draws end within a stage goes no further here; the rest of them is made.
+    """
+    lacking = pool.join(have, on=["problem_id", "draw"], how="anti")
+    going = pool["problem_id"].unique().to_list()
+    taken, start = [], 0
+    for end in design.stages:
+        in_stage = pl.col("problem_id").is_in(going) & pl.col("draw").is_between(start, end - 1)
+        taken.append(lacking.filter(in_stage))
+        if end == design.stages[-1]:
+            break
+        assert grading is not None  # a design of one stage is through by now
+        grading.judge(taken[-1])
+        correct = {name: grading.correct(name, end) for name in going}
+        going = [name for name, n in correct.items() if n is not None and n < design.enough]
+        start = end
+    return pl.concat(taken)

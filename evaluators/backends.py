@@ -11,9 +11,9 @@ from itertools import groupby
 
 import numpy as np
 
-from evaluators.canaries import RESPONSE_TOKENS, Engine, observe
+from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.likelihood import embedded_log_probs
-from evaluators.records import AskedCheckpoint, Draw, Waiting, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 

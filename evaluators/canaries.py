@@ -10,12 +10,11 @@ two engines are over the same weights (fgrpo_bench.analysis.drift).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from evaluators.records import Draw, LogProbs, Sampler, Wanted
+from evaluators.records import Canaries, Draw, Engine, LogProbs, Sampler, Wanted
 from fgrpo_bench import doors
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
@@ -34,30 +33,6 @@ DIGITS = 6
 """Of a stored log-probability, after the point."""
 DIGEST = 16
 """Hex digits of a stored digest."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Canaries:
-    """What an engine makes of them at one time; alone and batch by problem, in one order."""
-
-    alone: tuple[str, ...]
-    """Responses that were drawn one by one."""
-    batch: tuple[str, ...]
-    """Responses to the same seeds inside a full batch."""
-    tokens: tuple[int, ...]
-    """Token ids of the texts, one text after the other."""
-    log_probs: tuple[float, ...]
-    """Of these, in nats."""
-
-
-class Engine(NamedTuple):
-    """A back end over a checkpoint."""
-
-    draw: Sampler
-    facts: dict[str, Any]
-    """Its fingerprint: what may change a draw in its last bits."""
-    canaries: Callable[[Sequence[Problem]], list[Canaries]]
-    """Of a benchmark's problems, by engine where it is several. Not to be called while it draws."""
 
 
 def observe(
@@ -151,6 +126,13 @@ class Session:
                 "start": summary(seen),
             }
         )
+        if "batch_invariant" in self._engine.facts and any(x.alone != x.batch for x in seen):
+            print(
+                f"{self._paths.folder.name}: batch_invariant=true, but canaries that were drawn "
+                "alone are others than from the same seeds inside a full batch: do not rely on it "
+                f"with this model and engine ({self._paths.manifest})",
+                flush=True,
+            )
         return self._engine.draw
 
     def add(self, draws: Sequence[Draw]) -> None:

@@ -158,6 +158,7 @@ def _alone(options: argparse.Namespace) -> int:
         print(standalone.outlook(paths))
         return EXIT_DONE
     _share_verdicts(asked.root)
+    os.environ["FGRPO_DRAWS"] = str((asked.root / "draws").absolute())
     if python is not None:
         code = standalone.run_elsewhere(python, paths, asked)
     else:

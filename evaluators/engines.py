@@ -20,8 +20,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from evaluators.canaries import N_PROMPTS, Canaries, Engine
-from evaluators.records import Draw, Waiting, Wanted
+from evaluators.canaries import N_PROMPTS
+from evaluators.records import Canaries, Draw, Engine, Waiting, Wanted
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.records import Problem
 
@@ -127,7 +127,7 @@ class _Arriving:
 
     def __init__(self, line: Connection) -> None:
         self._line, self._parts = line, SimpleQueue[Any]()
-        self._next: Any = None
+        self._next: Any = None  # of the parts, where it was looked at before it was wanted
         self.in_the_making = 0
         """Draws that were taken, less those that were made."""
         Thread(target=self._read, daemon=True).start()

@@ -12,12 +12,13 @@ from functools import cache
 from typing import Any
 
 from evaluators.backends import make_engine
-from evaluators.canaries import Engine, Session
+from evaluators.canaries import Session
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.mend import clear_draws, clear_tables
-from evaluators.records import AskedCheckpoint, Draw
+from evaluators.records import AskedCheckpoint, Draw, Engine
 from evaluators.sample import complete_draws
+from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import Spec
 from fgrpo_bench.records import Problem
@@ -57,6 +58,7 @@ def evaluate(
         return started
 
     draws_made: dict[str, int] = {}
+    adopted: dict[str, int] = {}
     graded: dict[str, dict[str, Any]] = {}
     canaries: dict[str, list[dict[str, Any]]] = {}
     facts: dict[str, Any] = {}
@@ -102,17 +104,24 @@ def evaluate(
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
-            draws, draws_made[name] = complete_draws(
-                paths,
-                problems,
-                n_samples=evaluation.n_samples,
-                seed=evaluation.seed,
-                sampler=session.sampler,
-                tell=tell,
-                stopping=stopping,
-                grading=layers[0] if stopping else None,
-            )
-            session.end()
+            with SharedDraws.of(asked, problems, run.paths, stopped=lambda: run.stopping) as shared:
+                draws, draws_made[name] = complete_draws(
+                    paths,
+                    problems,
+                    n_samples=evaluation.n_samples,
+                    seed=evaluation.seed,
+                    sampler=session.sampler,
+                    tell=tell,
+                    stopping=stopping,
+                    grading=layers[0] if stopping else None,
+                    shared=shared,
+                )
+                session.end()
+                manifest = session.manifest | shared.give(paths.draws, draws, session.manifest)
+            if shared.is_open:
+                write_json(paths.manifest, manifest)
+            if shared.n_taken:
+                adopted[name] = shared.n_taken
             for layer in layers:
                 layer.finish(draws)
                 own = layer is layers[0]
@@ -121,12 +130,13 @@ def evaluate(
                 write_table(at, score(counts, list(evaluation.ks), stopping), PASSK)
                 run.leave(paths.grades(layer.version), at)
             run.leave(paths.manifest, paths.draws)
-            canaries[name] = session.manifest.get("canaries", [])
+            canaries[name] = manifest.get("canaries", [])
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return {
         "step": spec.step,
         "weights_sha256": asked.sha256,
         "draws_made": draws_made,
+        "draws_adopted": adopted,
         "grading": graded,
         "engine": facts,
         "canaries": canaries,

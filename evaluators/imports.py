@@ -116,8 +116,10 @@ def check_numbers(
     if fewest[1] != most[1]:
         raise ValueError(
             f"{path}: problem {fewest[0]} has {fewest[1]} draws and problem {most[0]} has "
-            f"{most[1]}: pass@k compares problems at one n; draw what is missing, or leave the "
-            "others' last draws out"
+            f"{most[1]}: what another program drew is scored as a fixed number of draws, the same "
+            "for every problem, and pass@k is too high where problems stopped at correct ones; "
+            "draw what is missing, or keep the first ones of every problem, as many as each was "
+            "sure to make before any was judged"
         )
     if len(counts) < len(problems) and not subset:
         raise ValueError(

@@ -137,7 +137,7 @@ def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -
         )
     chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, wanted, replace=False)
     numbers = sorted(chosen.tolist())
-    problems = (every[i] if spec.data is not None else task.train_problem(i) for i in numbers)
+    problems = [every[i] for i in numbers] if spec.data else task.train_problems(numbers)
     return [replace(problem, benchmark=benchmark.name) for problem in problems]
 
 

@@ -3,10 +3,10 @@ draws as they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,8 @@ class Draw:
     """Id of the end token that was sampled, of which a model may have several; None without one."""
 
 
+Seeds = Mapping[str, list[int]]
+"""The own seed of every draw that is asked for, by problem_id."""
 Sampler = Callable[[Iterable[Wanted | None]], Iterator[Sequence[Draw]]]
 """Wanted draws -> draws as they are made, each once, in any order. None among the wanted ones says
 that whether more are wanted is open until some of those in the making are given back."""
@@ -84,6 +86,30 @@ LogProbs = Callable[
 ]
 """(token ids of what stands before a text, those of the text) -> (number of the text, nats:
 log-probability of each of its tokens), in lists as they are made, each text once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Canaries:
+    """What an engine makes of those of evaluators.canaries at one time, by problem."""
+
+    alone: tuple[str, ...]
+    """Responses that were drawn one by one."""
+    batch: tuple[str, ...]
+    """Responses to the same seeds inside a full batch."""
+    tokens: tuple[int, ...]
+    """Token ids of the texts, one text after the other."""
+    log_probs: tuple[float, ...]
+    """Of these, in nats."""
+
+
+class Engine(NamedTuple):
+    """A back end over a checkpoint."""
+
+    draw: Sampler
+    facts: dict[str, Any]
+    """Its fingerprint: what may change a draw in its last bits."""
+    canaries: Callable[[Sequence[Problem]], list[Canaries]]
+    """Of a benchmark's problems, by engine where it is several. Not to be called while it draws."""
 
 
 class Waiting:

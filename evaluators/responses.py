@@ -71,6 +71,7 @@ def responses(
             chosen = chosen or row["filter"]
             if row["filter"] != chosen:
                 continue
+        _check_fixed(row, where)
         problem_id = _problem(row, ids, texts, where)
         own_texts = _texts(row, where)
         if problem_id in whole:
@@ -124,6 +125,19 @@ def _given(row: dict[str, Any], where: str) -> tuple[int | None, str | None]:
             f"{where}: finish_reason is {_short(finish_reason)}: give a text, or leave it out"
         )
     return n_tokens, finish_reason
+
+
+def _check_fixed(row: dict[str, Any], where: str) -> None:
+    """ValueError for draws of a design that stops, which their metadata name."""
+    metadata = row.get("metadata")
+    design = row.get("design") or (isinstance(metadata, dict) and metadata.get("design"))
+    if design:
+        raise ValueError(
+            f"{where}: design is {_short(design)}, by which draws stop, and an import is scored as "
+            "a fixed number of draws, so that its pass@k would be too high; draw under that design "
+            "here (`python -m evaluators run checkpoint=... design=...`), or import draws of a "
+            "fixed number"
+        )
 
 
 def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, str], where: str) -> str:

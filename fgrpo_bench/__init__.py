@@ -1,12 +1,28 @@
 """fgrpo-bench: what group size, focal exponent and base algorithm do to pass@k.
 
-The top of the package is light (NumPy only): `import fgrpo_bench` in a notebook loads no torch,
-no MLflow and no Hydra.
+The top of the package is light: `import fgrpo_bench` in a notebook loads no torch, no MLflow and no
+Hydra, and what it offers (__all__) needs NumPy alone, which is loaded with the first use.
 """
 
-from fgrpo_bench.objectives.focal import focal_weight
-from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.stats.staged import StagedDesign
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fgrpo_bench.objectives.focal import focal_weight
+    from fgrpo_bench.stats.passk import pass_at_k
+    from fgrpo_bench.stats.staged import StagedDesign
 
 __version__ = "0.1.0"
 __all__ = ["StagedDesign", "__version__", "focal_weight", "pass_at_k"]
+_HOMES = {
+    "StagedDesign": "fgrpo_bench.stats.staged",
+    "focal_weight": "fgrpo_bench.objectives.focal",
+    "pass_at_k": "fgrpo_bench.stats.passk",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What __all__ names, from the module where it is at home."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

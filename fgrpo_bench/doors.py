@@ -76,8 +76,21 @@ def entry(name: str, key: str) -> Any:
     entries = table(name)
     if key not in entries:
         known = ", ".join(sorted(entries))
-        raise ValueError(f"unknown {name[:-1]} {key!r}: valid ones are {known}")
+        near = meant(key, entries)
+        raise ValueError(f"unknown {name[:-1]} {key!r}{near}: valid ones are {known}")
     return entries[key]
+
+
+def meant(name: str, valid: Iterable[str]) -> str:
+    """What a refusal of a name adds where a valid one is spelt much like it.
+
+    >>> meant("groupsiz", ["gamma", "groupsize"])
+    ' (did you mean groupsize?)'
+    """
+    from difflib import get_close_matches  # a refusal alone needs it
+
+    near = get_close_matches(name, list(valid), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def origin(name: str, key: str) -> dict[str, str] | None:

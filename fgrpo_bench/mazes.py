@@ -111,6 +111,12 @@ def read_maze(text: str) -> Maze:
     return Maze(rows, start, goal, moves)
 
 
+def checked_maze(text: str) -> str:
+    """A maze's text as it is; ValueError as of `read_maze`."""
+    read_maze(text)
+    return text
+
+
 def is_size(size: int) -> bool:
     """Whether a maze can be so many places wide."""
     return SMALLEST <= size <= LARGEST and size % 2 == 1

@@ -155,6 +155,25 @@ class PointResult:
             return PASSK.to_frame()
         return read_table(paths.passk, PASSK)
 
+    def beside(self, benchmark: str) -> dict[str, str]:
+        """Versions of the graders that stand beside the benchmark's own, by their names; none where
+        the evaluation is not complete."""
+        if not self.is_evaluated:
+            return {}
+        of = self.evaluate.benchmark(benchmark)
+        graders = self.evaluated()["target"]["graders"]
+        parts = {key.partition("/"): version for key, version in graders.items()}
+        return {
+            grader: version
+            for (name, _, grader), version in parts.items()
+            if name == benchmark and grader and of.also_passk(version).exists()
+        }
+
+    def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
+        """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
+        version = self.beside(benchmark)[grader]
+        return read_table(self.evaluate.benchmark(benchmark).also_passk(version), PASSK)
+
     def evaluated(self) -> dict[str, Any]:
         """The marker of the evaluation (shapes.EVALUATED)."""
         marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
@@ -214,6 +233,11 @@ class SweepResults:
     def benchmarks(self) -> list[str]:
         """Names of the benchmarks the sweep evaluates on."""
         return sorted(self.evaluation["benchmarks"])
+
+    @property
+    def judged_twice(self) -> list[str]:
+        """Benchmarks with further graders beside their own."""
+        return [name for name in self.benchmarks if self.evaluation["benchmarks"][name].get("also")]
 
     @property
     def domains(self) -> dict[str, list[str]]:

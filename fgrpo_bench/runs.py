@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.doors import meant
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 from fgrpo_bench.stages.paths import default_root as default_root
 
@@ -56,10 +57,11 @@ def choose_run(
             f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
         )
     others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
+    near = meant(sweep, {run.sweep for run in others} - {sweep})
     known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
     named = " ".join(filter(None, [sweep, experiment, version]))
     raise FileNotFoundError(
-        f"no run of {named} under {root}: run `python -m sweeps run {sweep}` first, or name "
+        f"no run of {named}{near} under {root}: run `python -m sweeps run {sweep}` first, or name "
         f"another --root, --experiment or --version{known}"
     )
 

@@ -7,7 +7,9 @@ import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
+from fgrpo_bench.doors import meant
 from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
 
 OVERRIDES = """\
@@ -35,8 +37,30 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
+def commands() -> dict[str, list[str]]:
+    """Every command and its options, e.g. `--json`."""
+    ((_, of_name),) = (
+        (action.dest, action.choices)
+        for action in _parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return {
+        name: [word for word in parser._option_string_actions if word.startswith("--")]
+        for name, parser in of_name.items()
+    }
+
+
+class _Parser(argparse.ArgumentParser):
+    """Names the command that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        near = wrong and meant(wrong[1], re.findall(r"[\w-]+", wrong[2]))
+        super().error(f"{message}{near or ''}")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m sweeps",
         description="Plan a sweep, run it, and follow it.",
         epilog="""\
@@ -191,7 +215,7 @@ def find_run(sweep: str, overrides: Sequence[str]) -> RunPaths:
     there = sorted({plan.parts[-4] for plan in root.glob("*/*/*/plan.json")})
     asked = " ".join([sweep, *(f"{key}={value}" for key, value in given.items())])
     raise ValueError(
-        f"no run of {asked} under {root}: "
+        f"no run of {asked}{meant(sweep, set(there) - {sweep})} under {root}: "
         + (f"there are runs of {', '.join(there)}; " if there else "there are no runs at all; ")
         + "start one with `python -m sweeps run <sweep>`, or name another folder with "
         "run_root=<folder>"

@@ -70,7 +70,7 @@ def stage_environment(
     profile: Profile, paths: RunPaths, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """The driver's environment with this checkout importable, the threads bounded and the judges'
-    verdicts shared by all sweeps under the run root."""
+    verdicts and the draws of one model shared by all sweeps under the run root."""
     threads = str(profile.threads_per_worker)
     path = [str(REPOSITORY), *filter(None, [inherited.get("PYTHONPATH")])]
     return dict(inherited) | {
@@ -79,6 +79,7 @@ def stage_environment(
         "MKL_NUM_THREADS": threads,
         "POLARS_MAX_THREADS": threads,
         "FGRPO_VERDICTS": str(paths.verdicts.absolute()),
+        "FGRPO_DRAWS": str(paths.draws.absolute()),
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.kinds.warmup import check_fits
 from fgrpo_bench.objectives.advantages import (
     check_parameters,
     reads_log_probs,
@@ -136,6 +137,9 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     if task is not None:
         warnings += task.notes(train.steps * max(point.prompts_per_step for point in points))
         _check_holds_enough(task, train, declaration.experiment.evaluation)
+        model = engine.inputs(train).model
+        if model is not None:
+            check_fits(model, task)
     for point in points:
         _check_has(engine, point)
         warnings += engine.check(point, profile)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fgrpo_bench import engines
-from fgrpo_bench.kinds import KINDS, Stage, evaluate, outlook
+from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops, outlook
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -127,7 +127,7 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     for stage in plan.stages:
         if stage.name not in names and stage.environment == "base":
             marker = read_marker(StagePaths(paths.folder / stage.name))
-            if "cpu_seconds" in marker:
+            if "cpu_seconds" in marker and not marker.get("draws_adopted"):
                 measured.append((stage.kind, schedule.cpu_seconds(stage), marker["cpu_seconds"]))
     factors = schedule.calibration(measured)
     seconds = {
@@ -142,11 +142,32 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
         "workers": workers(plan.declaration.profile),
         "measured_stages": len(measured),
         "not_estimated": len(unknown),
+        "estimated": len(to_run),
+        "on_processors": _on_processors(plan, unknown),
+        **_on_a_gpu(plan, to_run),
     }
 
 
+def _on_a_gpu(plan: Plan, stages: list[Stage]) -> dict[str, float]:
+    """Operations of the trainings of our own engine among them that a GPU is to do."""
+    if plan.declaration.profile.device != "cuda":
+        return {}
+    names = {stage.name for stage in stages if stage.kind == "train"}
+    of_points = [flops.training(point) for point in plan.points if point.point_id in names]
+    known = [each for each in of_points if each is not None]
+    return {"training_flops": sum(known)} if known else {}
+
+
+def _on_processors(plan: Plan, stages: list[Stage]) -> int:
+    """How many of some stages are laid out over GPUs where a profile has any, and this has none."""
+    if plan.declaration.profile.device != "cpu":
+        return 0
+    return sum(engines.environment(stage.environment).is_placed for stage in stages)
+
+
 def _is_estimated(stage: Stage) -> bool:
-    return stage.environment == "base" and KINDS[stage.kind].cost(stage) is not None
+    kind = KINDS[stage.kind]
+    return stage.environment == "base" and not kind.fetches and kind.cost(stage) is not None
 
 
 def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
@@ -178,7 +199,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(answer['points_total'], 'point')}, "
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
-            cost_words(answer["cost"]),
+            *cost_words(answer["cost"], answer["profile"]),
             *outlook.words(answer["draws"]),
             *filter(None, [answer["saving"]]),
             *answer["can_show"],
@@ -200,20 +221,39 @@ def family_words(answer: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def cost_words(answer: Mapping[str, Any]) -> str:
-    """The estimate in one line."""
+def cost_words(answer: Mapping[str, Any], profile: str) -> list[str]:
+    """What can be estimated in one line, and what cannot; profile: the name of the one planned."""
     basis = (
         f"scaled by {counted(answer['measured_stages'], 'stage')} measured here"
         if answer["measured_stages"]
         else "by constants of fgrpo_bench/kinds, nothing measured here yet"
     )
-    rest = answer["not_estimated"]
-    further = f"; {counted(rest, 'stage')} in other environments not estimated" if rest else ""
-    return (
-        f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
-        f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} ({basis})"
-        + further
-    )
+    rest, on_processors = answer["not_estimated"], answer["on_processors"]
+    lines = []
+    if answer["estimated"] or not rest:
+        lines.append(
+            f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
+            f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} "
+            f"({basis})"
+        )
+    if "training_flops" in answer:
+        done = answer["training_flops"]
+        lines.append(
+            f"on a GPU, from operations and not from a measured step: {done:.1e} for training with "
+            f"its rollouts, {done / flops.ASSUMED / 3600:,.0f} GPU-hours if it does "
+            f"{flops.ASSUMED:.0e} a second"
+        )
+    if rest:
+        lines.append(
+            f"cost not estimated: {counted(rest, 'stage')}; nothing here tells how long a download "
+            "or a model of another engine takes"
+        )
+    if on_processors:
+        lines.append(
+            f"no GPU: profile={profile} runs {counted(on_processors, 'stage')} of OpenRLHF or vLLM "
+            "on processors; profile=slurm-8gpu and others of conf/profile ask for GPUs"
+        )
+    return lines
 
 
 def _or_dash(value: float | None) -> str:

@@ -10,14 +10,16 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from fgrpo_bench.kinds import train
+from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, default_root
 from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
-from sweeps.text import shown
+from sweeps.text import counted, duration, shown
 
 SYNC_SECONDS = 30.0
 """Between the end of a sync and the next one, at least."""
@@ -28,16 +30,38 @@ Seen = tuple[bool, tuple[int, int] | None, tuple[int, int] | None]
 
 
 def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
-    """Report, sync (MLflow shows the report's files), and say the table and how to see more."""
-    from fgrpo_bench.report.build import write_report
+    """Report, sync (MLflow shows the report's files), and say on one screen what it took, what came
+    out and how to see more."""
+    from fgrpo_bench.report.build import FILES, write_report
     from fgrpo_bench.results import load_results
 
     written = write_report(load_results(paths))
     sync(paths, say)
-    print(f"\n{written.text}\n", flush=True)
-    for path in written.files:
-        print(shown(path))
-    print(f"\nMLflow: {_show_mlflow(paths)}", flush=True)
+    page = paths.report / FILES["html"]
+    print(f"\n{spent(paths)}\n{written.text}")
+    print(f"Report: {shown(page)}, with {FILES['latex']}, {FILES['csv']} and figures beside it")
+    print(f"Dashboard: {_make('dashboard', paths)}")
+    print(f"MLflow: {_make('mlflow-ui', paths)}", flush=True)
+
+
+def spent(paths: RunPaths) -> str:
+    """How long workers were at work, and what that was together, by the notes of all attempts."""
+    plan, tried = read_json(paths.plan, PLAN), Attempts(paths)
+    notes = [note for stage in plan["stages"] for note in tried.of(stage["name"])]
+    spans = sorted(
+        (_seconds(note["begun"]), _seconds(note["ended"])) for note in notes if "ended" in note
+    )
+    busy, until = 0.0, 0.0
+    for begun, ended in spans:  # the time in which any worker was at work
+        busy += max(0.0, ended - max(begun, until))
+        until = max(until, ended)
+    together = sum(note["wall_seconds"] for note in notes if "wall_seconds" in note)
+    stages = counted(len(plan["stages"]), "stage")
+    return f"{stages} in {duration(busy)}; {duration(together)} of all workers together"
+
+
+def _seconds(time_: str) -> float:
+    return datetime.fromisoformat(time_).timestamp()
 
 
 def sync(paths: RunPaths, say: Callable[[str], None]) -> None:
@@ -55,13 +79,13 @@ def not_synced(paths: RunPaths, error: Exception) -> str:
     """The warning that MLflow could not be synced."""
     return (
         f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
-        f"safe in their files, and `{_show_mlflow(paths)}` syncs again"
+        f"safe in their files, and `{_make('mlflow-ui', paths)}` syncs again"
     )
 
 
-def _show_mlflow(paths: RunPaths) -> str:
+def _make(target: str, paths: RunPaths) -> str:
     here = paths.root == default_root().absolute()
-    return "make mlflow-ui" + ("" if here else f" ARGS='--root {paths.root}'")
+    return f"make {target}" + ("" if here else f" ARGS='--root {paths.root}'")
 
 
 class LiveSync:

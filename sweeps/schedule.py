@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
 from fgrpo_bench.kinds import KINDS, Stage
 
+LATEST = 6
+"""Stages of a kind that say how fast it goes: what else this machine does changes meanwhile."""
+TOLD_SECONDS = 10.0
+"""After so long a worker knows how fast it is."""
+FINISH_SECONDS = 15.0
+"""Of the report and the sync behind the last stage."""
 START_SECONDS = 2.5
 """Start of a stage: interpreter, imports, loading a checkpoint."""
 
@@ -26,16 +33,21 @@ def cpu_seconds(stage: Stage) -> float:
     return START_SECONDS + (KINDS[stage.kind].cost(stage) or 0.0)
 
 
-def calibration(measured: Iterable[tuple[str, float, float]]) -> dict[str, float]:
+Measured = tuple[str, float, float]
+"""Kind, estimated seconds and measured seconds of a stage."""
+
+
+def calibration(measured: Iterable[Measured], latest: int | None = None) -> dict[str, float]:
     """By kind, the factor that the constants are off by here.
 
-    measured: (kind, estimated seconds, measured seconds) of stages that are done. The median is
-    taken, because a stage that was interrupted measured only its last attempt.
+    measured: of stages that are done, in the order of their ends. latest: how many of a kind count;
+    None is all. The median is taken, because a stage that was interrupted measured only its last
+    attempt.
     """
     ratios: dict[str, list[float]] = defaultdict(list)
     for kind, estimated, seconds in measured:
         ratios[kind].append(seconds / estimated)
-    return {kind: median(values) for kind, values in ratios.items()}
+    return {kind: median(values[-(latest or 0) :]) for kind, values in ratios.items()}
 
 
 def scaled(seconds: float, kind: str, factors: dict[str, float]) -> float:
@@ -44,6 +56,43 @@ def scaled(seconds: float, kind: str, factors: dict[str, float]) -> float:
     if not factors:
         return seconds
     return seconds * factors.get(kind, sum(factors.values()) / len(factors))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtWork:
+    """A stage that has begun."""
+
+    elapsed: float
+    """Seconds."""
+    left: float | None
+    """Seconds that its worker says it still needs; None before it has said anything."""
+
+
+def seconds_left(
+    stages: Sequence[Stage],
+    estimated: Mapping[str, float],
+    measured: Sequence[Measured],
+    at_work: Mapping[str, AtWork],
+    workers: int,
+) -> float:
+    """Until all of `stages` are done and reported, at the speed of what was measured here.
+
+    stages: those at work and those that can still begin. estimated: seconds of each by the
+    constants. measured: as for `calibration`; what a worker at work says of itself is measured too,
+    once it has run for a while.
+    """
+    kinds = {stage.name: stage.kind for stage in stages}
+    told = [
+        (kinds[name], estimated[name], each.elapsed + each.left)
+        for name, each in at_work.items()
+        if each.left is not None and each.elapsed >= TOLD_SECONDS
+    ]
+    factors = calibration([*measured, *told], latest=LATEST)
+    seconds = {stage.name: scaled(estimated[stage.name], stage.kind, factors) for stage in stages}
+    for name, each in at_work.items():
+        expected = max(seconds[name] - each.elapsed, 1.0)
+        seconds[name] = expected if each.left is None else each.left
+    return wall_seconds(stages, seconds, workers) + FINISH_SECONDS
 
 
 def in_order(stages: Iterable[Stage], seconds: Mapping[str, float]) -> dict[str, Stage]:

@@ -27,7 +27,7 @@ Imports = Mapping[str, frozenset[str]]
 def package_of(module: str) -> str:
     """The box of a module: a folder or file of fgrpo_bench, else the application as a whole."""
     root, *below = module.split(".")
-    return below[0] if root == "fgrpo_bench" and below else root
+    return below[0] if root == "fgrpo_bench" and below not in ([], ["__main__"]) else root
 
 
 def imports() -> Imports:
@@ -37,7 +37,8 @@ def imports() -> Imports:
     for module in graph.modules:
         own = package_of(module)
         edges[own] |= {package_of(m) for m in graph.find_modules_directly_imported_by(module)}
-    # the package's own front door re-exports two functions, and its version is read from there
+    # the package's own front door re-exports three names, and its version is read from there; its
+    # command hands on to others
     edges.pop("fgrpo_bench")
     return {name: frozenset(of - {name, "fgrpo_bench"}) for name, of in edges.items()}
 

@@ -8,6 +8,7 @@ The truths are those of `tests.support.planted`; what draws that stop do to them
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -180,6 +181,7 @@ def study(times: int) -> list[Finding]:
 
 def main() -> int:
     """Print the study as Markdown tables."""
+    argparse.ArgumentParser(prog="python -m tests.calibration", description=__doc__).parse_args()
     print("| what | promised | found | its Monte Carlo error |\n| :-- | --: | --: | --: |")
     for one in study(TIMES):
         print(

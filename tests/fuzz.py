@@ -15,10 +15,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
 
-from fgrpo_bench.graders import choice, countdown, ifeval_worker, math, math_golds, math_tolerance
+from fgrpo_bench import mazes
+from fgrpo_bench.graders import (
+    choice,
+    countdown,
+    ifeval_worker,
+    math,
+    math_golds,
+    math_tolerance,
+    maze,
+)
 from fgrpo_bench.graders.synlogic import (
     brackets,
     compare,
@@ -32,6 +42,7 @@ from fgrpo_bench.graders.synlogic import (
 )
 from fgrpo_bench.graders.synlogic import grade as synlogic_grade
 from fgrpo_bench.records import Problem
+from fgrpo_bench.tasks.maze import Maze, MazeSpec
 from tests.support.synlogic_games import GAMES
 from tests.support.synlogic_games import problem as synlogic_problem
 
@@ -65,6 +76,15 @@ def arithmetic(text: str) -> None:
         assert sorted(text.strip()[::2]) == sorted("3256")
 
 
+def walks(text: str) -> None:
+    """What is the path arrives too, and ends as the path does; a text is a maze or a ValueError."""
+    outcomes = [grade(MAZE, text).outcome for grade in (maze.grade, maze.grade_reached)]
+    assert outcomes.count("correct") != 1 or outcomes[1] == "correct"
+    assert (outcomes[0] == "correct") == (text == mazes.read_maze(MAZE.target).moves + mazes.DONE)
+    with suppress(ValueError):
+        mazes.read_maze(text)
+
+
 def loose_variants(text: str) -> None:
     """The loose texts are made of the response's characters."""
     assert all(set(each) <= set(text) for each in ifeval_worker.variants(text))
@@ -86,9 +106,10 @@ def parsers(text: str) -> None:
     assert value is None or max(abs(value.numerator), value.denominator) <= literals.LARGEST
 
 
+MAZE = Maze(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).train_problem(0)
 PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
 MODULES = (
-    *(choice, countdown, ifeval_worker, math, math_golds, math_tolerance),
+    *(choice, countdown, ifeval_worker, math, math_golds, math_tolerance, maze, mazes),
     *(brackets, compare, equations, extract, fillings, literals, placements, squares, statements),
 )
 TARGETS: dict[str, Callable[[str], None]] = {
@@ -96,6 +117,7 @@ TARGETS: dict[str, Callable[[str], None]] = {
     "normalise": normalise,
     "choice": letters,
     "countdown": arithmetic,
+    "maze": walks,
     "ifeval": loose_variants,
     "synlogic": puzzles,
     "literals": parsers,

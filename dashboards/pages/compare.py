@@ -1,19 +1,36 @@
-"""Compare: pass@k curves, the pass@1 and pass@k plane, differences, and equal compute."""
+"""Compare: the answer to the sweep's question, the differences behind it, the plane of pass@1 and
+pass@k, the curves, and equal compute."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dashboards.form import Form, Given, choices
 from dashboards.page import Grid, Links, Page, Row, Shade
 from dashboards.pages.compare_charts import COSTS, Drawing
+from dashboards.pages.compare_rows import (
+    FEW,
+    QUESTION,
+    Pair,
+    declared,
+    foremost,
+    named,
+    pairs_of,
+    rows_of,
+)
 from dashboards.queries.analysis import analysis_of
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.documents.table import NONE
+from fgrpo_bench.report.answer import answer
 from fgrpo_bench.report.further import FRONT
 from fgrpo_bench.results import SweepResults
+
+COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
+VERDICTS_IN_WORDS = (
+    "robust: holds after that correction; suggestive: the interval is without 0; open: neither."
+)
 
 
 def build(results: SweepResults, given: Given, links: Links) -> Page:
@@ -23,41 +40,62 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     cells, form = analysis.by_cell, Form(results.paths, "compare", given, links)
     column = form.one("benchmark", analysis.columns)
     k = int(form.one("k", analysis.ks, str(analysis.ks[-1])))
-    against = form.one("against", cells)
+    asked = [QUESTION] if declared(analysis) else []
+    against = form.one("against", [*asked, *cells])
     cost = form.one("cost", COSTS)
     picked = form.many("cell", cells)
-    banded = [name for name in cells if analysis.band(column, name, against)]
-    over = form.one("over", banded) if banded else None
     shown = [name for name in picked or cells if analysis.estimate(column, name, k).seeds]
-    rows = [row for row in analysis.against(column, k, against) if row.new in (picked or cells)]
+    pairs = [pair for pair in pairs_of(analysis, against) if not picked or pair.new in picked]
+    ks = sorted({analysis.ks[0], k}) if against == QUESTION and len(pairs) <= FEW else [k]
+    rows = rows_of(analysis, column, pairs, ks)
+    there = named([pair for pair in pairs if _has(rows, pair)], against)
+    over = there[form.one("over", there, _key(there, foremost(rows)))] if there else None
     labels = {name: cell.label for name, cell in cells.items()}
-    drawing = Drawing(analysis, column, picked)
+    words = {QUESTION: "the sweep's question"} | {
+        n: f"all with {text}" for n, text in labels.items()
+    }
+    fronts = {key: _label(pair, labels, against) for key, pair in there.items()}
+    drawing = Drawing(analysis, column, picked, over)
     return Page(
         address=form.address(),
-        title=f"{column}: comparing cells",
-        lead="Means over problems and seeds with 95% intervals, the same numbers as in the report.",
+        title=f"{column}: {'the question' if against == QUESTION else words[against]}",
+        lead=" ".join(answer(analysis)),
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["over"]),
             form.control("k", "k"),
-            form.control("against", "Differences against", labels, forgotten=["over"]),
-            *([form.control("over", "Over all k", labels)] if over else []),
-            form.control("cost", "Compute in", {name: name.replace("_", " ") for name in COSTS}),
+            form.control("against", "Compared", words, forgotten=["over"]),
+            *([form.control("over", "With intervals", fronts)] if there else []),
+            *([] if drawing.same_cost(k) else [form.control("cost", "Cost in", COST_WORDS)]),
         ),
         charts=(
-            drawing.curves(),
+            *drawing.differences(rows, against),
             drawing.plane(k),
-            drawing.differences(rows, k, against),
-            drawing.compute(k, cost),
-            *([drawing.band(over, against)] if over else []),
+            drawing.curves(),
+            *drawing.band(),
+            *drawing.compute(k, cost),
         ),
         context={
             "cells": [(name, label, name in (picked or cells)) for name, label in labels.items()],
             "kept": [pair for pair in form.address().parameters if pair[0] != "cell"],
             "table": _table(analysis, column, shown, list(dict.fromkeys((analysis.ks[0], k)))),
-            "differences": _differences(analysis, rows, k, labels[against]),
+            "differences": _differences(analysis, rows, against, labels),
+            "same_cost": drawing.same_cost(k),
             "missing": [labels[name] for name in picked or cells if name not in shown],
         },
     )
+
+
+def _has(rows: Sequence[Comparison], pair: Pair) -> bool:
+    return any((row.new, row.old) == (pair.new, pair.old) for row in rows)
+
+
+def _key(pairs: Mapping[str, Pair], first: Pair | None) -> str:
+    return next(key for key, pair in pairs.items() if pair == first)
+
+
+def _label(pair: Pair, labels: Mapping[str, str], against: str) -> str:
+    new, old = labels[pair.new], labels[pair.old]
+    return f"{new} against {old}" if against == QUESTION else new
 
 
 def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[int]) -> Grid:
@@ -86,13 +124,19 @@ def _front(analysis: Analysis, column: str, name: str) -> str:
     return f"dominated by {better}" if better else "on the front"
 
 
-def _differences(analysis: Analysis, rows: Sequence[Comparison], k: int, reference: str) -> Grid:
+def _differences(
+    analysis: Analysis, rows: Sequence[Comparison], against: str, labels: Mapping[str, str]
+) -> Grid:
+    ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
+    several = " and " in ks
+    of = "of the sweep's question" if against == QUESTION else f"against {labels[against]}"
     return Grid(
-        title=f"pass@{k} minus that of {reference}, in percentage points",
+        title=f"Differences in {ks or 'pass@k'} {of}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
         rows=tuple(
             (
-                analysis.by_cell[row.new].label,
+                _label(Pair(new=row.new, old=row.old), labels, against)
+                + (f", pass@{row.k}" if several else ""),
                 difference(row.difference, row.low, row.high),
                 ", ".join(points(value) for value in row.by_seed),
                 *map(p_value, (row.p, row.p_holm, row.p_draws)),
@@ -104,7 +148,8 @@ def _differences(analysis: Analysis, rows: Sequence[Comparison], k: int, referen
             "p is two-sided, over problems and seeds as the interval; p draws takes models and "
             f"problems as given. p Holm is corrected over the sweep's question ({analysis.family}) "
             "and is there for its comparisons alone.",
-            "robust: holds after that correction; suggestive: the interval is without 0; open: "
-            "neither.",
-        ),
+            VERDICTS_IN_WORDS,
+        )
+        if rows
+        else ("No two cells that are compared have results yet.",),
     )

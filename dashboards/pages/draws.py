@@ -1,4 +1,5 @@
-"""Draws: what two points answered to one problem, side by side, and why it was judged so."""
+"""Draws: what two points answered to one problem, side by side, and why it was judged so; opens on
+the cells that the sweep compares and the problem that training lost most."""
 
 from __future__ import annotations
 
@@ -8,32 +9,33 @@ from typing import Any
 import polars as pl
 
 from dashboards.form import Form, Given, choices
-from dashboards.page import Grid, Links, Page, Row, Shade
-from dashboards.pages.draws_links import draws_address
+from dashboards.page import Links, Page
+from dashboards.pages import maze
+from dashboards.pages.draws_answers import ANSWERS, NO_ANSWER, distribution, word
+from dashboards.pages.draws_links import compared_points, draws_address, label_of
 from dashboards.queries.analysis import Counts, Fates, fates_of
 from dashboards.queries.draws import (
     OUTCOMES,
-    answers,
     draws,
     is_gated,
     other_judgements,
-    problem_text,
 )
+from dashboards.queries.problems import problem_text, words_of
 from dashboards.queries.store import points_of
 from dashboards.text import shortened
 from fgrpo_bench.results import PointResult, SweepResults
 
 SHOWN = 10
 """Draws of a side on a page."""
-ANSWERS = 12
-"""Distinct answers of a side that are listed unless all are asked for."""
 OPEN = 1_200
 """Characters up to which a draw is shown unfolded."""
+ONE_LINE = 60
+"""Characters up to which it is a row of one line."""
 ALL, FEW = "all", "few"
 ELSEWHERE = ("page", "answer")
 """Parameters that mean nothing for another problem or point."""
+ORDERS = {"right": "correct ones first", "draw": "as they were drawn"}
 FINISHES = {ALL: "all", "stop": "ended by itself", "length": "cut off"}
-NO_ANSWER = "(no answer found)"
 WITHHELD = "The publisher of this benchmark asks that its texts are not shown to others."
 
 
@@ -42,6 +44,7 @@ class Side:
     """One of the two points."""
 
     point: PointResult
+    name: str
     total: int
     """Stored draws."""
     counted: str
@@ -50,10 +53,9 @@ class Side:
     """Draws from this index on do not count, because the problem stopped; None where all do."""
     matching: int
     """Draws that the filter lets through."""
-    answers: Grid
     draws: list[dict[str, Any]]
     """Of this page: draw, outcome, extracted, reason, n_tokens, finish_reason, response,
-    others (what other graders said), ..."""
+    others (what other graders said), picture (of its walk in a maze), ..."""
     words: str
     """Why there is nothing to see; empty where there is."""
 
@@ -64,61 +66,70 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     form = Form(results.paths, "draws", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
-    order, problems = _problems(results, benchmark, fates)
+    sorting, problems = _problems(results, benchmark, fates)
     points = points_of(results)
     if not problems:
         return _nothing(results, benchmark)
     problem = form.named("problem", problems, problems[0])
-    names = list(points)
-    a = form.named("a", points, names[0])
-    twin = [p.point_id for p in results.points if p.algorithm and p.seed == points[a].seed]
-    b = form.named("b", points, twin[0] if twin else names[-1])
+    left, right = compared_points(results, fates)
+    a = form.named("a", points, left)
+    b = form.named("b", points, right)
     outcome, finish = form.one("outcome", [ALL, *OUTCOMES]), form.one("finish", FINISHES)
     low, high = form.number("min"), form.number("max")
     tables = {name: draws(points[name], benchmark, problem) for name in (a, b)}
     known = {word(value) for table in tables.values() for value in table["extracted"].to_list()}
     answer = form.one("answer", [ALL, *sorted(known)])
     listed = form.one("answers", [FEW, ALL])
+    order = form.one("order", ORDERS)
     filters = [] if outcome == ALL else [pl.col("outcome") == outcome]
     filters += [] if finish == ALL else [pl.col("finish_reason") == finish]
     filters += [] if low is None else [pl.col("n_tokens") >= low]
     filters += [] if high is None else [pl.col("n_tokens") <= high]
     if answer != ALL:
         filters.append(pl.col("extracted").fill_null(NO_ANSWER) == answer)
-    matching = {name: table.filter(*filters) for name, table in tables.items()}
+    matching = {name: _ordered(table.filter(*filters), order) for name, table in tables.items()}
     n_pages = max(1, *(-(-len(table) // SHOWN) for table in matching.values()))
     at = int(form.one("page", range(1, n_pages + 1)))
+    gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
+    words = words_of(results, benchmark, withheld=gated)
+    labels = {name: label_of(point) for name, point in points.items()}
     controls = [
         form.control(
-            "problem", order, {name: shortened(name, 60) for name in problems},
+            "problem", sorting, {name: shortened(words.get(name, name), 60) for name in problems},
             long=True, forgotten=ELSEWHERE,
         ),
-        form.control("a", "Left", long=True, forgotten=ELSEWHERE),
-        form.control("b", "Right", long=True, forgotten=ELSEWHERE),
+        form.control("a", "Left", labels, long=True, forgotten=ELSEWHERE),
+        form.control("b", "Right", labels, long=True, forgotten=ELSEWHERE),
+    ]  # fmt: skip
+    filtering = [
         form.control("outcome", "Outcome", forgotten=["page"]),
         form.control("finish", "Ending", FINISHES, forgotten=["page"]),
-    ]  # fmt: skip
-    if any(len(answers(table)) > ANSWERS for table in tables.values()) and not links.is_static:
-        lists = {FEW: f"{ANSWERS} a side", ALL: "all"}
-        controls.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
+    ]
+    bars = distribution(tables[a], tables[b], form, links, gated=gated, every=listed == ALL)
+    if not links.is_static:
+        filtering.append(form.control("order", "Order", ORDERS, forgotten=["page"]))
+        if bars.n_more or listed == ALL:
+            lists = {FEW: f"{ANSWERS}", ALL: "all"}
+            filtering.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
     # another benchmark has other problems, so nothing else is kept
     elsewhere = Form(results.paths, "draws", given, links)
     elsewhere.one("benchmark", results.benchmarks)
-    gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
+    text = problem_text(points[a], benchmark, problem)
+    is_maze = results.evaluation["benchmarks"][benchmark]["grader"] in maze.GRADERS
+    grid = text.gold if is_maze and not gated else ""
     sides = [
         _side(
             points[name],
             tables[name],
             matching[name].slice((at - 1) * SHOWN, SHOWN),
             len(matching[name]),
-            _answers(tables[name], form, links, gated, most=None if listed == ALL else ANSWERS),
             gated,
             counts=None if fates is None else fates.counts(points[name], problem),
             others=other_judgements(points[name], benchmark, problem),
+            grid=grid,
         )
         for name in (a, b)
     ]
-    text = problem_text(points[a], benchmark, problem)
     place = problems.index(problem)
     around = {
         where: links.page(form.address(*ELSEWHERE, problem=problems[i]))
@@ -127,13 +138,17 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     }
     return Page(
         address=form.address(),
-        title=f"{benchmark}: draws of problem {shortened(problem, 60)}",
-        lead="What the model answered, which answer was taken from it, and why it was judged so.",
-        controls=choices(elsewhere.control("benchmark", "Benchmark"), *controls),
+        title=f"{benchmark}: {words.get(problem) or f'problem {shortened(problem, 60)}'}",
+        lead=f"Problem {shortened(problem, 60)}, {place + 1} of {len(problems)}, {sorting[9:]}.",
+        controls=choices(elsewhere.control("benchmark", "Benchmark"), *controls, *filtering),
         context={
+            "n_places": len(choices(elsewhere.control("benchmark", "Benchmark"), *controls)),
+            "bars": bars,
+            "one_line": ONE_LINE,
             "sides": sides,
             "prompt": WITHHELD if gated else text.prompt,
-            "gold": "" if gated else text.gold,
+            "gold": "" if gated or grid else text.gold,
+            "picture": maze.picture(grid) if grid else "",
             "answer": None if answer == ALL else answer,
             "all_answers": links.page(form.address("page", answer=ALL)),
             "least": low,
@@ -165,9 +180,10 @@ def _problems(results: SweepResults, benchmark: str, fates: Fates | None) -> tup
     return "Problem, most forgotten first", ordered
 
 
-def word(extracted: str | None) -> str:
-    """An answer in words."""
-    return NO_ANSWER if extracted is None else extracted
+def _ordered(table: pl.DataFrame, order: str) -> pl.DataFrame:
+    """table: sorted by draw."""
+    rank = pl.col("outcome").replace_strict({"correct": 0, "incorrect": 1}, default=2)
+    return table if order == "draw" else table.sort(rank, "draw")
 
 
 def _nothing(results: SweepResults, benchmark: str) -> Page:
@@ -175,7 +191,7 @@ def _nothing(results: SweepResults, benchmark: str) -> Page:
         address=draws_address(results, benchmark),
         title=f"{benchmark}: no draws yet",
         lead="No point has results on this benchmark yet.",
-        context={"sides": [], "prompt": "", "gold": "", "kept": [], "open": OPEN},
+        context={"sides": [], "n_places": 0},
     )
 
 
@@ -184,29 +200,30 @@ def _side(
     table: pl.DataFrame,
     shown: pl.DataFrame,
     n_matching: int,
-    listed: Grid,
     gated: bool,
     *,
     counts: Counts | None,
     others: pl.DataFrame,
+    grid: str,
 ) -> Side:
-    """shown: draws of this page."""
+    """shown: draws of this page. grid: the maze that they walk in; empty where it is none."""
     rows = shown.to_dicts()
     for row in rows:
         row["outcome"] = row["outcome"] or "not graded"
         row["extracted"] = word(row["extracted"])
         row["others"] = [] if gated else others.filter(draw=row["draw"]).to_dicts()
+        row["picture"] = maze.picture(grid, row["response"]) if grid else ""
         if gated:
             row |= {"response": WITHHELD, "extracted": "", "reason": ""}
     drawn = None if counts is None else counts.n_drawn
     stop = drawn if drawn is not None and drawn < len(table) else None
     return Side(
         point=point,
+        name=label_of(point),
         total=len(table),
         counted=_counted(counts, len(table), stop),
         stop=stop,
         matching=n_matching,
-        answers=listed,
         draws=rows,
         words="" if len(table) else "No draws of this problem are stored for this point yet.",
     )
@@ -223,35 +240,3 @@ def _counted(counts: Counts | None, total: int, stop: int | None) -> str:
     if not_judged > 0:
         said += f", {not_judged} not judged"
     return said if stop is None else f"{said}; stopped after {stop} of {total} stored draws"
-
-
-def _answers(
-    table: pl.DataFrame, form: Form, links: Links, gated: bool, *, most: int | None
-) -> Grid:
-    """most: answers that are listed, half of them right where there are so many; None is all."""
-    every = answers(table)
-    right = every.filter(pl.col("outcome") == "correct").head((most or len(every)) // 2)
-    others = every.filter(pl.col("outcome").ne_missing("correct"))
-    shown = every if most is None else pl.concat([right, others.head(most - len(right))])
-    rows: list[Row] = []
-    for row in shown.iter_rows(named=True):
-        given = word(row["extracted"])
-        rows.append(
-            (
-                Shade(
-                    text="(not shown)" if gated else shortened(given, 60),
-                    href=links.page(form.address("page", answer=given)),
-                ),
-                Shade(text=row["outcome"] or "not graded", kind=row["outcome"] or ""),
-                str(row["count"]),
-                f"{row['tokens']:.0f}",
-            )
-        )
-    more = len(every) - len(rows)
-    return Grid(
-        title=f"{len(every):,} distinct answers",
-        header=("answer", "outcome", "draws", "tokens"),
-        rows=tuple(rows),
-        n_words=2,
-        notes=(f"and {more:,} more",) if more else (),
-    )

@@ -6,7 +6,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from dashboards.page import Address, Links
+from dashboards.pages.compare_rows import in_front
+from dashboards.queries.analysis import Fates, analysis_of
+from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.results import PointResult, SweepResults
+
+
+def compared_points(results: SweepResults, fates: Fates | None) -> tuple[str, str]:
+    """What the page of draws opens on: the two cells that say most of the sweep's question, or a
+    base model and the first run, of a seed that both have. fates: None without an analysis."""
+    pair = None if fates is None else in_front(analysis_of(results))
+    points = {(key_of(point)[0], point.seed): point.point_id for point in results.points}
+    first = next((key_of(point)[0] for point in results.points if point.algorithm), "base")
+    old, new = ("base", first) if pair is None else (pair.old, pair.new)
+    for cell, seed in points:
+        if cell == old and (new, seed) in points:
+            return points[old, seed], points[new, seed]
+    every = list(points.values())
+    return every[0], every[-1]
+
+
+def label_of(point: PointResult) -> str:
+    """e.g. `GRPO N=8, seed 11`."""
+    return f"{make_cell(point.cell, step=point.step, n_planned=1).label}, seed {point.seed}"
 
 
 def draws_link(

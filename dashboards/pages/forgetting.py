@@ -6,6 +6,8 @@ from dashboards.form import Form, Given, choices
 from dashboards.page import Links, Page
 from dashboards.pages.forgetting_charts import Drawing
 from dashboards.queries.analysis import analysis_of, fates_of
+from dashboards.queries.draws import is_gated
+from dashboards.queries.problems import words_of
 from fgrpo_bench.analysis.coverage import least_rate
 from fgrpo_bench.results import SweepResults
 
@@ -32,6 +34,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     n_pages = max(1, -(-len(fates.problems) // ROWS))
     at = int(form.one("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
+    hidden = links.is_static and any(is_gated(results, point, benchmark) for point in fates.points)
     drawing = Drawing(
         analysis_of(results),
         links,
@@ -39,6 +42,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
         k=k,
         fates=fates,
         seed=None if seed == ALL else int(seed),
+        words=words_of(results, benchmark, withheld=hidden),
     )
     columns = fates.order(order)
     return Page(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, groupby
+from math import isnan
 
 import numpy as np
 
 from dashboards import calls, charts
 from dashboards.page import Chart, Grid, Links, Row, Shade
-from dashboards.pages.draws_links import draws_clicks, draws_link
-from dashboards.pages.sweep import level
+from dashboards.pages.draws_links import draws_clicks, draws_link, label_of
 from dashboards.queries.analysis import Fates
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
@@ -19,7 +20,12 @@ from fgrpo_bench.analysis.read import key_of
 LIKELY = 0.5
 """Probability from which a table frames a problem as lost or gained."""
 COUNTS = ["cell", "seed", "problem_id", "n_scored", "n_correct", "success_rate"]
-COLORS = {"retained": "#9ecae1", "gained": "#31a354", "lost": "#de2d26"}
+COLORS = {"retained": "#9ecae1", "gained": "#009e73", "lost": "#d55e00"}
+LEGEND = (
+    *((f"r{i}", words) for i, (_, words, _) in enumerate(charts.RATES)),
+    ("lost", "lost"),
+    ("gained", "gained"),
+)
 
 
 class Drawing:
@@ -34,8 +40,10 @@ class Drawing:
         k: int,
         fates: Fates,
         seed: int | None,
+        words: Mapping[str, str],
     ) -> None:
-        """seed: None is all."""
+        """seed: None is all. words: what problems ask, of those that can be read."""
+        self.words = words
         self.analysis, self.results, self.links = analysis, analysis.results, links
         self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
         self.rows = [i for i, p in enumerate(fates.points) if seed in (None, p.seed)]
@@ -48,27 +56,45 @@ class Drawing:
     def heat(self, columns: Sequence[int]) -> Chart:
         """All problems by all points; a click opens the draws."""
         problems = [self.fates.problems[i] for i in columns]
-        z = np.round(100 * self._matrix("success_rate")[:, columns].T, 2)
+        rates = self._matrix("success_rate")[:, columns].T.tolist()
         trace = {
             "type": "heatmap",
-            "z": [[None if np.isnan(v) else v for v in row] for row in z.tolist()],
-            "x": [charts.label(point.point_id) for point in self.points],
-            "y": list(range(1, len(problems) + 1)),
-            "colorscale": charts.SCALE,
-            "zmin": 0,
-            "zmax": 100,
-            "colorbar": {"title": {"text": "%"}, "thickness": 12},
-            "hovertemplate": "%{z}%<br>%{x}<br>problem %{y}<extra></extra>",
+            "z": [[None if isnan(v) else charts.rate_step(v) for v in row] for row in rates],
+            "customdata": [[None if isnan(v) else round(100 * v, 2) for v in row] for row in rates],
+            "x": [charts.label(label_of(point)) for point in self.points],
+            "y": [
+                charts.label(f"{i}. {self.words.get(name, name)}")
+                for i, name in enumerate(problems, 1)
+            ],
+            "colorscale": charts.rate_scale(),
+            "zmin": -0.5,
+            "zmax": len(charts.RATES) - 0.5,
+            "showscale": False,
+            "hovertemplate": "%{customdata}%<br>%{x}<br>%{y}<extra></extra>",
         }
+        groups = self._groups()
+        starts = list(accumulate((n for _, n in groups), initial=0))
+        middles = [start + (n - 1) / 2 for start, (_, n) in zip(starts, groups, strict=False)]
+        gap = {"type": "line", "yref": "paper", "y0": 0, "y1": 1}
+        gaps = [
+            gap | {"x0": x - 0.5, "x1": x - 0.5, "line": {"color": "#ffffff", "width": 5}}
+            for x in starts[1:-1]
+        ]
         return Chart(
             name="heat",
-            title="Success rate by problem and point",
+            title="Success rate by problem, cell and seed",
             figure=charts.figure(
                 [trace],
                 x="",
-                y="problem, in the order chosen",
-                yaxis={"autorange": "reversed"},
-                xaxis={"tickangle": -90, "automargin": True, "type": "category"},
+                y="",
+                yaxis=charts.CATEGORIES,
+                xaxis={
+                    "type": "category",
+                    "tickvals": middles,
+                    "ticktext": [charts.label(words).replace(" ", "<br>") for words, _ in groups],
+                    "tickangle": 0,
+                },
+                shapes=gaps,
             ),
             data=self.data.select(COUNTS),
             call=calls.call(
@@ -84,41 +110,50 @@ class Drawing:
                 self.results, self.links, benchmark=self.benchmark, problems=problems,
                 points=self.points,
             ),
-            tall=True,
+            legend=LEGEND[: len(charts.RATES)],
+            height=520,
         )  # fmt: skip
+
+    def _groups(self) -> list[tuple[str, int]]:
+        """Cells in words, with how many of their points are shown."""
+        alike = groupby(self.points, key=lambda point: key_of(point)[0])
+        return [(self.analysis.by_cell[name].label, len(list(own))) for name, own in alike]
 
     def table(self, columns: Sequence[int], before: int) -> Grid:
         """Some problems with a link in every cell."""
         rates = self._matrix("success_rate")
         likely = {fate: self._matrix(fate) >= LIKELY for fate in ("lost", "gained")}
-        rows: list[Row] = []
+        groups, rows = self._groups(), list[Row]()
+        firsts = set(accumulate((n for _, n in groups), initial=0))
         for number, column in enumerate(columns, before + 1):
             problem, lost = self.fates.problems[column], self.fates.means["lost"][column]
-            cells: list[str | Shade] = [str(number), shortened(problem, 40)]
+            words = shortened(self.words.get(problem, problem), 40)
+            cells: list[str | Shade] = [str(number), Shade(text=words, title=problem)]
             cells.append("-" if lost is None else f"{100 * lost:.0f}%")
             for at, point in enumerate(self.points):
                 rate = float(rates[at, column])
                 fate = next((name for name, own in likely.items() if own[at, column]), "")
+                kinds = [_step(rate), fate, "first" if at in firsts else ""]
                 cells.append(
                     Shade(
                         text=_rate(rate),
-                        level=None if np.isnan(rate) else level(rate**0.5),
                         href=draws_link(
                             self.results, self.links, benchmark=self.benchmark, problem=problem,
                             point=point,
                         ),
                         title=f"{problem}, {point.point_id}: {100 * rate:.2f}%"
                         + (f", {fate}" if fate else ""),
-                        kind=fate,
+                        kind=" ".join(filter(None, kinds)),
                     )
                 )  # fmt: skip
             rows.append(tuple(cells))
         return Grid(
-            title="Success rates in percent; a frame marks what was lost (red) or gained (green)",
-            header=("", "problem", "lost", *(point.point_id for point in self.points)),
+            title="Success rates in percent, by cell and seed",
+            header=("", "problem", "lost", *(str(point.seed) for point in self.points)),
             rows=tuple(rows),
             n_words=2,
-            upright=True,
+            groups=(("", 3), *groups),
+            legend=LEGEND,
             notes=(
                 "lost: mean over the trained points of the probability that the problem was within "
                 "the base model's reach and no longer is (Jeffreys' prior).",
@@ -152,6 +187,7 @@ class Drawing:
             data=data,
             call=call,
             note="Against the base model of the same seed, mean over seeds.",
+            height=60 + 26 * len(names),
         )
 
     def counts(self) -> Grid:
@@ -165,6 +201,10 @@ class Drawing:
                 for cell, seed, *values in by_point(self.data).iter_rows()
             ),
         )
+
+
+def _step(rate: float) -> str:
+    return "" if isnan(rate) else f"r{charts.rate_step(rate)}"
 
 
 def _rate(rate: float) -> str:

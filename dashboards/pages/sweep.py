@@ -1,4 +1,4 @@
-"""Sweep: the grid as a heat map, states and progress, training so far, cost, failures."""
+"""Sweep: what is wrong first, then training so far, the grid as a heat map, cost and all points."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dashboards.form import Form, Given, choices
 from dashboards.page import Grid, Links, Page, Row, Shade
-from dashboards.pages.sweep_training import CURVES, learning, numbers, steps
+from dashboards.pages.sweep_training import CURVES, learning, steps
 from dashboards.queries.analysis import analysis_of
 from dashboards.queries.progress import Progress, by_cell, progress
 from fgrpo_bench.analysis import cells_of
@@ -46,7 +46,6 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
         context={
             "progress": found,
             "grids": _grids(cells_of(results), values, measures[show]),
-            "training": numbers(results, found),
             "warnings": _warnings(found),
             "points": _points(results, found),
             "cost": _cost_words(found),

@@ -1,4 +1,5 @@
-"""Training so far, on the sweep's page: the last step's numbers, their curves, held-out success."""
+"""Training so far, on the sweep's page: a number's curve by step, of either engine, and held-out
+success."""
 
 from __future__ import annotations
 
@@ -8,39 +9,15 @@ from typing import Any
 import polars as pl
 
 from dashboards import calls, charts
-from dashboards.page import Chart, Grid, Row
+from dashboards.page import Chart
 from dashboards.queries import training
-from dashboards.queries.progress import Progress
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.report.looks import Look
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, shown
+from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 
 CURVES = tuple(NUMBERS)
 """What can be drawn by step."""
-
-
-def numbers(results: SweepResults, found: Progress) -> Grid | None:
-    """A row a training run that has told its last step; None where none has."""
-    rows: list[Row] = []
-    for point in results.points:
-        stage = found.training[point.point_id]
-        if point.algorithm is not None and stage.numbers:
-            told = (shown(name, stage.numbers) or "-" for name in NUMBERS)
-            rows.append((point.point_id, f"{stage.step}/{stage.of}", *told))
-    if not rows:
-        return None
-    return Grid(
-        title="Training so far",
-        header=("point", "step", *(number.title for number in NUMBERS.values())),
-        rows=tuple(rows),
-        notes=(
-            "Of the last step. active: groups neither all right nor all wrong; clipped: of the "
-            "tokens with an advantage; gap: KL of the rollout engine to the policy before the "
-            "updates, nats a token; truncated: rollouts cut off at the longest response; "
-            "tokens/s: sampled tokens over the wall time of the step.",
-        ),
-    )
 
 
 def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
@@ -54,6 +31,8 @@ def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
         Chart(
             name="steps",
             title=f"Training so far: {number.title}",
+            direct="end",
+            height=330,
             figure=charts.figure(
                 _lines(results, data, name, charts.short, mode="lines"),
                 x="training step",
@@ -77,6 +56,8 @@ def learning(results: SweepResults) -> tuple[Chart, ...]:
         Chart(
             name="learning",
             title="Held-out success rate while training",
+            direct="end",
+            height=330,
             figure=charts.figure(
                 _lines(results, data, "eval_pass_at_1", charts.percent),
                 x="training step",

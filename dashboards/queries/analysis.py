@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
 from fgrpo_bench.analysis.read import key_of
-from fgrpo_bench.analysis.store import inputs_of
+from fgrpo_bench.analysis.store import FACTS, inputs_of
 from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stages.paths import RunPaths
 
 Floats = NDArray[np.float64]
 SORTED: dict[str, dict[str, bool]] = {
@@ -36,6 +38,18 @@ def analysis_of(results: SweepResults) -> Analysis:
     """The stored analysis of a sweep; where its results are newer, one that is kept in memory
     alone."""
     return analysed(results, is_kept=False)
+
+
+def is_analysed(run: RunPaths) -> bool:
+    """Whether an analysis of a run is stored, perhaps of fewer results than there are by now."""
+    return (run.analysis / FACTS).exists()
+
+
+def changed(results: SweepResults) -> datetime | None:
+    """When the newest file of results came, in UTC; None where there are none."""
+    behind = inputs_of(results)[2:]  # plan and question left out
+    newest = max((path.stat().st_mtime_ns for path in behind if path.exists()), default=0)
+    return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None
 
 
 class Counts(NamedTuple):

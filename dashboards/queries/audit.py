@@ -18,6 +18,8 @@ from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 DRAW = ("problem_id", "draw")
 Example = tuple[str, int] | None
 """Problem and draw; None where there is none."""
+Engines = list[tuple[dict[str, Any], list[str]]]
+"""Fingerprints of engines, each with its points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +117,9 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
     return found
 
 
-def engines(results: SweepResults, benchmark: str) -> list[tuple[dict[str, Any], list[str]]]:
+def engines(results: SweepResults, benchmark: str) -> Engines:
     """Fingerprints of the engines that made the draws, each with its points."""
-    found: list[tuple[dict[str, Any], list[str]]] = []
+    found: Engines = []
     for point in results.points:
         facts = point.engine(benchmark)
         if facts is None:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import polars as pl
 
-from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.kinds.evaluate import Spec
 from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.specs import BenchmarkSpec, withheld
-from fgrpo_bench.stages.paths import DataPaths
-from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
+from fgrpo_bench.specs import withheld
+from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
 JUDGED = ("outcome", "extracted", "reason", "grader_version")
 OUTCOMES = ("correct", "incorrect", "unscored")
-
-
-class ProblemText(NamedTuple):
-    """What a problem asks and wants; empty where it cannot be read any more."""
-
-    prompt: str
-    gold: str
 
 
 def grades_version(point: PointResult, benchmark: str) -> str | None:
@@ -98,25 +86,3 @@ def is_gated(results: SweepResults, point: PointResult, benchmark: str) -> bool:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return True  # what it said is not known
     return any(withheld(each) for each in declared)
-
-
-def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemText:
-    """The problem as published, with its gold; empty where an older version wrote the files, or
-    the dataset is gone."""
-    try:
-        spec = point.evaluation_spec()
-        return _published(spec, spec.benchmark(benchmark), problem)
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return ProblemText("", "")
-
-
-def _published(spec: Spec, benchmark: BenchmarkSpec, problem: str) -> ProblemText:
-    data = spec.data(benchmark.name)
-    if data is not None:
-        row = read_table(DataPaths(data).problems, PROBLEMS)
-        row = row.filter(pl.col("problem_id") == problem)
-        return ProblemText(row["prompt"][0], row["answer"][0])
-    for found in load_problems(benchmark, spec.task, None):
-        if found.problem_id == problem:
-            return ProblemText(found.prompt, found.target)
-    raise KeyError(problem)

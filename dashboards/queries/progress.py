@@ -59,9 +59,7 @@ class Progress:
 
 def progress(results: SweepResults) -> Progress:
     """Read from the files alone, as `python -m sweeps status` does."""
-    plan = read_json(results.paths.plan, PLAN)
-    found = read_stages(results.paths, plan["stages"], remade=remade)
-    stages = {stage.name: stage for stage in found}
+    stages = {stage.name: stage for stage in _stages(results)}
     folder = results.paths.folder
     by_point = {
         p.point_id: (_name(results, p.train), _name(results, p.evaluate)) for p in results.points
@@ -86,6 +84,17 @@ def progress(results: SweepResults) -> Progress:
         damaged=tuple(stage for stage in stages.values() if stage.state == "damaged"),
         running=states["running"] > 0 or driver_of(results.paths) is not None,
     )
+
+
+def states_of(results: SweepResults) -> dict[State, int]:
+    """Stages by state, those states alone that there are."""
+    states = Counter(stage.state for stage in _stages(results))
+    return {state: states[state] for state in SHOWN_STATES if states[state]}
+
+
+def _stages(results: SweepResults) -> list[StageStatus]:
+    plan = read_json(results.paths.plan, PLAN)
+    return read_stages(results.paths, plan["stages"], remade=remade)
 
 
 def projected(stages: Mapping[str, StageStatus], own: Mapping[str, Cost]) -> Cost | None:

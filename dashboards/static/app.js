@@ -2,38 +2,62 @@
 // a running sweep again. No text from the data becomes markup here.
 "use strict";
 
-const LAYOUT = {
-  font: { family: "system-ui, sans-serif", size: 13, color: "#222" },
-  margin: { l: 62, r: 16, t: 12, b: 52 },
-  hovermode: "closest",
-  paper_bgcolor: "rgba(0,0,0,0)",
-  plot_bgcolor: "rgba(0,0,0,0)",
-};
 const LEGEND_BELOW = { orientation: "h", x: 0, y: -0.2, yanchor: "top" };
-const AXIS = { gridcolor: "#e4e4e4", zeroline: false, linecolor: "#555", automargin: true };
-const CONFIG = {
-  responsive: true,
-  displaylogo: false,
-  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-};
+
+function base() {
+  const ink = DARK.matches ? "#e4e6e9" : "#222222", line = DARK.matches ? "#3a3f46" : "#e4e4e4";
+  return {
+    layout: {
+      font: { family: "system-ui, sans-serif", size: 13, color: ink },
+      margin: { l: 58, r: 14, t: 8, b: 46 },
+      hovermode: "closest",
+      hoverlabel: { align: "left" },
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+    },
+    axis: { gridcolor: line, zeroline: false, linecolor: "#8a8f96", automargin: true },
+  };
+}
 
 function draw(div) {
   const chart = JSON.parse(document.getElementById("data-" + div.dataset.chart).textContent);
-  const layout = { ...LAYOUT, ...chart.layout, legend: LEGEND_BELOW };
+  const { layout: common, axis } = base();
+  const layout = { ...common, ...themed(chart.layout) };
   for (const name of ["xaxis", "yaxis"]) {
-    layout[name] = { ...AXIS, ...chart.layout[name] };
+    layout[name] = { ...axis, ...layout[name] };
     if (layout[name].title) layout[name].title = { ...layout[name].title, standoff: 8 };
   }
-  const shown = chart.data.filter((trace) => trace.showlegend !== false && trace.name).length;
+  const shown = named(chart).length;
   const narrow = div.clientWidth < 500;
-  const rows = Math.ceil(shown / (narrow ? 1 : 3));
-  if (!div.classList.contains("tall") && shown) {
-    const height = 330 + 22 * rows;
+  if (chart.direct) {
+    layout.showlegend = false;
+    if (chart.direct === "end") layout.margin = { ...layout.margin, r: room(chart) };
+  } else if (shown) {
+    const rows = Math.ceil(shown / (narrow ? 1 : 3));
+    div.dataset.height ??= div.clientHeight;
+    const height = Number(div.dataset.height) + 22 * rows;
     layout.height = height;
+    div.style.height = `${height}px`;
     layout.legend = { ...LEGEND_BELOW, y: -70 / (height - 70 - 22 * rows) };
-    layout.margin = { ...LAYOUT.margin, b: 60 + 22 * rows };
+    layout.margin = { ...layout.margin, b: 60 + 22 * rows };
   }
-  Plotly.newPlot(div, chart.data, layout, CONFIG).then(() => div.setAttribute("data-drawn", "yes"));
+  const config = {
+    responsive: true,
+    displaylogo: false,
+    displayModeBar: narrow ? false : "hover", // on a phone it would cover the chart
+    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+  };
+  if (narrow) {
+    layout.dragmode = false;
+    if (chart.data.some((trace) => trace.type === "heatmap")) layout.yaxis.showticklabels = false;
+    if (layout.yaxis.ticktext) {
+      const ticktext = layout.yaxis.ticktext.map(wrapped);
+      layout.yaxis = { ...layout.yaxis, ticktext, tickfont: { size: 11 } };
+    }
+  }
+  Plotly.newPlot(div, themed(chart.data), layout, config)
+    .then(() => chart.direct && directly(div, chart))
+    .then(() => div.setAttribute("data-drawn", "yes"));
   if (chart.clicks) div.on("plotly_click", (event) => follow(chart.clicks, event.points[0]));
   if (chart.frames) slide(div, chart.frames);
 }
@@ -47,6 +71,36 @@ function follow(clicks, point) {
     href = clicks.href + (clicks.href.includes("?") ? "&" : "?") + more;
   }
   if (href) location.href = href;
+}
+
+// The positions of sliders stand in the page's address, and in the links to other choices of it.
+function remember(slider) {
+  const words = slider.dataset.words.split("|");
+  const name = slider.id.replace("slider-", ""), value = words[Number(slider.value)];
+  const moved = (href) => {
+    const url = new URL(href);
+    if (value === slider.dataset.start) url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
+    return url.href;
+  };
+  if (location.protocol === "file:") return; // files have no parameters
+  history.replaceState(null, "", moved(location.href));
+  for (const link of document.querySelectorAll("main a[href]:not([download])")) {
+    if (link.pathname === location.pathname) link.href = moved(link.href);
+  }
+  for (const option of document.querySelectorAll("main select[data-go] option")) {
+    if (option.value) option.value = moved(new URL(option.value, location.href).href);
+  }
+  for (const form of document.querySelectorAll("main form")) {
+    let field = form.querySelector(`input[name="${name}"]`);
+    if (!field) {
+      field = document.createElement("input");
+      field.type = "hidden";
+      field.name = name;
+      form.append(field);
+    }
+    field.value = value;
+  }
 }
 
 function slide(div, frames) {
@@ -63,11 +117,14 @@ function slide(div, frames) {
     say.textContent = frame.say;
     Plotly.restyle(div, { y: frame.y }, frame.y.map((_, i) => i));
   };
-  for (const slider of sliders) slider.addEventListener("input", show);
+  for (const slider of sliders) {
+    slider.addEventListener("input", show);
+    slider.addEventListener("change", () => remember(slider));
+  }
   show();
 }
 
-// A chooser goes at once when the pointer chose, and by Enter or its button from the keyboard, where
+// A chooser goes at once when the pointer chose, and by Enter from the keyboard, where
 // every arrow would otherwise load a page.
 function choosers(root) {
   for (const select of root.querySelectorAll("select[data-go]")) {
@@ -79,8 +136,24 @@ function choosers(root) {
     });
     select.addEventListener("pointerdown", () => { typed = false; });
     select.addEventListener("change", () => { if (!typed) go(); });
-    const button = document.querySelector(`[data-go-button="${select.id}"]`);
-    button.addEventListener("click", go);
+  }
+}
+
+// What was opened stays open on the pages after it; a button comes with something to send.
+function folds(root) {
+  for (const fold of root.querySelectorAll("details[data-kept]")) {
+    const key = "open-" + fold.dataset.kept;
+    try {
+      fold.open = sessionStorage.getItem(key) === "yes";
+      fold.addEventListener("toggle", () => sessionStorage.setItem(key, fold.open ? "yes" : "no"));
+    } catch {
+      return; // a browser that keeps nothing
+    }
+  }
+  for (const form of root.querySelectorAll("form")) {
+    const button = form.querySelector("button");
+    button.hidden = true;
+    form.addEventListener("input", () => { button.hidden = false; });
   }
 }
 
@@ -100,9 +173,13 @@ async function refresh() {
 
 function start(root) {
   choosers(root);
+  folds(root);
   for (const div of root.querySelectorAll("[data-chart]")) draw(div);
 }
 
 start(document);
+DARK.addEventListener("change", () => {
+  for (const div of document.querySelectorAll("[data-chart]")) draw(div);
+});
 const seconds = Number(document.body.dataset.refresh);
 const timer = seconds ? setInterval(refresh, 1000 * seconds) : null;

@@ -20,12 +20,14 @@ from fgrpo_bench.analysis.checkpoints import (
 from fgrpo_bench.analysis.comparisons import compare, every_pair
 from fgrpo_bench.analysis.cost import costs
 from fgrpo_bench.analysis.coverage import coverages
+from fgrpo_bench.analysis.drift import drifts, engines_of
 from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
 from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.front import fronts
 from fgrpo_bench.analysis.likelihood import likelihoods
+from fgrpo_bench.analysis.other_graders import other_graders
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import (
@@ -84,6 +86,8 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
         "checkpoints": checkpoints,
         "likelihood": likelihoods(results, tuple(cells.values())),
         "completeness": _completeness(results, scores),
+        "other_graders": other_graders(results, chosen, _problems_of(scores)),
+        "drift": drifts(results),
         "tasks": tasks(results, chosen),
     }
     frames = {name: to_frame(FRAMES[name], own) for name, own in rows.items()}
@@ -117,8 +121,8 @@ def _completeness(
     for benchmark in results.benchmarks:
         for point in results.points:
             has_results = point.seed in scores[benchmark][key_of(point)].seeds
-            target = point.evaluated()["target"] if point.is_evaluated else {"graders": {}}
-            engine = point.engine(benchmark) or {}
+            marker = point.evaluated() if point.is_evaluated else {"target": {"graders": {}}}
+            canaries = marker.get("canaries", {}).get(benchmark, [])
             yield Completeness(
                 point_id=point.point_id,
                 cell=key_of(point)[0],
@@ -126,10 +130,14 @@ def _completeness(
                 benchmark=benchmark,
                 has_results=has_results,
                 lacks=None if has_results else point.lacks,
-                engine=", ".join(f"{name} {value}" for name, value in sorted(engine.items()))
-                or None,
-                grader=target["graders"].get(benchmark),
+                engine=engines_of(canaries, point.engine(benchmark)),
+                grader=marker["target"]["graders"].get(benchmark),
             )
+
+
+def _problems_of(scores: Mapping[str, Mapping[At, Scores]]) -> dict[str, tuple[str, ...]]:
+    """By benchmark; every cell has the same."""
+    return {name: next(iter(of_cell.values())).problems for name, of_cell in scores.items()}
 
 
 def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> pl.DataFrame:

@@ -34,7 +34,8 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
             until = [frame.filter(pl.col("step") <= step) for frame in metrics]
             rows = [frame for frame in until if len(frame)]
             whole = [read_marker(point.train) for point in trained] if step == steps[-1] else []
-            graded = [read_marker(point.evaluate) for point in judged]
+            markers = [read_marker(point.evaluate) for point in judged]
+            graded = [marker for marker in markers if not marker.get("draws_adopted")]
             yield Cost(
                 cell=name,
                 step=step,

@@ -15,6 +15,7 @@ from fgrpo_bench.analysis.rows import (
     Comparison,
     Cost,
     Coverage,
+    Drift,
     Estimate,
     FirstLoss,
     Front,
@@ -52,6 +53,8 @@ class Analysis:
     checkpoints: pl.DataFrame
     likelihood: pl.DataFrame
     completeness: pl.DataFrame
+    other_graders: pl.DataFrame
+    drift: pl.DataFrame
     tasks: pl.DataFrame
     problems: pl.DataFrame
 
@@ -196,6 +199,11 @@ class Analysis:
     def n_seeds(self) -> int:
         """Most training seeds behind a result."""
         return max((row.n_seeds for row in self._estimates.values()), default=0)
+
+    @cached_property
+    def drifts(self) -> list[Drift]:
+        """How far apart engines are, of those pairs of which it is known."""
+        return from_frame(Drift, self.drift)
 
     @cached_property
     def engines(self) -> dict[str, tuple[str, ...]]:

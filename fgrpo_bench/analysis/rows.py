@@ -278,6 +278,7 @@ class Cost:
     """Of whole runs, so null at earlier checkpoints; like that of the evaluation of a stage's last
     attempt."""
     evaluate_cpu_seconds: float | None
+    """Of evaluations that made all their draws; null where each took some from another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,9 +323,50 @@ class Completeness:
     lacks: str | None
     """What it is in want of, in words; null with results."""
     engine: str | None
-    """Fingerprint of the engine that made the draws, in words; null where none was recorded."""
+    """Fingerprint of the engine that made the draws, in words, of several one after the other; null
+    where none was recorded."""
     grader: str | None
     """Version of the grader; null without results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherGrader:
+    """pass@k of a cell by a grader that stands beside the benchmark's own."""
+
+    benchmark: str
+    grader: str
+    """Its name."""
+    versions: tuple[str, ...]
+    """Of the grader, one where all results are by the same."""
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the problems that have a value for every seed, and over seeds."""
+    n_seeds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """How far apart two engines are that made draws on a benchmark, by the log-probabilities that
+    both gave the same tokens under the same weights."""
+
+    benchmark: str
+    engine: str
+    """Fingerprint in words."""
+    other: str
+    n_weights: int
+    """Checkpoints that both had."""
+    n_tokens: int
+    """Tokens that are compared, over these."""
+    mean: float
+    """Mean difference of log-probability, other minus engine, nats a token."""
+    rms: float
+    """Root mean square of these differences, nats a token."""
+    response_tokens: float | None
+    """Mean tokens of a response of both; null where neither ended its draws."""
+    may_move: float | None
+    """About how far pass@1 can at most move from one to the other, in [0, 1]: no estimate of how
+    far it does. Null without response_tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,6 +420,8 @@ FRAMES: dict[str, type] = {
     "checkpoints": Checkpoint,
     "likelihood": Likelihood,
     "completeness": Completeness,
+    "other_graders": OtherGrader,
+    "drift": Drift,
     "tasks": Task,
     "problems": Problem,
 }

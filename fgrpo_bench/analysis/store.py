@@ -16,6 +16,7 @@ import polars as pl
 
 from fgrpo_bench.analysis.analyse import analyse
 from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
+from fgrpo_bench.analysis.drift import elsewhere
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
 from fgrpo_bench.analysis.rows import FRAMES
@@ -31,7 +32,7 @@ from fgrpo_bench.stages.files import (
 )
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
-VERSION = 7
+VERSION = 9
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}
@@ -79,7 +80,8 @@ def folder_of(paths: RunPaths, rule: str) -> Path:
 
 def digest_of(results: SweepResults) -> str:
     """sha256 over what an analysis is made of: plan, declaration, the marker of every stage, and
-    the tables that are read of it, so that one that was damaged since is noticed."""
+    the tables that are read of it, so that one that was damaged since is noticed; and the markers
+    of other evaluations that tell how far its engines are apart."""
     whole = hashlib.sha256()
     for path in (results.paths.plan, results.paths.sweep_json):
         whole.update(path.read_bytes())
@@ -88,6 +90,8 @@ def digest_of(results: SweepResults) -> str:
         if stage.done.exists():
             for path in (stage.done, *tables):
                 whole.update(path.read_bytes() if path.exists() else b"")
+    for stage in elsewhere(results):
+        whole.update(stage.done.read_bytes())
     return whole.hexdigest()
 
 
@@ -103,7 +107,13 @@ def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
         yield point.train, [point.train.metrics]
         for checkpoint in point.checkpoints:
             stage = checkpoint.evaluate
-            yield stage, [stage.benchmark(name).passk for name in results.benchmarks]
+            tables = [stage.benchmark(name).passk for name in results.benchmarks]
+            tables += [
+                stage.benchmark(name).also_passk(version)
+                for name in results.judged_twice
+                for version in point.at(checkpoint).beside(name).values()
+            ]
+            yield stage, tables
     for _, _, stage in likelihood_stages(results):
         yield stage, []
 

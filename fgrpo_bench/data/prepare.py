@@ -6,7 +6,7 @@ was fetched before is used again only if it has the digest that stands there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fgrpo_bench.data.fetch import fetch
 from fgrpo_bench.data.read import read_rows
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_golds import stored_gold
+from fgrpo_bench.mazes import checked_maze
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.files import read_json, sha256_file, write_json
@@ -24,8 +25,12 @@ from fgrpo_bench.stages.shapes import LOCK
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import PROBLEMS, write_table
 
-GOLDS = {"math": stored_gold, "math-tolerance": stored_gold}
-"""What makes of a published gold the one that a grader gets; other graders get it as it is."""
+GOLDS: dict[str, Callable[[str], str]] = {
+    **dict.fromkeys(("math", "math-tolerance"), stored_gold),
+    **dict.fromkeys(("maze", "maze-reached"), checked_maze),
+}
+"""What makes of a published gold the one that a grader gets, or refuses it by a ValueError; other
+graders get it as it is."""
 CHUNK = 1_000
 """Rows whose tokens are counted at once."""
 
@@ -89,11 +94,10 @@ def select(
             kept.filter(tokens <= dataset.max_tokens),
         )
     if dataset.deduplicate:
-        says = GOLDS.get(dataset.grader, str.strip)
         problem = prompt.str.replace_all(r"\s+", " ").str.strip_chars()
         kept = kept.with_columns(
             problem.alias("_problem"),
-            pl.Series("_answer", map(says, kept[dataset.answer_key]), dtype=pl.String),
+            pl.Series("_answer", _golds(kept, dataset, str.strip), dtype=pl.String),
         )
         agreed = pl.col("_answer").n_unique().over("_problem") == 1
         kept = apply("copies of a problem agree on the answer", kept.filter(agreed))
@@ -107,8 +111,26 @@ def select(
         prompt.alias("prompt"),
         answer.alias("answer"),
     )
-    used = map(GOLDS.get(dataset.grader, str), table["answer"])
-    return table.with_columns(gold_used=pl.Series(used, dtype=pl.String)).cast(PROBLEMS), rules
+    used = pl.Series(_golds(kept, dataset, str), dtype=pl.String)
+    return table.with_columns(gold_used=used).cast(PROBLEMS), rules
+
+
+def _golds(
+    rows: pl.DataFrame, dataset: DatasetSpec, otherwise: Callable[[str], str]
+) -> Iterator[str]:
+    """What the grader gets of each row; ValueError that names one whose gold it refuses.
+
+    otherwise: for a grader that has nothing in GOLDS.
+    """
+    says = GOLDS.get(dataset.grader, otherwise)
+    for number, gold in rows.select("row", dataset.answer_key).iter_rows():
+        try:
+            yield says(gold)
+        except ValueError as error:
+            raise ValueError(
+                f"row {number} of dataset {dataset.name}, column {dataset.answer_key}: {error}; "
+                "mend that row, or leave it out"
+            ) from error
 
 
 def _expected(dataset: DatasetSpec) -> int | None:

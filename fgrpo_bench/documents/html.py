@@ -128,13 +128,15 @@ def _table(table: Table) -> str:
 
     header, *rows = lines_of(table, _text, _marked)
     body = "\n".join(row(cells, "td") for cells in rows)
-    return (
+    whole = (
         f'<div class="scroll"><table>\n<thead>{row(header, "th")}</thead>\n'
         f"<tbody>\n{body}\n</tbody>\n</table></div>"
-        + "".join(
-            f'\n<p class="note">{note}</p>' for note in legend_and_notes(table, _text, _marked)
-        )
     )
+    notes = [f'<p class="note">{note}</p>' for note in legend_and_notes(table, _text, _marked)]
+    if table.is_folded:
+        n_rows = f"<details>\n<summary>{len(rows)} rows</summary>"
+        return "\n".join([n_rows, whole, *notes, "</details>"])
+    return "\n".join([whole, *notes])
 
 
 def _marked(value: Value) -> str:

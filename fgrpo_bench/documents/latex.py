@@ -29,6 +29,8 @@ LATEX_WIDTH = 100
 """Characters of a row, above which a table is broken where it may be."""
 _MINUS = re.compile(r"(?<![\w.)-])-(?=\.?\d)")
 """A hyphen that is the sign of a number."""
+_SYMBOL = re.compile(r"(?<![\w\\-])(gamma(?=\b(?![_-]))|N(?=$|[ =,)]))")
+"""What stands for the focal exponent and the group size in words, tables and captions."""
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -46,10 +48,9 @@ def latex_table(table: Table, *, caption: str) -> str:
 
     caption: LaTeX, already escaped.
     """
-    symbols = {"N": "$N$", "gamma": r"$\gamma$", NONE: "--"}
 
     def escaped(text: str) -> str:
-        return symbols.get(text) or escape_latex(text)
+        return "--" if text == NONE else escape_latex(text)
 
     rows = lines_of(table, escaped, _latex)
     parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in _parts(table)]
@@ -57,7 +58,7 @@ def latex_table(table: Table, *, caption: str) -> str:
         [
             r"\begin{table}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{caption}}}\medskip",
+            rf"\caption{{{caption}}}\label{{{label(table)}}}\medskip",
             r"\sbox0{%",
             *(parts if len(parts) == 1 else _stacked(parts)),
             "}",
@@ -70,6 +71,13 @@ def latex_table(table: Table, *, caption: str) -> str:
             "",
         ]
     )
+
+
+def label(table: Table) -> str:
+    """What \\ref finds a table by, e.g. `tab:countdown-problems-within-reach-at-k-256`: the words
+    of its title before a comma."""
+    words = re.findall(r"[a-z0-9]+", table.title.partition(",")[0].lower())
+    return f"tab:{'-'.join(words)}"
 
 
 def _parts(table: Table) -> list[list[int]]:
@@ -115,6 +123,7 @@ def escape_latex(text: str) -> str:
     star would belong to the row end before it. Characters that its usual fonts lack are named, and
     the hyphen before a number is set as a minus."""
     text = _MINUS.sub("$-$", "".join(map(_set_by_latex, plain(text))))
+    text = _SYMBOL.sub(lambda found: r"$\gamma$" if found[0] == "gamma" else "$N$", text)
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
 
 

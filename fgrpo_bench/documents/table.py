@@ -51,11 +51,33 @@ class Table:
     """Columns before which a table that is too wide may be broken, the first number's included."""
     legend: tuple[tuple[Value, str], ...] = ()
     """Marks, each shown on a word, and what they mean; above the notes."""
+    is_folded: bool = False
+    """Whether a page shows its rows only when asked to."""
 
 
 def text_of(content: Content) -> str:
     """A cell without its marks."""
     return content if isinstance(content, str) else SEPARATOR.join(v.text for v in content)
+
+
+def without_zeros(table: Table) -> Table:
+    """The table without columns of numbers that are all 0, which a note names."""
+    texts = [[text_of(row[i]) for row in table.rows] for i in range(len(table.header))]
+    kept = [
+        i
+        for i, column in enumerate(texts)
+        if i < table.n_words or not column or any(text.strip("0.") for text in column)
+    ]
+    left_out = [table.header[i] for i in range(len(table.header)) if i not in kept]
+    if not left_out:
+        return table
+    return replace(
+        table,
+        header=tuple(table.header[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+        breaks=tuple(kept.index(i) for i in table.breaks if i in kept),
+        notes=(f"Left out, since 0 in every row: {', '.join(left_out)}.", *table.notes),
+    )
 
 
 def grid(

@@ -36,7 +36,7 @@ VERSION = 1
 """Raised when the same settings give other draws."""
 SEED_SCHEME = "splitmix64-1"
 """How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
-DRAW_SECONDS = 1 / 60_000
+DRAW_SECONDS = 1 / 48_000
 """Of a processor, for a draw, sampled and graded."""
 
 

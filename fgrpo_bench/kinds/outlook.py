@@ -19,6 +19,7 @@ import polars as pl
 from fgrpo_bench.documents.numbers import number
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.kinds.evaluate import stopping
 from fgrpo_bench.kinds.kind import Stage
 from fgrpo_bench.specs import EvalSpec
 from fgrpo_bench.stages.markers import read_marker
@@ -42,8 +43,7 @@ class Graded:
     """What the graded draws of a checkpoint on a benchmark tell; arrays are [problems]."""
 
     rates: Floats
-    """Share of the judged draws that are correct. Of draws that stopped it is a little too large,
-    which does not matter for a plan."""
+    """pass@1, of draws that stop by the design that stops them; 0 where none could be judged."""
     tokens: Floats
     """Mean tokens of a draw."""
     pace: Pace | None
@@ -159,10 +159,13 @@ def read_graded(
         marker = read_marker(stage) if stage.done.exists() else {}
         if marker.get("fingerprint") != fingerprint:
             return {}
+        design = stopping(marker["target"].get("design"), stage.done)
         counts = {
-            name: _counts(stage.benchmark(name))
+            name: counted
             for name in benchmarks
-            if stage.benchmark(name).passk.exists() and stage.benchmark(name).draws.exists()
+            if stage.benchmark(name).passk.exists()
+            and stage.benchmark(name).draws.exists()
+            and len((counted := _counts(stage.benchmark(name), design))[0])
         }
     except ValueError:
         return {}
@@ -173,16 +176,34 @@ def read_graded(
     return {name: Graded(rates, tokens, pace) for name, (rates, tokens) in counts.items()}
 
 
-def _counts(paths: BenchmarkPaths) -> tuple[Floats, Floats]:
-    """Success rates and mean tokens of a draw, by problem."""
+def _counts(paths: BenchmarkPaths, design: StagedDesign | None) -> tuple[Floats, Floats]:
+    """Success rates and mean tokens of a draw, by problem; design: that made the draws."""
     with reading(paths.passk):
-        rate = (pl.col("n_correct") / pl.col("n_scored")).fill_nan(0.0)
-        rates = _by_problem(paths.passk).select("problem_id", rate=rate).collect()
+        rates = _rates(_by_problem(paths.passk).collect(), design)
     with reading(paths.draws):
         drawn = scan_table(paths.draws, DRAWS).group_by("problem_id")
         tokens = drawn.agg(tokens=pl.col("n_tokens").mean()).collect()
     both = rates.join(tokens, on="problem_id").sort("problem_id")
     return both["rate"].to_numpy(), both["tokens"].to_numpy()
+
+
+def _rates(table: pl.DataFrame, design: StagedDesign | None) -> pl.DataFrame:
+    """Columns problem_id and rate, of a row a problem of tables.PASSK; without the problems that
+    stopped nowhere, because their judgements ask for draws that are not there."""
+    if design is None:
+        rate = (pl.col("n_correct") / pl.col("n_scored")).fill_nan(0.0)
+        return table.select("problem_id", rate=rate)
+    ended = table.drop_nulls("n_unscored")
+    if ended.is_empty():
+        return ended.select("problem_id", rate=pl.lit(0.0))
+    n_unscored = np.array(ended["n_unscored"].to_list())
+    rates = design.pass_at_k(
+        n_drawn=ended["n_scored"].to_numpy() + n_unscored.sum(axis=1),
+        n_correct=ended["n_correct"].to_numpy(),
+        k=1,
+        n_unscored=n_unscored,
+    )
+    return ended.select("problem_id", rate=pl.Series(np.nan_to_num(rates)))
 
 
 def _by_problem(path: Path) -> pl.LazyFrame:

@@ -21,7 +21,7 @@ from fgrpo_bench.specs import Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining
 
 NAME = "train"
-ROLLOUT_SECONDS = 0.083 / 256
+ROLLOUT_SECONDS = 0.105 / 256
 """Of a processor, for a rollout with its share of the updates; the group size hardly matters."""
 EVALUATED_DRAW_SECONDS = 1 / 60_000
 """For a draw of an evaluation during training."""

@@ -7,13 +7,14 @@ from typing import Any
 
 from fgrpo_bench import doors
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
-from fgrpo_bench.specs import SweepPoint, to_dict
+from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict
 from fgrpo_bench.specs.fingerprint import defining, model_fields
+from fgrpo_bench.tasks import make_task
 
 NAME = "warmup"
 VERSION = 1
 """Raised when the same spec is warmed up to other weights."""
-DEMONSTRATION_SECONDS = 0.06 / 128
+DEMONSTRATION_SECONDS = 0.078 / 128
 """Of a processor, for a demonstration."""
 PROGRAM = "fgrpo_bench.engines.embedded"
 """Its command, whichever engine trains from there."""
@@ -52,6 +53,25 @@ def stage(point: SweepPoint) -> Stage:
         seed=point.seed,
         **{name: dumped[name] for name in ("task", "model", "warmup", *OPTIMIZER)},
     )
+
+
+def check_fits(model: ModelSpec, task: TaskSpec) -> None:
+    """ValueError for a model that a task's prompts and responses do not fit into."""
+    if model.n_positions is None and model.vocabulary_size is None:
+        return
+    made = make_task(task)
+    longest, symbols = made.prompt_length + made.response_length + 1, len(made.vocabulary) + 2
+    if model.n_positions is not None and model.n_positions < longest:
+        raise ValueError(
+            f"n_positions={model.n_positions} of the model, but task {task.name} has prompts of "
+            f"{made.prompt_length} tokens and with a response up to {longest}: the positions end "
+            "before them; raise n_positions, or leave it out"
+        )
+    if model.vocabulary_size is not None and model.vocabulary_size < symbols:
+        raise ValueError(
+            f"vocabulary_size={model.vocabulary_size} of the model, but task {task.name} needs "
+            f"{symbols} tokens, padding and end included: raise it, or leave it out"
+        )
 
 
 def cost(stage: Stage) -> float:

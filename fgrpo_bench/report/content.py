@@ -9,18 +9,19 @@ from dataclasses import replace
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.documents.blocks import Block, Figure, Heading, Paragraph
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
-from fgrpo_bench.documents.table import Table
+from fgrpo_bench.documents.table import Table, without_zeros
 from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.answer import answer, front_in_words
 from fgrpo_bench.report.further import (
     equal_budget_tables,
     front_table,
+    grader_tables,
     selection_table,
     task_tables,
 )
 from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.narrative import answered, heading, narrative
+from fgrpo_bench.report.narrative import answered, explained, heading
 from fgrpo_bench.report.notes import notes
 from fgrpo_bench.report.tables import (
     all_ks,
@@ -29,9 +30,12 @@ from fgrpo_bench.report.tables import (
     coverage_table,
     first_loss_table,
     interval_table,
+    question_table,
     training_table,
 )
 
+FIRST = ("differences-", "plane-", "curves-")
+"""Beginnings of the names of figures that stand with the answer, in their order."""
 ROWS = 12
 """Most rows of a table on a screen."""
 VERDICTS = (
@@ -47,13 +51,17 @@ def content(
 
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
+    first = [each for kind in FIRST for each in figures if each.name.startswith(kind)]
+    further = [figure for figure in figures if figure not in first]
     return [
-        *narrative(analysis),
+        *answered(analysis),
+        *first,
+        *explained(analysis),
         *main_tables(analysis),
         *(table for column in analysis.columns for table in _details(analysis, column)),
         *_further(analysis, compare_paper=compare_paper),
-        *([Heading(text="Figures")] if figures else []),
-        *figures,
+        *([Heading(text="Figures")] if further else []),
+        *further,
         training_table(analysis),
         compute_table(analysis),
         Heading(text="Notes"),
@@ -75,6 +83,7 @@ def _further(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
 
 def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
     return [
+        *grader_tables(analysis),
         *selection_table(analysis),
         *equal_budget_tables(analysis),
         *(against_paper(analysis) if compare_paper else ()),
@@ -117,12 +126,14 @@ def _short(analysis: Analysis, column: str) -> Table:
 
 
 def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
-    r"""The tables for a paper, to be read with \input: the main ones, intervals and every k, what
-    is lost over all k, what was retained, lost and gained where benchmarks stand for all, and
-    further ones. No seconds, so that the same results give the same file."""
+    r"""The tables for a paper, to be read with \input: the main ones, the differences of the
+    question, intervals and every k, what is lost over all k, what was retained, lost and gained
+    where benchmarks stand for all, and further ones; every difference last, for an appendix. No
+    seconds, so that the same results give the same file."""
     said, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
     tables = [
         *main_tables(analysis),
+        *filter(None, (question_table(analysis, column) for column in analysis.columns)),
         *(
             table
             for column in analysis.columns
@@ -136,7 +147,17 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
         ),
         *_further(analysis, compare_paper=compare_paper),
     ]
-    parts = [f"{PREAMBLE} Made from stored results; do not edit.", f"% {plain(said)}"]
-    for table in tables:
-        parts.append(latex_table(table, caption=f"{escape_latex(table.title)}. {budget}."))
-    return "\n".join(parts)
+    appendix = [comparison_table(analysis, column) for column in analysis.columns]
+    floats = [
+        latex_table(without_zeros(table), caption=f"{escape_latex(table.title)}. {budget}.")
+        for table in (*tables, *appendix)
+    ]
+    return "\n".join(
+        [
+            f"{PREAMBLE} Made from stored results; do not edit.",
+            f"% {plain(said)}",
+            *floats[: len(tables)],
+            "% For an appendix: every difference.",
+            *floats[len(tables) :],
+        ]
+    )

@@ -41,7 +41,7 @@ def _csv(line: str) -> Cells | None:
 
 MARKUPS: dict[str, tuple[str, Callable[[str], Cells | None]]] = {
     ".md": (r"## (.*)", _markdown),
-    ".tex": (r"\\caption\{(.*?)(?:\. .*)?\}\\medskip|\\begin\{tabular\}\{[lr]+\}()", _latex),
+    ".tex": (r"\\caption\{(.*?)(?:\. .*)?\}\\label|\\begin\{tabular\}\{[lr]+\}()", _latex),
     ".html": (r'<h2 id="[^"]*">(.*)</h2>|\s*<g id="(.*)-figure_1">', _html),
     ".csv": (r"(?!)", _csv),
     ".svg": (r'\s*<g id="(.*)">', lambda line: None),

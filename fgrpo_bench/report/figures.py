@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.report.bars import bars
 from fgrpo_bench.report.curves import AXES, by_axis, curves, varied_axis
+from fgrpo_bench.report.forest import forest, in_question
 from fgrpo_bench.report.looks import algorithms
 from fgrpo_bench.report.losses import against_base, losses
 from fgrpo_bench.report.plane import plane, plane_words
@@ -65,6 +66,14 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
                 f"{plane_words(analysis, column)}.",
                 draw=partial(plane, analysis, column),
             )
+    if in_question(analysis, column):
+        yield Picture(
+            name=f"differences-{name}",
+            caption=f"Differences on {column} that the question is about, in percentage points: "
+            "mean over problems and seeds with its 95% interval, filled where it is robust, hollow "
+            "otherwise, grey where it is open; dots: single seeds.",
+            draw=partial(forest, analysis, column),
+        )
     if len(ks) > 1 and against_base(analysis, column):
         yield Picture(
             name=f"losses-{name}",

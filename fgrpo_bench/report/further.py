@@ -53,6 +53,44 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
     )
 
 
+def grader_tables(analysis: Analysis) -> Iterator[Table]:
+    """A benchmark's pass@k at the smallest and the largest k by each of its graders; none for a
+    benchmark with one."""
+    cells = list(analysis.by_cell.values())
+    for benchmark in analysis.other_graders["benchmark"].unique(maintain_order=True):
+        rows = analysis.other_graders.filter(benchmark=benchmark)
+        graders = rows["grader"].unique(maintain_order=True).to_list()
+        others = {key: value for *key_, value in
+                  rows.select("grader", "cell", "k", "pass_at_k").iter_rows()
+                  for key in [tuple(key_)]}  # fmt: skip
+        own = analysis.results.evaluation["benchmarks"][benchmark]["grader"]
+        versions = {version for each in rows["versions"].to_list() for version in each}
+        yield Table(
+            title=f"{benchmark}: pass@k in percent by each grader",
+            header=(*NAMES, *(f"pass@{k} by {name}" for k in analysis.ends
+                              for name in (own, *graders))),
+            rows=tuple(
+                (
+                    *names(cell),
+                    *(
+                        percent(value)
+                        for k in analysis.ends
+                        for value in (
+                            analysis.estimate(benchmark, cell, k).mean,
+                            *(others.get((name, cell.cell, k)) for name in graders),
+                        )
+                    ),
+                )
+                for cell in cells
+            ),
+            notes=(
+                f"All other tables and figures of {benchmark} go by the grader {own}; this one has "
+                f"{', '.join(sorted(versions))} beside it, over the same draws.",
+                *footnotes(analysis, cells, benchmark),
+            ),
+        )  # fmt: skip
+
+
 def selection_table(analysis: Analysis) -> Iterator[Table]:
     """The checkpoint of every cell and what it was chosen from; none where nothing was chosen."""
     if analysis.rule not in (PAPER, HELD_OUT):

@@ -37,9 +37,13 @@ def heading(analysis: Analysis) -> str:
 
 def narrative(analysis: Analysis) -> list[Block]:
     """Everything below the heading that stands before the tables."""
+    return [*answered(analysis), *explained(analysis)]
+
+
+def explained(analysis: Analysis) -> list[Block]:
+    """What the answer rests on: budget, question, differences, and all k at once."""
     sections, over_k = tuple(effects(analysis)), tuple(all_k_at_once(analysis))
     return [
-        *answered(analysis),
         Paragraph(text=budget(analysis)),
         Heading(text="Question"),
         Paragraph(text=question(analysis)),

@@ -85,6 +85,9 @@ def inputs(results: SweepResults) -> dict[str, Input]:
     for point, benchmark, grader_version in graded(results):
         of = point.evaluate.benchmark(benchmark)
         own |= dict.fromkeys((of.grades(grader_version), of.passk), (point.evaluate, False))
+        for further in point.beside(benchmark).values():
+            files = of.grades(further), of.also_passk(further)
+            own |= dict.fromkeys(files, (point.evaluate, False))
         own |= dict.fromkeys((of.manifest, of.draws), (point.evaluate, True))
     for point in evaluated(results):
         prefix = point.train.checkpoint(point.step).relative_to(point.train.folder).as_posix()

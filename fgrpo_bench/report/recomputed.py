@@ -43,12 +43,15 @@ def where(point: PointResult, benchmark: str) -> str:
 
 
 def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
-    """Where pass@k is not what the grades give."""
+    """Where pass@k is not what the grades give. version: of the benchmark's grader, or of one that
+    stands beside it."""
     paths = point.evaluate.benchmark(benchmark)
+    is_beside = version in point.beside(benchmark).values()
     if not paths.grades(version).exists():
         yield f"{where(point, benchmark)}: there are no grades of {version}"
         return
-    stored = read_table(paths.passk, PASSK).sort("k", "problem_id")
+    passk = paths.also_passk(version) if is_beside else paths.passk
+    stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     design = point.stopping()
     again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")
@@ -59,23 +62,30 @@ def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[s
         yield f"{where(point, benchmark)}: pass@k is not what the stored grades give"
 
 
-def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
+def wrong_verdicts(
+    point: PointResult, benchmark: str, version: str, beside: str | None = None
+) -> Iterator[str]:
     """Where the grades are not what the grader says now: outcome, answer and reason of every
-    distinct response; and draws without a grade, and grades without a draw."""
+    distinct response; and draws without a grade, and grades without a draw.
+
+    beside: the grader, where it is not the benchmark's own.
+    """
     spec = point.evaluation_spec()
     of, task = spec.benchmark(benchmark), spec.task
     if task is not None or spec.data(benchmark) is None:
         with fields_of(point.evaluate.spec):
             from_dict(TaskSpec, task)
-    if grader_version(of.grader) != version:
+    grader = beside or of.grader
+    at = where(point, benchmark) + (f", {version}" if beside else "")
+    if grader_version(grader) != version:
         yield (
-            f"{where(point, benchmark)}: was graded by {version}, and this is "
-            f"{grader_version(of.grader)}: `python -m evaluators grade` grades it again"
+            f"{at}: was graded by {version}, and this is "
+            f"{grader_version(grader)}: `python -m evaluators grade` grades it again"
         )
         return
     paths = point.evaluate.benchmark(benchmark)
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
-    yield from _unpaired(where(point, benchmark), draws, grades)
+    yield from _unpaired(at, draws, grades)
     made = load_problems(of, task, spec.data(benchmark))
     problems = {problem.problem_id: problem for problem in made}
     told = ["outcome", "extracted", "reason"]
@@ -83,8 +93,8 @@ def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator
         ["problem_id", "response", *told], keep="first", maintain_order=True
     )
     said = f"judging {len(different)} distinct responses"
-    print(f"{where(point, benchmark)}: {said}", file=sys.stderr, flush=True)
-    grade, wrong = get_grader(of.grader), 0
+    print(f"{at}: {said}", file=sys.stderr, flush=True)
+    grade, wrong = get_grader(grader), 0
     for row in different.iter_rows(named=True):
         problem = problems.get(row["problem_id"])
         stored = Grade(outcome=row["outcome"], extracted=row["extracted"], reason=row["reason"])
@@ -95,14 +105,11 @@ def wrong_verdicts(point: PointResult, benchmark: str, version: str) -> Iterator
         if wrong <= SHOWN:
             whole = again is not None and stored.outcome == again.outcome
             yield (
-                f"{where(point, benchmark)}: draw {row['draw']} of {row['problem_id']} is stored "
+                f"{at}: draw {row['draw']} of {row['problem_id']} is stored "
                 f"as {_words(stored, whole=whole)} and judged {_words(again, whole=whole)}"
             )
     if wrong > SHOWN:
-        yield (
-            f"{where(point, benchmark)}: {wrong - SHOWN} more distinct responses are judged "
-            "otherwise"
-        )
+        yield f"{at}: {wrong - SHOWN} more distinct responses are judged otherwise"
 
 
 def _same(stored: Grade, again: Grade) -> bool:

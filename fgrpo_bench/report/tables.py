@@ -115,6 +115,35 @@ def comparison_table(analysis: Analysis, column: str) -> Table:
             if row.column == column
         ),
         n_words=2,
+        is_folded=True,
+        notes=(
+            family_note(analysis),
+            *footnotes(analysis, list(analysis.by_cell.values()), column),
+        ),
+    )
+
+
+def question_table(analysis: Analysis, column: str) -> Table | None:
+    """The differences that the question is about, for a paper; None where it has none on this
+    column."""
+    rows = tuple(
+        (
+            f"{row.group}: {row.name}",
+            str(row.k),
+            f"{points(row.difference)} "
+            + (NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]"),
+            p_value(row.p_holm),
+            row.verdict,
+        )
+        for row in analysis.asked
+        if row.column == column and row.family is not None
+    )
+    if not rows:
+        return None
+    return Table(
+        title=f"{column}: differences that the question is about, in percentage points",
+        header=("comparison", "k", "difference [95% interval]", "p Holm", "verdict"),
+        rows=rows,
         notes=(
             family_note(analysis),
             *footnotes(analysis, list(analysis.by_cell.values()), column),

@@ -84,9 +84,13 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     found += _inputs(known, results)
     found += _markers(results, unseen)
     for point, benchmark, version in graded(results):
-        found += wrong_scores(point, benchmark, version)
+        others = point.beside(benchmark)
+        for each in (version, *others.values()):
+            found += wrong_scores(point, benchmark, each)
         if regrade:
             found += wrong_verdicts(point, benchmark, version)
+            for grader, each in others.items():
+                found += wrong_verdicts(point, benchmark, each, grader)
     found += wrong_likelihoods(results)
     found += wrong_frames(analysis, unseen)
     if path.name in KINDS:

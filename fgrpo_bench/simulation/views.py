@@ -83,6 +83,7 @@ def _state(simulation: Simulation, run: Run) -> RunState:
     params = asdict(run) | asdict(simulation.settings)
     return RunState(
         name=run.point_id,
+        title=run.point_id,
         start=end - int(1000 * marker["wall_seconds"]),
         end=end,
         params={key: str(value) for key, value in params.items()},

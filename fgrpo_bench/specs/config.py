@@ -7,9 +7,9 @@ strictly. Every refusal names the value, the rule and the remedy.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -46,10 +46,7 @@ def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CON
     overrides: of its own keys, e.g. ["dataset.limit=3"].
     """
     if name not in options("benchmark", conf):
-        raise ValueError(
-            f"unknown benchmark {name!r}: valid ones are {', '.join(options('benchmark', conf))} "
-            "(the files of conf/benchmark/)"
-        )
+        _unknown("benchmark", name, conf)
     own = [f"benchmark.{override}" for override in overrides]
     composed = compose(own, conf=conf, root=f"benchmark/{name}")["benchmark"]
     try:
@@ -77,10 +74,7 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     for override in overrides:
         name, _, value = override.partition("=")
         if name in CHOICES and value not in options(name, conf):
-            raise ValueError(
-                f"unknown {name} {value!r}: valid ones are {', '.join(options(name, conf))} "
-                f"(the files of conf/{name}/)"
-            )
+            _unknown(name, value, conf)
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
@@ -98,10 +92,11 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
         said = [line for line in str(error).splitlines() if not line.startswith("To append")]
+        near = _meant_key(overrides, said[0], conf, root) if said else ""
         raise ValueError(
             f"these overrides cannot be applied: {' '.join(overrides)}\n"
             + "\n".join(said)
-            + "\n"
+            + f"{near}\n"
             + f"conf/{root}.yaml and the files it names hold every key with its value"
         ) from error
     except (YAMLError, RecursionError, UnicodeDecodeError, OSError) as error:
@@ -109,6 +104,34 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         raise ValueError(_damaged(conf) or nested) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def _unknown(group: str, name: str, conf: Path) -> NoReturn:
+    valid = options(group, conf)
+    raise ValueError(
+        f"unknown {group} {name!r}{doors.meant(name, valid)}: valid ones are {', '.join(valid)} "
+        f"(the files of conf/{group}/)"
+    )
+
+
+def _meant_key(overrides: Sequence[str], said: str, conf: Path, root: str) -> str:
+    """What the refusal of a key that does not exist adds: the key that is spelt much like it."""
+    refused = re.match(r"Could not override '([^'@]+)'", said)
+    if refused is None:
+        return ""
+    others = [each for each in overrides if each.partition("=")[0] != refused[1]]
+    try:
+        composed = compose(others, conf=conf, root=root)
+    except ValueError:  # they are refused too
+        return ""
+    return doors.meant(refused[1], _keys(composed))
+
+
+def _keys(config: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in config.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{key}.")
 
 
 def _load_plugins(overrides: Sequence[str], path: Path) -> None:
@@ -183,18 +206,27 @@ def _explain(fault: ErrorDetails, config: dict[str, Any], kind: type) -> str:
     loc, node = _find(fault["loc"], kind)
     where = ".".join(map(str, loc)) or "configuration"
     if fault["type"] == "unexpected_keyword_argument":
-        valid = ", ".join(sorted(_find(fault["loc"][:-1], kind)[1].get("properties", config)))
-        return f"  {where}: unknown key; remove it (valid here: {valid})"
+        valid = sorted(_find(fault["loc"][:-1], kind)[1].get("properties", config))
+        near = doors.meant(str(loc[-1]), valid)
+        return f"  {where}: unknown key{near}; remove it (valid here: {', '.join(valid)})"
     if fault["type"] == "value_error":
         return f"  {where}: {fault['ctx']['error']}"
     if fault["type"] == "union_tag_invalid":
         key = fault["ctx"]["discriminator"].strip("'")
         found, valid = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
         return f"  {where}.{key} = {found!r}: must be one of {valid}"
-    meaning = _describe(fault["loc"], node, kind)
-    rule = fault["msg"][0].lower() + fault["msg"][1:]
+    meaning = " ".join(_describe(fault["loc"], node, kind).split())
+    rule, example = fault["msg"][0].lower() + fault["msg"][1:], "<value>"
+    if fault["type"] in ("list_type", "tuple_type"):
+        rule = "must be a list, also where it has one value"
+        example = f"[{fault['input']}]" if isinstance(fault["input"], int | float) else "[<value>]"
+    names = [*loc]
+    while len(names) > 1 and isinstance(names[-1], int):  # an override sets a list as a whole
+        names.pop()
+        example = "[<value>, ...]"
     hint = f" It is: {meaning}" if meaning else ""
-    return f"  {where} = {fault['input']!r}: {rule}; set {where}=<value>.{hint}"
+    target = ".".join(map(str, names)) or "configuration"
+    return f"  {where} = {fault['input']!r}: {rule}; set {target}={example}.{hint}"
 
 
 def _describe(loc: tuple[int | str, ...], node: dict[str, Any], kind: type) -> str:

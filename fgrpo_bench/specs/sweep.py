@@ -90,13 +90,14 @@ class Grid:
     algorithm: Axis[Name]
     """Base algorithms."""
     group_size: Axis[GroupSize]
-    """Group sizes N."""
+    """Group sizes N, each at least 2: the answers of a group are set against each other, and one
+    alone has no advantage to learn from."""
     focal_gamma: Axis[Gamma]
     """Focal exponents."""
     learning_rate_factor: Axis[PositiveFloat] = (1.0,)
     """Factors of the experiment's learning rate; 1 leaves it as it is."""
     seed: Axis[Seed]
-    """Training seeds; each has its own warm-up, shared by all cells."""
+    """Training seeds, e.g. [11,12,13]; each has its own warm-up, shared by all cells."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

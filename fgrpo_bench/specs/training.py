@@ -52,6 +52,14 @@ class ModelSpec:
     """Width of the gated MLP."""
     rope_theta: PositiveFloat
     """Base of the rotary position embedding."""
+    vocabulary_size: Positive | None = None
+    """Tokens of the embedding; those that the task has no symbol for are reserved, and no answer
+    with one is correct. Null is as many as the task has, with the padding and the end token."""
+    n_positions: Positive | None = None
+    """Most tokens of a prompt and its response. Null is what the task needs, and 64 at least."""
+    autocast: Literal["bfloat16"] | None = None
+    """Type of the matrix products in training and its rollouts on a GPU; null is float32, as
+    everything is on a processor."""
 
     def __post_init__(self) -> None:
         if self.hidden_size % (2 * self.n_heads) or self.n_heads % self.n_kv_heads:
@@ -74,6 +82,11 @@ class WarmupSpec:
     """Peak learning rate of AdamW."""
     weight_decay: NonNegativeFloat
     """AdamW weight decay."""
+    schedule: Literal["constant"] | None = None
+    """constant: every step has the peak. Null: it rises over the first fifth of the steps, and
+    falls over the last three tenths."""
+    beta2: Fraction | None = None
+    """AdamW beta 2; null is that of the training run."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

@@ -134,6 +134,26 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def link_whole(path: Path, source: Path) -> None:
+    """Let `path` be another name of a file, or a copy where the file system has no such names;
+    whole or not at all, in place of what stood there. Raises OSError as `write_whole` does.
+
+    Both names are one file: whoever changes it writes it anew, as everything here does.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        os.link(source, aside)
+    except OSError:
+        write_whole(path, lambda copied: void(shutil.copyfile(source, copied)))
+        return
+    try:
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)  # a rename between two names of one file does nothing
+    sync_folder(path.parent)
+
+
 def void(_: object) -> None:
     """Drop a value, so that an expression can stand where None is wanted."""
 

@@ -38,7 +38,8 @@ def locked(
                     f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
                     "with `cancel`"
                 )
-            print(f"waiting for process {holder.get('pid')}, which has {what} in hand", flush=True)
+            who = f"process {holder.get('pid')} on {holder.get('host')}"
+            print(f"waiting for {who}, which has {what} in hand", flush=True)
             while not _taken(file):
                 waiting()
                 time.sleep(LOOK_SECONDS)

@@ -12,7 +12,7 @@ from typing import Any
 RESERVED = frozenset(
     {
         *("mlflow.db", "mlflow.lock", "mlflow-artifacts", "verdicts", "cache", "data", "evals"),
-        "simulation",
+        *("simulation", "draws"),
     }
 )
 """Names in a run root that are no sweep's; those that begin with `_` or `.` are none's either."""
@@ -125,6 +125,25 @@ class BenchmarkPaths:
 
 
 @dataclass(frozen=True)
+class SharedPaths:
+    """Draws of one model on one benchmark that the evaluations under a run root share."""
+
+    folder: Path
+    facts = Below("facts.json")
+    """What the draws follow from, who made them, and the digest of their file (shapes.SHARED);
+    written last."""
+    lock = Below("draws.lock")
+    """Held by the process that makes what is missing."""
+    damaged = Below("damaged")
+    """Folder of what was refused."""
+
+    def draws(self, sha256: str) -> Path:
+        """The table (tables.DRAWS) of that digest: another one is another file, so that facts and
+        table always belong together."""
+        return self.folder / f"draws-{sha256[:12]}.parquet"
+
+
+@dataclass(frozen=True)
 class DataPaths:
     """What a data stage leaves beside the files of every stage."""
 
@@ -158,6 +177,8 @@ class RunPaths:
     <root>/simulation/categorical/<version>/<point_id>/   spec.json  masses.parquet  DONE.json
     <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
     <root>/verdicts/                             what judges have said, over all sweeps
+    <root>/draws/<digest>/                       draws that evaluations share: facts.json
+                                             draws-<sha256[:12]>.parquet  draws.lock  damaged/
     """
 
     root: Path
@@ -204,6 +225,8 @@ class RunPaths:
 
     verdicts = Below("verdicts", of="root")
     """Folder of the judges' verdicts (fgrpo_bench.graders.verdicts)."""
+    draws = Below("draws", of="root")
+    """Folder of the draws that evaluations share, a folder (SharedPaths) each by its digest."""
     mlflow_db = Below("mlflow.db", of="root")
     """SQLite file of the embedded MLflow store."""
     mlflow_artifacts = Below("mlflow-artifacts", of="root")

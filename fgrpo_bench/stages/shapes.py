@@ -28,8 +28,6 @@ MARKER = {
     "finished_ms?": int,
 }
 DESIGN = ({"stages": [int], "enough": int, "lacking?": {"*": int}}, type(None))
-EVALUATED = MARKER | {"target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN}}
-"""The marker of an evaluation."""
 LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
 OWNER = {"token": str, "over": str | None}
 SPEC = {"kind": str, "fingerprint": str, "target": dict}
@@ -54,6 +52,7 @@ CONFIG = dict.fromkeys(
         "num_key_value_heads",
         "intermediate_size",
         "vocab_size",
+        "max_position_embeddings",
     ),
     int,
 ) | {"rope_theta": NUMBER}
@@ -73,15 +72,31 @@ CANARIES = {
     "tokens?": int,
 }
 """What an engine made of the canaries around its draws (evaluators.canaries)."""
+EVALUATED = MARKER | {
+    "target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN},
+    "canaries?": {"*": [CANARIES]},
+}
+"""The marker of an evaluation; its canaries by benchmark."""
 MANIFEST = {
     "fingerprint": str,
     "weights_sha256?": str | None,
     "engine?": dict,
     "canaries?": [CANARIES],
     "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
+    "shared?": {"digest": str, "adopted": int, "made_by": [str]},
 }
 """draws.json. designs: when a problem stopped (null: never), each from when on (the first: from the
-first draw on) and with the most draws asked for then (null: not recorded)."""
+first draw on) and with the most draws asked for then (null: not recorded). shared: which draws of
+the run root these belong to, how many of them other evaluations had made, and which ones."""
+SHARED = {
+    "identity": dict,
+    "n_draws": int,
+    "bytes": int,
+    "sha256": str,
+    "made_by": [{"stage": str, "draws": int, "time": str, "engine": dict, "canaries": [CANARIES]}],
+}
+"""facts.json of shared draws. made_by: evaluations by their folder in the run root, in the order in
+which they added draws."""
 EVENT = {
     "event": str,
     "stage": str,

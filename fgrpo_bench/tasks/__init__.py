@@ -21,7 +21,10 @@ from fgrpo_bench.tasks.maze import Maze
 
 
 class Task(Protocol):
-    """What the embedded engine and the evaluators ask of a task."""
+    """What the embedded engine and the evaluators ask of a task.
+
+    One may have `in_words(problem)` too: what a problem asks, for the pages that show it.
+    """
 
     spec: ClassVar[type[TaskSpec]]
     """The task's own fields, those that it is made from."""

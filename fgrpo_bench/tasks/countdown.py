@@ -82,6 +82,12 @@ class Countdown:
         rows = self._solutions[self._starts[item] : self._starts[item + 1]]
         return ["".join(map(chr, row)) for row in rows]
 
+    @staticmethod
+    def in_words(problem: Problem) -> str:
+        """What a problem asks, e.g. `reach 24 from 3, 2, 5, 6`."""
+        digits, target = problem.problem_id.split("-")
+        return f"reach {int(target)} from {', '.join(digits)}"
+
     def _problem(self, item: int) -> Problem:
         digits, target = "".join(map(str, self._shuffled[item])), self._targets[item]
         return Problem(

@@ -92,7 +92,7 @@ def paths(trees: NDArray[np.int8], width: int) -> tuple[NDArray[np.int8], NDArra
     behind the last."""
     steps = np.array([down * width + right for down, right in DIRECTIONS])
     at = np.full(len(trees), width**2 - 1)
-    backwards = []
+    backwards = [np.full(len(trees), -1, np.int8)]  # so that there is a column without a tree too
     while at.any():
         towards = np.where(at > 0, trees[np.arange(len(trees)), at], np.int8(-1))
         backwards.append(np.where(towards < 0, np.int8(-1), towards ^ 1))  # U and D, L and R

@@ -15,7 +15,7 @@ from fgrpo_bench.results import PointResult
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import Frozen
 from fgrpo_bench.stages.files import read_json, sha256_file
-from fgrpo_bench.tracking.describe import params, report_note, source_tags, words
+from fgrpo_bench.tracking.describe import COLOR, params, report_note, source_tags, words
 from fgrpo_bench.tracking.source import Source, digest_of, report_files
 from fgrpo_bench.tracking.state import MetricPoint, RunState, Wanted
 
@@ -42,7 +42,7 @@ def with_cells(source: Source, points: Sequence[Wanted]) -> tuple[Wanted, ...]:
                 *map(astuple, source.first_losses_of(cell)),
             ]
             outlines = [[point.point_id, source.outline(point)] for point in members]
-            mark = digest_of(source.origin, len(planned), numbers, outlines)
+            mark = digest_of(source.origin, len(planned), numbers, outlines, source.colors[cell])
             state = partial(_cell_run, source, cell, members, n_planned=len(planned))
             runs.append(Wanted(name=name, digest=mark, state=state))
             runs += [replace(begun[point.point_id], parent=name) for point in members]
@@ -69,6 +69,7 @@ def _cell_run(
     name = first.point_id.removesuffix(f"-s{first.seed}")
     return RunState(
         name=name,
+        title=cell.label,
         start=min(start for start, _ in spans.values() if start is not None),
         end=timestamp if is_whole else None,
         params={name: value for name, value in shared if name != "seed"},
@@ -79,6 +80,7 @@ def _cell_run(
             "seeds": seeds,
             "method": cell.method,
             "mlflow.note.content": _cell_note(source, cell, seeds),
+            COLOR: source.colors[key],
             **{name: OPEN for name, k in losses if k is None},
             **source_tags(source.results),
         },
@@ -162,6 +164,7 @@ def _report_run(source: Source, begun: Sequence[str]) -> RunState:
     mark = fingerprint(["report", paths.sweep, paths.experiment, paths.version])
     return RunState(
         name="report",
+        title="report",
         start=min(start for start, _ in spans if start is not None),
         end=max(ends) if is_whole else None,
         params={},

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
 
 import polars as pl
 
-from fgrpo_bench.results import PointResult
-from fgrpo_bench.tracking.describe import params, tags
+from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.stages.attempts import logs, tail
+from fgrpo_bench.tracking.describe import COLOR, params, tags
 from fgrpo_bench.tracking.models import at_ends, checkpoint_model
 from fgrpo_bench.tracking.source import Mean, Source
 from fgrpo_bench.tracking.state import MetricPoint, RunState
 
+LOG_LINES = 40
+"""Of every log, in an artifact."""
 LARGEST = 1.7976931348623157e308
 """MLflow's stand-in for infinity."""
 
@@ -29,7 +34,7 @@ BY_K = pl.Schema(
 
 def point_run(source: Source, point: PointResult) -> RunState:
     """The run of a point that has begun."""
-    named = params(source.results, point)
+    named, cell = params(source.results, point), key_of(point)[0]
     start, end = source.span(point)
     points = [*_training(point.metrics())]
     models = []
@@ -47,12 +52,17 @@ def point_run(source: Source, point: PointResult) -> RunState:
         means = source.means_of(chosen)
         points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, m.value) for m in means]
         files |= _files(chosen, means, _unscored(chosen, source.results.benchmarks))
+        files |= {"log-tail.txt": _log_tail(chosen), "draws.txt": _draws(source.results, chosen)}
     return RunState(
         name=point.point_id,
+        title=f"{source.cells[cell].label}, seed {point.seed}",
         start=start or 0,
         end=end,
         params=named,
-        tags=tags(source.results, point, failed=point.point_id in source.failed),
+        tags={
+            **tags(source.results, point, failed=point.point_id in source.failed),
+            COLOR: source.colors[cell],
+        },
         points=tuple(sorted(points)),
         artifacts=files,
         models=tuple(models),
@@ -87,6 +97,33 @@ def _unscored(point: PointResult, benchmarks: Sequence[str]) -> dict[str, float]
         if len(table):
             shares[name] = 1 - judged / drawn if drawn else 0.0
     return shares
+
+
+def _log_tail(point: PointResult) -> bytes:
+    """The end of the newest log of training and of evaluation."""
+    parts = []
+    for stage in (point.train, point.evaluate):
+        for log in logs(stage)[-1:]:
+            said = [_printable(line) for line in tail(log) if line.strip()][-LOG_LINES:]
+            parts.append("\n".join([f"==> {log.relative_to(stage.folder.parent)}", *said]))
+    return ("\n\n".join(parts) + "\n").encode()
+
+
+def _printable(line: str) -> str:
+    """Without what a terminal would obey: a log holds what models said."""
+    return "".join(each if each.isprintable() else " " for each in line)
+
+
+def _draws(results: SweepResults, point: PointResult) -> bytes:
+    """Where the draws are, and how they are looked at."""
+    run = results.paths
+    page = f"/{run.sweep}/{run.experiment}/{run.version}/draws?b={quote(point.point_id)}"
+    lines = [f"Every draw beside its base model's: make dashboard, then {page}", ""]
+    for name in results.benchmarks:
+        if point.results_on(name) is not None:
+            path = point.evaluate.benchmark(name).draws
+            lines.append(f"{name}: {path.relative_to(run.root).as_posix()} under the run root")
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _files(

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import __version__
-from fgrpo_bench.analysis import Analysis, analysed
+from fgrpo_bench.analysis import Analysis, analysed, cells_of
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import Estimate, FirstLoss
+from fgrpo_bench.analysis.rows import Cell, Estimate, FirstLoss
 from fgrpo_bench.report import provenance
+from fgrpo_bench.report.looks import looks
 from fgrpo_bench.results import PointResult, SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import read_json, sha256_file
@@ -28,7 +29,7 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
 
-VERSION = 1
+VERSION = 2
 """Of what is computed from the same files; another one writes every run again."""
 
 
@@ -112,6 +113,16 @@ class Source:
         return next(at for at in map(point.at, point.checkpoints) if at.step == step)
 
     @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """Every planned cell by its key, without an analysis, which costs more."""
+        return cells_of(self.results)
+
+    @cached_property
+    def colors(self) -> dict[str, str]:
+        """Of every cell by its key, as figures and dashboard draw it."""
+        return {each.cell: look.color for each, look in looks(list(self.cells.values())).items()}
+
+    @cached_property
     def failed(self) -> set[str]:
         """point_id where a stage failed and is not at work again."""
         paths = self.results.paths
@@ -153,6 +164,7 @@ class Source:
             *(self.origin, self.outline(point), point.point_id in self.failed, files),
             [[astuple(mean) for mean in self.means_of(each)] for each in checkpoints],
             self.chosen(point).step if point.is_evaluated else None,
+            self.colors[key_of(point)[0]],
         )
 
     @cached_property

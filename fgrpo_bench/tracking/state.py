@@ -66,6 +66,8 @@ class RunState:
 
     name: str
     """The point_id."""
+    title: str
+    """What MLflow calls it, e.g. `F-GRPO N=8 gamma=1, seed 11`."""
     start: int
     """When training began, milliseconds since 1970."""
     end: int | None

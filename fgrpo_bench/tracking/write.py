@@ -33,7 +33,7 @@ def create(client: Any, experiment_id: str, wanted: RunState, parent: str | None
         experiment_id,
         start_time=wanted.start,
         tags=dict(wanted.tags) | ({} if parent is None else {PARENT: parent}),
-        run_name=wanted.name,
+        run_name=wanted.title,
     )
     write(client, run, wanted, None)
     return run
@@ -54,7 +54,7 @@ def write(client: Any, run: Any, wanted: RunState, stored: Held | None) -> None:
     from mlflow.entities import Param, RunTag
 
     run_id = str(run.info.run_id)
-    tags = [] if stored is None else wanted.tags.items()
+    tags = [] if stored is None else (dict(wanted.tags) | {"mlflow.runName": wanted.title}).items()
     client.log_batch(
         run_id,
         params=[Param(name, value) for name, value in wanted.params.items()],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -23,7 +23,7 @@ from sweeps import schedule
 from sweeps.local.pool import Attempt, Pool, Watcher
 from sweeps.text import counted, duration
 
-LINE_SECONDS = 15.0
+LINE_SECONDS = 60.0
 """Between two summary lines in a log."""
 LIVE_SECONDS = 0.5
 """Between two drawings on a terminal."""
@@ -89,21 +89,17 @@ def _running(pool: Pool, name: str) -> Running:
 
 
 def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
-    """The schedule of what is left, at the speed of what was done here."""
+    """Of everything that can still be done."""
     kinds = {stage.name: stage.kind for stage in pool.stages}
-    factors = schedule.calibration(
-        (kinds[name], pool.seconds[name], seconds) for name, seconds in pool.walls.items()
-    )
+    measured = [(kinds[name], pool.seconds[name], wall) for name, wall in pool.walls.items()]
     blocked = {failure.stage.name for failure in pool.failures}
-    left: dict[str, Stage] = {name: each.stage for name, each in pool.running.items()}
-    for name, stage in pool.waiting.items():
-        if not blocked.intersection(stage.needs):
-            left[name] = stage
-    seconds = {name: schedule.scaled(pool.seconds[name], kinds[name], factors) for name in left}
-    for name, worker in zip(pool.running, running, strict=True):
-        expected = max(seconds[name] - worker.elapsed_seconds, 1.0)
-        seconds[name] = expected if worker.eta_seconds is None else worker.eta_seconds
-    return schedule.wall_seconds(left.values(), seconds, pool.workers)
+    left = [each.stage for each in pool.running.values()]
+    left += [each for each in pool.waiting.values() if not blocked.intersection(each.needs)]
+    at_work = {
+        name: schedule.AtWork(elapsed=worker.elapsed_seconds, left=worker.eta_seconds)
+        for name, worker in zip(pool.running, running, strict=True)
+    }
+    return schedule.seconds_left(left, pool.seconds, measured, at_work, pool.workers)
 
 
 def end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
@@ -136,7 +132,7 @@ def worker_words(worker: Running) -> str:
 
 
 class Lines:
-    """Timestamped lines, one for each start and end and a summary now and then."""
+    """Timestamped lines, one for each end and a summary now and then."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -146,8 +142,8 @@ class Lines:
         print(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {text}", file=self._out, flush=True)
 
     def started(self, attempt: Attempt) -> None:
-        again = f"  (attempt {attempt.number})" if attempt.number > 1 else ""
-        self.say(f"start   {title(attempt.stage)}{again}")
+        if attempt.number > 1:
+            self.say(f"again   {title(attempt.stage)}  (attempt {attempt.number})")
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         self.say(end_words(attempt, outcome, seconds))
@@ -159,7 +155,7 @@ class Lines:
 
 
 class Screen:
-    """A live drawing at the bottom of a terminal; ends and failures scroll by above it."""
+    """A line at the bottom of a terminal that moves; failures scroll by above it."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
@@ -170,10 +166,11 @@ class Screen:
         self.console.print(text, markup=False, soft_wrap=True, style=style)
 
     def started(self, attempt: Attempt) -> None:
-        """Nothing: the drawing shows it."""
+        """Nothing: the line shows it."""
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
-        self.say(end_words(attempt, outcome, seconds), "red" if outcome == "failed" else None)
+        if outcome != "done":  # the line counts it
+            self.say(end_words(attempt, outcome, seconds), "red" if outcome == "failed" else None)
 
     def tick(self, pool: Pool) -> None:
         if time.monotonic() - self._drawn >= LIVE_SECONDS:
@@ -181,35 +178,24 @@ class Screen:
             self.live.update(draw(overview(pool)), refresh=True)
 
 
-def draw(seen: Overview) -> Group:
-    """The drawing: a bar of stages done and a row for each worker."""
-    head = Table.grid(padding=(0, 2))
-    head.add_row(
-        f"{seen.points_done}/{seen.points_total} points",
+def draw(seen: Overview) -> Table:
+    """One line: stages done and a bar of them, the time left, and what is at work as far as there
+    is room."""
+    line = Table.grid(padding=(0, 2), expand=True)
+    for _ in range(4):
+        line.add_column(no_wrap=True)
+    line.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    line.add_row(
         f"{seen.stages_done}/{seen.stages_total} stages",
-        _bar(seen.stages_done, seen.stages_total, width=24),
+        _bar(seen.stages_done, seen.stages_total, width=20),
         f"about {duration(seen.eta_seconds)} left",
         f"[red]{seen.failed} failed[/red]" if seen.failed else "",
+        "; ".join(map(worker_words, seen.running)),
     )
-    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("running", "step", "", "reward", "elapsed", "left"):
-        rows.add_column(name, no_wrap=True)
-    for worker in seen.running:
-        told = worker.step is not None
-        rows.add_row(
-            worker.title,
-            f"{worker.step}/{worker.of}" if told else "",
-            _bar(worker.step, worker.of, width=16),
-            "" if worker.reward is None else f"{worker.reward:.3f}",
-            duration(worker.elapsed_seconds),
-            "" if worker.eta_seconds is None else duration(worker.eta_seconds),
-        )
-    return Group(head, rows)
+    return line
 
 
-def _bar(completed: int | None, total: int | None, *, width: int) -> ProgressBar | str:
-    if completed is None:
-        return ""
+def _bar(completed: int, total: int, *, width: int) -> ProgressBar:
     bar = ProgressBar(total=total, completed=completed, width=width)
     bar.complete_style = bar.finished_style = "green"
     return bar

@@ -29,6 +29,9 @@ SACCT = ["sacct", "-X", "-n", "-P", "-S", FIRST_DAYS, "-o", SACCT_FORMAT]
 MOST_NAMES = 1000
 """Batches that one call asks for: Linux bounds the length of an argument (128 KiB)."""
 
+NO_CLUSTER = "Could not establish a configuration source"
+"""Words of SLURM's programs where they are installed and nothing says of which cluster."""
+
 UNREACHABLE = ("Unable to contact slurm controller", "Socket timed out on send/recv operation")
 """Words of SLURM's programs where they get no answer, as opposed to a refusal."""
 
@@ -70,6 +73,11 @@ def call(command: list[str]) -> str:
     words = done.stderr.strip()
     if done.returncode and any(each in words for each in UNREACHABLE):
         raise ConnectionError(f"`{command[0]}` cannot reach SLURM: {words}")
+    if done.returncode and NO_CLUSTER in words:
+        raise ValueError(
+            f"SLURM is installed here, but `{command[0]}` finds no configuration of a cluster: log "
+            "in to a machine that submits to one, or use profile=local"
+        )
     if done.returncode:
         raise ValueError(f"`{command[0]}` was refused by SLURM: {words}")
     return done.stdout

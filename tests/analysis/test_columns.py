@@ -1,4 +1,4 @@
-"""The page that documents the frames column by column says what the row classes say."""
+"""The pages that document the frames column by column say what the row classes say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pathlib import Path
 
 from fgrpo_bench.analysis import rows
 
-PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
+DOCS = Path(__file__).parents[2] / "docs"
+COMPARED, COUNTED = DOCS / "frames-compared.md", DOCS / "frames-counted.md"
+FIRST_COUNTED = "coverage"
+"""The first frame of the second page."""
 BEGIN = (
     "<!-- columns: `pytest tests/analysis/test_columns.py --update-golden` writes what follows -->"
 )
@@ -29,13 +32,23 @@ def columns(row: type) -> Iterator[tuple[str, str, str]]:
             yield node.target.id, kind.replace("tuple[", "list[").replace(", ...", ""), meaning
 
 
-def test_the_page_documents_every_column_of_every_frame(golden):
-    intro, _, _ = PAGE.read_text().partition(BEGIN)
-    parts = [intro + BEGIN]
-    for name, row in rows.FRAMES.items():
-        table = "\n".join(
-            f"| `{column}` | {kind} | {meaning} |" for column, kind, meaning in columns(row)
-        )
-        head = "| column | type | meaning |\n|:--|:--|:--|"
-        parts.append(f"## {name}\n\n{inspect.getdoc(row)}\n\n{head}\n{table}")
-    golden(f"../../docs/{PAGE.name}", "\n\n".join(parts) + "\n")
+def section(frame: str, before: list[str]) -> str:
+    """What a page says of a frame; a class that was documented before is named."""
+    row = rows.FRAMES[frame]
+    alike = next((each for each in before if rows.FRAMES[each] is row), None)
+    if alike is not None:
+        return f"## {frame}\n\nColumns as in `{alike}`."
+    table = "\n".join(
+        f"| `{column}` | {kind} | {meaning} |" for column, kind, meaning in columns(row)
+    )
+    head = "| column | type | meaning |\n|:--|:--|:--|"
+    return f"## {frame}\n\n{inspect.getdoc(row)}\n\n{head}\n{table}"
+
+
+def test_the_pages_document_every_column_of_every_frame(golden):
+    frames = list(rows.FRAMES)
+    middle = frames.index(FIRST_COUNTED)
+    for page, own in ((COMPARED, frames[:middle]), (COUNTED, frames[middle:])):
+        intro, _, _ = page.read_text().partition(BEGIN)
+        parts = [section(frame, frames[: frames.index(frame)]) for frame in own]
+        golden(f"../../docs/{page.name}", "\n\n".join([intro + BEGIN, *parts]) + "\n")

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
+from dashboards.charts import rate_step
 from dashboards.page import Grid, Page, Shade
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
@@ -184,18 +185,27 @@ def test_forgetting_prints_the_counts_and_what_became_of_the_problems(mixed, ben
         ).iter_rows()
     }
     table = shown.context["table"]
+    (heat,) = chart(shown, "heat")["data"]
     for row in table.rows:
-        for point_id, shade in zip(table.header[3:], row[3:], strict=True):
+        problem, at = row[1].title, int(row[0]) - 1
+        for column, shade in enumerate(row[3:]):
+            point_id, _, rest = shade.title.removeprefix(f"{problem}, ").partition(": ")
             cell, _, seed = point_id.rpartition("-s")
-            rate = counts.pop((cell, int(seed), row[1]))
+            assert table.header[3 + column] == seed and point_id in named
+            rate = counts.pop((cell, int(seed), problem))
             assert float(shade.text) == pytest.approx(rate, abs=0.5)
-            assert f"{point_id}: {rate:.2f}%" in shade.title and point_id in named
+            assert rest.startswith(f"{rate:.2f}%")
+            assert heat["customdata"][at][column] == pytest.approx(rate, abs=0.006)
+            step = rate_step(rate / 100)
+            assert shade.kind.split()[0] == f"r{step}" == f"r{heat['z'][at][column]}"
+    spans = [n for _, n in table.groups]
+    assert sum(spans) == len(table.header) and spans[0] == 3
     assert not counts
 
 
 def test_theory_draws_what_the_frames_say_was_lost(mixed):
     shown = page(mixed, "theory", benchmark="other")
-    trace = next(t for t in chart(shown, "tail")["data"] if "measured" in t["name"])
+    (trace,) = chart(shown, "lost")["data"]
     frame = mixed.coverage.filter(column="other", k=32).join(mixed.cells, on="cell")
     frame = frame.filter(pl.col("focal_gamma") == 0).sort("group_size")
     assert trace["x"] == frame["group_size"].to_list()

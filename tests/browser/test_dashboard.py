@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 
-CHARTS = {"sweep": 2, "compare": 5, "forgetting": 2, "draws": 0, "theory": 4, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 6, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 
@@ -61,23 +62,26 @@ def test_a_chooser_goes_by_pointer_at_once_and_by_keyboard_with_enter(open_page,
     page.wait_for_url("**/draws?*problem=*")
     assert page.locator("h1").inner_text() != before
     page.locator("#choose-b").focus()
-    page.keyboard.press("ArrowDown")
-    assert "b=grpo-n4-g1-s11" not in page.url
+    page.keyboard.press("ArrowUp")
+    assert "b=grpo-n4-g0-s11" not in page.url
     page.keyboard.press("Enter")
-    page.wait_for_url("**b=grpo-n4-g1-s11**")
-    assert page.locator(".side h2").nth(1).inner_text() == "grpo-n4-g1-s11"
+    page.wait_for_url("**b=grpo-n4-g0-s11**")
+    assert page.locator(".side h2").nth(1).inner_text() == "GRPO N=4, seed 11"
 
 
 def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):
     page = open_page(f"{dashboard}/compare")
     rows = page.locator(".grid").first.locator("tbody tr")
     assert rows.count() == 3
+    assert not page.locator("form.cells button").is_visible()
+    page.click("details.fold > summary")
     page.uncheck("input[value=base]")
     page.click("form.cells button")
     page.wait_for_url("**cell=**")
     drawn(page)
     assert rows.count() == 2
     page.goto(f"{dashboard}/draws")
+    drawn(page)
     n = page.locator(".draw").count()
     page.fill("input[name=max]", "2")
     page.click("form.lengths button")
@@ -117,11 +121,19 @@ def test_sliders_answer_to_the_keyboard_and_move_the_curves(open_page, dashboard
         page.locator(f"#slider-{slider}").focus()
         page.keyboard.press("ArrowRight")
         assert say.inner_text() != words
+        assert f"{slider}=" in page.url
         expect(curve).not_to_have_attribute("d", before)
+    page.click(".control[data-name=n] a >> text=32")
+    page.wait_for_url("**n=32**")
+    assert "gamma=0.75" in page.url and "success-rate=0.4" in page.url
+    assert page.locator("#slider-gamma + output").inner_text() == "0.75"
 
 
 def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashboard):
     page = open_page(f"{dashboard}/compare")
+    page.click("details.fold > summary")
+    page.reload()
+    drawn(page)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     seen = set()
@@ -131,11 +143,12 @@ def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashb
     wanted = page.evaluate(
         "[...document.querySelectorAll("
         "'main :is(a[href], button, input, summary), nav a, header select')]"
-        ".filter(e => !e.closest('.plot')).map(e => e.outerHTML.slice(0, 200))"
+        ".filter(e => !e.closest('.plot') && e.getClientRects().length)"
+        ".map(e => e.outerHTML.slice(0, 200))"
     )
     assert set(wanted) <= seen
-    summary = page.locator("summary").first
-    summary.focus()
+    assert page.locator("details.fold .controls").is_visible(), "what was opened stays open"
+    page.locator(".under summary").first.focus()
     page.keyboard.press("Enter")
     assert page.locator(".under pre").first.is_visible()
     assert "analysis = load(" in page.locator(".under pre").first.inner_text()
@@ -157,6 +170,32 @@ def test_the_page_of_a_running_sweep_follows_it(open_page, dashboard, run: RunPa
         expect(badge).to_have_text(before, timeout=20_000)
 
 
+def test_a_dark_system_has_dark_pages_and_every_name_is_told_apart_from_them(browser, dashboard):
+    context = browser.new_context(color_scheme="dark")
+    page = context.new_page()
+    page.goto(f"{dashboard}/compare")
+    drawn(page)
+    colors = "e => ['color', 'backgroundColor'].map(n => getComputedStyle(e)[n])"
+    ink, ground = page.locator("body").evaluate(colors)
+    assert min(channels(ink)) > 180 and max(channels(ground)) < 60
+    names = page.locator("#chart-curves .annotation-text")
+    assert names.count() == 3
+    for name in names.all():
+        assert max(channels(name.evaluate("e => getComputedStyle(e).fill"))) > 110
+    context.close()
+
+
+def channels(color: str) -> list[int]:
+    return [int(float(part)) for part in re.findall(r"[\d.]+", color)[:3]]
+
+
+def test_what_compare_opens_on_is_above_the_fold(open_page, dashboard):
+    page = open_page(f"{dashboard}/compare", {"width": 1280, "height": 800})
+    for name in ("differences", "plane", "curves"):
+        box = page.locator(f"#chart-{name}").bounding_box()
+        assert box["y"] + box["height"] <= 800, name
+
+
 def test_a_cell_of_the_heat_map_and_of_its_table_opens_the_draws(open_page, dashboard):
     page = open_page(f"{dashboard}/forgetting")
     page.locator("#chart-heat .nsewdrag").first.click(position={"x": 300, "y": 60})
@@ -164,7 +203,7 @@ def test_a_cell_of_the_heat_map_and_of_its_table_opens_the_draws(open_page, dash
     assert page.locator(".side").count() == 2
     assert page.locator(".draw").count() > 2
     page.goto(f"{dashboard}/forgetting")
-    page.locator("table.upright td a").last.focus()
+    page.locator("table.narrow td a").last.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/draws?**")
     assert page.locator(".problem .text").inner_text()
@@ -186,12 +225,13 @@ def test_the_export_opens_from_disk_draws_its_charts_and_writes_nothing_beside(
     subprocess.run([sys.executable, "-m", "dashboards", *words], env=ENVIRONMENT, check=True)
     assert snapshot(run.folder) == before
     page = open_page((tmp_path / "out" / "index.html").as_uri())
-    page.click("ul.runs a")
+    page.click("section.run a")
     for view, title in VIEWS.items():
         page.click(f"nav >> text={title}")
         drawn(page)
         assert page.locator("[data-drawn]").count() == CHARTS[view]
     page.click("nav >> text=Compare")
-    page.click(".controls a >> text=GRPO N=4")
+    page.click("details.fold > summary")
+    page.click(".control[data-name=against] a >> text=GRPO N=4")
     drawn(page)
-    assert "minus that of GRPO N=4" in page.locator("#title-differences").inner_text()
+    assert "to GRPO N=4" in page.locator("#title-differences").inner_text()

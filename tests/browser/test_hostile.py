@@ -15,7 +15,7 @@ def test_hostile_draws_are_shown_and_run_nothing(open_page, tmp_path: Path):
     results = sweep_with_draws(tmp_path / "runs", texts=HOSTILE)
     export([results.paths], tmp_path / "out", problems=1)
     page = open_page((tmp_path / "out" / "index.html").as_uri())
-    page.click("ul.runs a")
+    page.click("section.run a")
     for title in VIEWS.values():
         page.click(f"nav >> text={title}")
         drawn(page)

@@ -36,7 +36,7 @@ def page(browser: Browser) -> Iterator[Page]:
 def run_page(address: str, point_id: str = POINT) -> str:
     """The page of a run, whose id MLflow is asked for."""
     base, experiment = address.split("/#/")[0], address.split("/")[5]
-    asked = {"experiment_ids": [experiment], "filter": f"attributes.run_name = '{point_id}'"}
+    asked = {"experiment_ids": [experiment], "filter": f"tags.point_id = '{point_id}'"}
     request = urllib.request.Request(
         f"{base}/ajax-api/2.0/mlflow/runs/search",
         json.dumps(asked).encode(),
@@ -49,7 +49,7 @@ def run_page(address: str, point_id: str = POINT) -> str:
 
 def test_the_runs_of_the_sweep_are_listed(page: Page, address: str):
     page.goto(address)
-    page.get_by_text("grpo-n4").first.wait_for()
+    page.get_by_text("GRPO N=4").first.wait_for()
 
 
 def test_the_curve_of_pass_at_k_is_drawn_over_k(page: Page, address: str):

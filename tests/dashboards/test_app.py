@@ -9,20 +9,28 @@ import subprocess
 import sys
 import time
 import urllib.request
+from datetime import UTC, datetime
 from io import BytesIO
 
 import polars as pl
 import pytest
 
 from dashboards.__main__ import main
-from dashboards.app import HEADERS
+from dashboards.app import HEADERS, ServerLinks
 from dashboards.page import VIEWS
-from fgrpo_bench.stages.watch import NUMBERS, shown, step_numbers
+from dashboards.pages import BUILDERS
+from dashboards.pages.compare_rows import in_front
+from dashboards.pages.draws_answers import word
+from dashboards.queries.draws import answers, draws
+from fgrpo_bench.analysis import analysed
+from fgrpo_bench.analysis.store import inputs_of
+from fgrpo_bench.report.answer import answer
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.mlflow_store import free_port, stop, wait_for
-from tests.support.report import forget
+from tests.support.report import copy, forget
 from tests.support.watched import Training, note
 
 BASE = "/groupsize/countdown/v1"
@@ -47,6 +55,29 @@ def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
         assert {f"{BASE}/{name}" for name in VIEWS} <= set(links.hrefs())
         assert title in links.text
     assert client.get(BASE, follow_redirects=False).headers["location"] == f"{BASE}/sweep"
+
+
+def test_the_first_page_says_state_date_and_answer_and_draws_a_curve(finished, tmp_path):
+    results = copy(finished, tmp_path)
+    client = client_of(tmp_path)
+    before = Reader(client.get("/").text)
+    assert "Not analysed yet" in before.text and f"{BASE}/sweep" in before.hrefs()
+    analysis = analysed(results)
+    page = Reader(client.get("/").text)
+    for sentence in answer(analysis):
+        assert sentence in page.text
+    newest = max(path.stat().st_mtime for path in inputs_of(results)[2:] if path.exists())
+    assert f"{datetime.fromtimestamp(newest, UTC):%d %b %Y, %H:%M} UTC" in page.text
+    n_stages = len(read_json(results.paths.plan)["stages"])
+    assert f"{n_stages} done" in page.text and f"{BASE}/compare" in page.hrefs()
+    lines = [a for tag, a in page.elements if tag == "polyline"]
+    assert len(lines) == len(analysis.cells)
+    front = [line for line in lines if line["class"] == "front"]
+    assert len(front) == 2 and front == lines[-2:]
+    heights = [float(point.partition(",")[2]) for point in front[1]["points"].split()]
+    assert heights == sorted(heights, reverse=True), "pass@k rises with k, to the top"
+    (tmp_path / "groupsize" / "countdown" / "v1" / "plan.json").write_text("{")
+    assert "cannot be read" in Reader(client.get("/").text).text
 
 
 @pytest.mark.slow
@@ -98,7 +129,7 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
         "compare": ("benchmark", "k", "against", "over", "cost", "cell"),
         "forgetting": ("benchmark", "k", "seed", "order", "page"),
         "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
-        "theory": ("benchmark", "n", "over", "method"),
+        "theory": ("benchmark", "n", "over", "method", "success-rate", "tail-share", "gamma"),
         "audit": ("benchmark",),
     }.items():
         for name in names:
@@ -143,9 +174,9 @@ def test_looking_writes_nothing(tmp_path):
 def test_every_chart_gives_its_data_as_csv(client):
     names = {
         "sweep": {"steps", "learning"},
-        "compare": {"curves", "plane", "differences", "compute", "band"},
+        "compare": {"curves", "plane", "differences", "band"},
         "forgetting": {"fates", "heat"},
-        "theory": {"tail", "advantage", "weights", "weights-over"},
+        "theory": {"tail", "lost", "advantage", "rates", "weights", "weights-over"},
     }
     for view, charts in names.items():
         page = Reader(client.get(f"{BASE}/{view}").text)
@@ -183,6 +214,34 @@ def test_all_distinct_answers_can_be_listed(tmp_path):
     assert len(every) == 25, "24 of the 30 are found in a response, and none in the others"
 
 
+def test_draws_open_on_the_compared_cells_with_the_right_ones_first(client, finished):
+    page = Reader(client.get(f"{BASE}/draws").text)
+    pair = in_front(analysed(finished, is_kept=False))
+    options = [a["value"] for tag, a in page.elements if tag == "option" and "selected" in a]
+    assert f"a={pair.old}-s11" in options[1] and f"b={pair.new}-s11" in options[2]
+    badges = [
+        a["class"] for tag, a in page.elements if tag == "span" and "badge" in a.get("class", "")
+    ]
+    right = [name == "badge correct" for name in badges]
+    sides = right[: len(right) // 2], right[len(right) // 2 :]
+    assert all(side == sorted(side, reverse=True) for side in sides)
+    assert any(right)
+
+
+def test_the_bars_are_the_answers_of_both_cells(finished):
+    page = BUILDERS["draws"](finished, {"answers": ["all"]}, ServerLinks())
+    bars = page.context["bars"]
+    for place, side in enumerate(page.context["sides"]):
+        table = answers(draws(side.point, "countdown", page.address.parameters[-1][1]))
+        shown = [(row.text, row.outcome, row.counts[place]) for row in bars.rows]
+        expected = {
+            (word(row["extracted"]), row["outcome"]): row["count"]
+            for row in table.iter_rows(named=True)
+        }
+        assert {(text, outcome): n for text, outcome, n in shown if n} == expected
+        assert sum(expected.values()) == side.total
+
+
 def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_differ_on(tmp_path):
     results = sweep_with_draws(tmp_path)
     paths = results.points[0].evaluate.benchmark("countdown")
@@ -196,7 +255,8 @@ def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_dif
     write_table(paths.grades("other-2"), other, GRADES)
     client = client_of(tmp_path)
     audit = Reader(client.get(f"{BASE}/audit").text)
-    (href,) = (h for h in audit.hrefs() if "problem=p003" in h and "page=" in h)
+    assert "Not clean: " in audit.text and "graders differ on 1 draws" in audit.text
+    (href,) = {h for h in audit.hrefs() if "problem=p003" in h and "page=" in h}
     page = client.get(href).text
     assert "other-2 disagrees:" in page
     assert "&lt;b&gt;too late&lt;/b&gt;" in page
@@ -218,7 +278,7 @@ def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):
         assert 'data-refresh="5"' in client.get(f"{BASE}/sweep").text
 
 
-def test_a_run_that_trains_shows_its_last_step_its_curves_and_what_to_look_into(tmp_path):
+def test_a_run_that_trains_shows_what_to_look_into_and_then_its_curves(tmp_path):
     results = sweep_with_draws(tmp_path)
     point = next(p for p in results.points if p.point_id == "grpo-n8-g1-s11")
     run = Training(point, "openrlhf")
@@ -229,8 +289,7 @@ def test_a_run_that_trains_shows_its_last_step_its_curves_and_what_to_look_into(
     page = Reader(client.get(f"{BASE}/sweep").text)
     text = " ".join(page.text.split())
     assert f"warning {point.point_id}: truncated_fraction is 0.80 at step 5 (over 0.5)" in text
-    row = [shown(name, step_numbers(run.rows)) for name in NUMBERS]
-    assert " ".join(["5/20", *row]) in text
+    assert text.index("warning") < text.index("Training so far: reward") < text.index("Points")
     curve = client.get(f"{BASE}/sweep", params={"curve": "tokens_per_second", "csv": "steps"})
     assert curve.text.splitlines()[0] == "cell,step,tokens_per_second,seeds,steps"
     point.train.done.write_bytes(run.aside[point.train.done])

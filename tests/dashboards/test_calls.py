@@ -12,9 +12,23 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.page import Page
 from dashboards.pages import BUILDERS
+from fgrpo_bench.analysis import analysed
+from fgrpo_bench.report.answer import answer
+from fgrpo_bench.tables import METRICS, write_table
 from tests.support.report import copy
 
 VIEWS = ("sweep", "compare", "forgetting", "theory")
+
+
+@pytest.fixture(scope="module")
+def uneven(finished, tmp_path_factory):
+    """A sweep whose cells cost differently."""
+    results = copy(finished, tmp_path_factory.mktemp("uneven"))
+    for point in results.points:
+        if point.group_size == 8:
+            dear = point.metrics().with_columns(pl.col("rollouts") * 2)
+            write_table(point.train.metrics, dear, METRICS)
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +67,7 @@ def test_every_figure_is_one_that_plotly_takes(finished):
 
 
 FRAMES = {
-    "compare": {"curves", "plane", "differences", "compute", "band"},
+    "compare": {"curves", "plane", "differences", "band"},
     "forgetting": {"heat", "fates"},
 }
 """Charts whose data are rows of the analysis."""
@@ -76,9 +90,47 @@ def test_a_call_gives_the_rows_that_its_chart_shows(sweep, monkeypatch, view, ch
         assert run(chart.call, sweep, monkeypatch).equals(chart.data), name
 
 
-def test_a_call_leaves_out_the_cells_that_are_not_ticked(sweep, monkeypatch):
-    picked = ["base", "grpo-n8-g1"]
-    charts = {chart.name: chart for chart in build(sweep, "compare", cell=picked).charts}
+def test_compute_is_drawn_where_cells_cost_differently_and_said_where_they_cost_the_same(
+    sweep, uneven, monkeypatch
+):
+    even = build(sweep, "compare")
+    assert even.context["same_cost"] and "cost" not in {each.name for each in even.controls}
+    page = build(uneven, "compare", cost="tokens")
+    (chart,) = (each for each in page.charts if each.name == "compute")
+    assert run(chart.call, uneven, monkeypatch).equals(chart.data)
+    assert not page.context["same_cost"] and "cost" in {each.name for each in page.controls}
+
+
+def test_compare_opens_on_what_the_sweep_declares(sweep):
+    page, analysis = build(sweep, "compare"), analysed(sweep)
+    own = analysis.comparisons.filter(pl.col("family").is_not_null())
+    (chart,) = (each for each in page.charts if each.name == "differences")
+    keys = ["new", "old", "k"]
+    assert set(chart.data.select(keys).rows()) == set(own.select(keys).rows())
+    seeds, means = chart.figure["data"]
+    assert means["x"] == pytest.approx(
+        [100 * value for value in chart.data["difference"]], abs=1e-4
+    )
+    assert sorted(seeds["x"]) == pytest.approx(
+        sorted(100 * value for row in own["by_seed"] for value in row), abs=1e-4
+    )
+    assert page.lead == " ".join(answer(analysis))
+
+
+def test_the_two_in_front_have_bands_and_the_others_lines(sweep):
+    page = build(sweep, "compare", against="grpo-n2-g0", over="grpo-n8-g1")
+    charts = {chart.name: chart.figure["data"] for chart in page.charts}
+    banded = [trace["legendgroup"] for trace in charts["curves"] if "fill" in trace]
+    front = {"GRPO N=2", "F-GRPO N=8 gamma=1"}
+    assert set(banded) == front and len(charts["curves"]) > 2 * len(front)
+    barred = {trace["name"] for trace in charts["plane"] if trace["error_x"]["visible"]}
+    assert barred == front
+
+
+def test_a_call_leaves_out_the_cells_that_are_not_ticked(uneven, monkeypatch):
+    sweep, picked = uneven, ["base", "grpo-n2-g0", "grpo-n8-g1"]
+    chosen = {"cell": picked, "against": "base"}
+    charts = {chart.name: chart for chart in build(sweep, "compare", **chosen).charts}
     for name in ("curves", "plane", "compute"):
         said = run(charts[name].call, sweep, monkeypatch)
         assert said.equals(charts[name].data)
@@ -110,19 +162,25 @@ def test_calls_of_training_and_of_the_theory_give_what_their_charts_show(sweep, 
 
 def test_what_the_sweep_measured_of_the_theory_is_in_the_data_and_in_the_call(sweep, monkeypatch):
     found = {chart.name: chart for chart in build(sweep, "theory").charts}
-    tail, advantage = (
-        names_of(found[name].call, sweep, monkeypatch) for name in ("tail", "advantage")
-    )
-    data = found["tail"].data
-    own = data.filter(pl.col("success_rate").is_null(), tail_share=0.1)
+    tail = names_of(found["tail"].call, sweep, monkeypatch)
+    own = found["tail"].data.filter(pl.col("success_rate").is_null(), tail_share=0.1)
     averaged = dict(own.select("group_size", "tail_miss_probability").iter_rows())
     assert {n: averaged[n] for n in tail["averaged"]} == pytest.approx(tail["averaged"])
-    lost = data.drop_nulls("share_lost").select("group_size", "share_lost")
-    assert dict(lost.iter_rows()) == pytest.approx(tail["lost"])
-    assert set(tail["lost"]) == {2, 8}
-    shares = found["advantage"].data["share_of_problems"].drop_nulls()
-    assert np.allclose(shares, advantage["shares"])
+    lost = run(found["lost"].call, sweep, monkeypatch)
+    assert dict(found["lost"].data.iter_rows()) == pytest.approx(lost)
+    assert set(lost) == {2, 8}
+    shares = found["rates"].data["share_of_problems"]
+    assert np.allclose(shares, run(found["rates"].call, sweep, monkeypatch))
     assert shares.sum() == pytest.approx(1)
+
+
+def test_every_position_of_a_slider_is_an_address_that_opens_it(finished):
+    page = build(finished, "theory", **{"success-rate": "0.9", "gamma": "2"})
+    starts = {each.name: each.values[each.start] for chart in page.charts for each in chart.sliders}
+    assert starts == {"success-rate": "0.9", "tail-share": "10%", "gamma": "2"}
+    assert page.address.parameters == (("gamma", "2"), ("success-rate", "0.9"))
+    with pytest.raises(LookupError, match="unknown gamma '7'"):
+        build(finished, "theory", gamma="7")
 
 
 @pytest.mark.parametrize(

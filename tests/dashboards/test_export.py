@@ -60,7 +60,9 @@ def test_all_views_and_the_draws_of_the_most_forgotten_problems_are_there(export
     folder = exported / "groupsize" / "countdown" / "v1"
     for view in VIEWS:
         assert (folder / f"{view}.html").exists()
-    assert len(list(folder.glob("draws-*.html"))) == 3 * 4 * 4
+    assert len(list(folder.glob("draws-*.html"))) == 3 * (4 + 1) * 4, (
+        "the base beside every cell, and the pair that is compared"
+    )
     assert len(list((folder / "data").glob("*.csv"))) > 15
     text = (folder / "sweep.html").read_text()
     assert "<form" not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -56,7 +57,7 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         assert listening(port) == {"0100007F"}
         assert b"<title>MLflow</title>" in get(base)
         said = (tmp_path / "output").read_text()
-        assert len(said.splitlines()) == 9, f"more than summary, addresses, MLflow's word: {said}"
+        assert len(said.splitlines()) == 13, f"more than summary, addresses, MLflow's word: {said}"
         address = next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
         experiment = address.split("/")[5]
         search = urllib.request.Request(
@@ -66,9 +67,9 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         )
         runs = json.loads(get(search))["runs"]
         ids = {run["info"]["run_name"]: run["info"]["run_id"] for run in runs}
-        assert set(ids) == {"base", "base-s11", "grpo-n2-g0", "grpo-n2-g0-s11"}
+        assert set(ids) == {"Base", "Base, seed 11", "GRPO N=2", "GRPO N=2, seed 11"}
         query = urllib.parse.urlencode(
-            {"path": "countdown/pass_at_k.csv", "run_uuid": ids["grpo-n2-g0-s11"]}
+            {"path": "countdown/pass_at_k.csv", "run_uuid": ids["GRPO N=2, seed 11"]}
         )
         assert get(f"{base}/get-artifact?{query}").startswith(b"k,pass_at_k,")
         os.killpg(process.pid, signal.SIGINT)
@@ -85,8 +86,11 @@ def test_a_port_in_use_is_named_with_the_remedy(tmp_path, capsys):
         port = taken.getsockname()[1]
         assert main(["mlflow", "--root", str(tmp_path), "--port", str(port)]) == 1
     said = capsys.readouterr().err
-    assert f"port {port} of 127.0.0.1 cannot be served" in said
-    assert "--port" in said
+    assert f"port {port} of 127.0.0.1 cannot be served: Address already in use" in said
+    free = int(re.search(r"e.g. --port (\d+), which is free", said)[1])
+    assert free != port
+    with socket.create_server(("127.0.0.1", free)):
+        pass
     assert not (tmp_path / "mlflow.db").exists()
 
 

@@ -13,8 +13,9 @@ from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
 from dashboards.queries import audit, progress, tail, training
 from dashboards.queries.analysis import SORTED, analysis_of, fates_of
-from dashboards.queries.draws import answers, draws, is_gated, problem_text
+from dashboards.queries.draws import answers, draws, is_gated
 from dashboards.queries.memo import remembered, stamp
+from dashboards.queries.problems import problem_text, words_of
 from dashboards.queries.store import Store, points_of
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import load_results
@@ -117,6 +118,9 @@ def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_old
     assert problem_text(point, "countdown", "no such").prompt == ""
     task = make_task(from_dict(TaskSpec, spec["identity"]["sampling"]["task"]))
     real = task.heldout_problem(3)
+    target, digits = real.target.split("-")[::-1]
+    words = words_of(finished, "countdown", withheld=False)[real.problem_id]
+    assert words == f"reach {int(target)} from {', '.join(digits)}"
     found = problem_text(point, "countdown", real.problem_id)
     assert (found.prompt, found.gold) == (real.prompt, real.target)
 

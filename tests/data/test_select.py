@@ -14,6 +14,7 @@ from fgrpo_bench.data.prepare import describe, select
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
 from fgrpo_bench.tables import PROBLEMS
+from fgrpo_bench.tasks.maze import Maze, MazeSpec
 
 SPEC = DatasetSpec(
     name="any",
@@ -98,3 +99,16 @@ def test_the_identity_follows_the_rules_and_not_what_is_only_reported():
 def test_a_spec_that_contradicts_itself_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         replace(SPEC, **changes)
+
+
+@pytest.mark.parametrize("deduplicate", [True, False])
+def test_mazes_that_are_no_trees_are_refused_with_their_row(deduplicate):
+    task = Maze(MazeSpec(name="maze", seed=4, size=9, n_train=9, n_heldout=1))
+    mazes = [(problem.prompt, problem.target) for problem in task.train_problems(range(3))]
+    spec = replace(SPEC, grader="maze", deduplicate=deduplicate)
+    table, _ = select(rows(mazes), spec, None)
+    assert table["gold_used"].to_list() == [maze for _, maze in mazes]
+    prompt, maze = mazes[1]
+    wrong = [mazes[0], (prompt, maze[:-13] + "#" + maze[-12:]), mazes[2]]  # the goal is a wall
+    with pytest.raises(ValueError, match="row 1 of dataset any, column answer: a maze has G at no"):
+        select(rows(wrong), spec, None)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evaluators.backends import embedded
-from evaluators.canaries import N_PROMPTS, Canaries, Engine, Session, observe, summary
-from evaluators.records import Waiting, Wanted, drawn
+from evaluators.canaries import N_PROMPTS, Session, observe, summary
+from evaluators.records import Canaries, Engine, Waiting, Wanted, drawn
 from evaluators.transformers import transformers
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.files import read_json
@@ -143,6 +143,18 @@ def test_an_engine_that_changed_meanwhile_is_told(paths, capsys):
     said = capsys.readouterr().out
     assert said.startswith("x: the same seeds gave other canaries after these draws than before")
     assert str(paths.manifest) in said and "-0.561728 before" in said
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_batch_invariance_that_does_not_hold_is_told_where_it_was_asked_for(
+    asked_for, paths, capsys
+):
+    facts = {"engine": "fake"} | ({"batch_invariant": True} if asked_for else {})
+    seen = Canaries(alone=("a",), batch=("b",), tokens=(7,), log_probs=(-1.0,))
+    session = Session(paths, {}, PROBLEMS, lambda: Engine(alone, facts, lambda _: [seen]))
+    session.sampler()
+    said = capsys.readouterr().out
+    assert said.startswith("x: batch_invariant=true, but canaries") == asked_for == bool(said)
 
 
 def test_where_no_draw_is_missing_there_is_no_engine_and_no_canary(paths):

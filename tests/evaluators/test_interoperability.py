@@ -89,6 +89,15 @@ ALL = {"problem_id": IDS[0], "responses": ["1", "2"]}
             "line 2: draw 0 of problem math500-000000 came before",
         ),
         ([ALL, {"problem_id": IDS[1], "response": "3"}], "has 1 draws and problem"),
+        (
+            [ALL, {"problem_id": IDS[1], "response": "3"}],
+            "and pass@k is too high where problems stopped at correct ones; draw what is missing",
+        ),
+        (
+            [ALL | {"design": {"stages": [1, 2], "enough": 1}}],
+            "line 1: design is an object, by which draws stop, and an import is scored as a fixed",
+        ),
+        ([ALL | {"metadata": {"design": "[64, 128]"}}], "line 1: design is '[64, 128]', by which"),
         ([ALL], "has 1 of the benchmark's 3 problems"),
         ([{"problem_id": IDS[0]}], "line 1: no responses"),
         ([{"problem_id": IDS[0], "responses": [1]}], "line 1: no responses"),

@@ -13,7 +13,10 @@ from fgrpo_bench.specs.base import STRICT
 from fgrpo_bench.specs.fingerprint import defining, fingerprint, reduced
 from sweeps.plan import make_plan
 
-OWN = {"smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"}
+OWN = {
+    *("smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"),
+    "maze",
+}
 """Sweeps that name their experiment; the others are meant for all that no sweep names."""
 
 
@@ -21,13 +24,14 @@ def shipped() -> dict[str, Declaration]:
     """Every sweep with every experiment that it is meant for."""
     rare = "+rare@experiment.rare=paper"
     sweeps = {name: config.load(name, ["run_root=runs", rare]) for name in config.options("sweep")}
-    named = {sweeps[name].experiment.name for name in OWN}
+    paper_maze = config.load("maze", ["run_root=runs", "experiment=maze"])
+    named = {sweeps[name].experiment.name for name in OWN} | {paper_maze.experiment.name}
     further = {
         name: config.load("groupsize", [f"experiment={name}", rare]).experiment
         for name in config.options("experiment")
         if name not in named - {"countdown", "llama3.2-3b", "qwen3-4b-base"}
     }
-    plans = {name: sweeps[name] for name in OWN}
+    plans = {name: sweeps[name] for name in OWN} | {"maze maze": paper_maze}
     for name in sweeps.keys() - OWN:
         for experiment, spec in further.items():
             if name != "controls" or spec.train.engine == "openrlhf":

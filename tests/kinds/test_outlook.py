@@ -15,6 +15,7 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stats.designs import PRIOR, beta_rates, draws_by_prior
+from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, PASSK, write_table
 from sweeps import preview, status
 from sweeps.cli import main
@@ -66,7 +67,7 @@ def grade(folder, stage, **facts):
         own.done,
         {
             "fingerprint": stage.fingerprint,
-            "target": dict(stage.target),
+            "target": dict(stage.target) | {"design": None},
             "draws_made": {"countdown": 128},
         }
         | facts,
@@ -167,3 +168,34 @@ def test_plan_prints_both_designs(tmp_path, capsys):
     staged, fixed = json.loads(capsys.readouterr().out)["draws"]
     assert (staged["enough"], fixed["enough"]) == (2, None)
     assert staged["draws"] < fixed["draws"] == 1536
+
+
+def test_rates_of_draws_that_stopped_are_estimated_by_the_design_that_stopped_them(tmp_path):
+    """Over all ends of a design, c / n is too large on average and this is the success rate."""
+    plan, paths = plan_of(tmp_path), paths_of(tmp_path)
+    stage = evaluations(plan)[0]
+    design = StagedDesign(stages=(2, 4), enough=1)
+    ways = {(2, 1): 2, (2, 2): 1, (4, 0): 1, (4, 1): 2, (4, 2): 1}  # of 16 paths of 2 or 4 draws
+    share = np.array([w * 0.5**n for (n, _), w in ways.items()])  # at a success rate of 1/2
+    names = [f"p{i}" for i in range(6)]
+    counts = pl.DataFrame(
+        {
+            "problem_id": names,
+            "n_samples": [*(n for n, _ in ways), None],
+            "n_scored": [*(n for n, _ in ways), 2],
+            "n_correct": [*(c for _, c in ways), 0],
+            "n_unscored": [*([0, 0] for _ in ways), None],  # the last one waits for draws
+        }
+    )
+    grade(paths.folder / stage.name, stage)
+    own = StagePaths(paths.folder / stage.name)
+    write_table(own.benchmark("countdown").passk, score(counts, [4], design), PASSK)
+    draws = pl.DataFrame([(p, 0, 0, "", 7, "stop", 1) for p in names], DRAWS, orient="row")
+    write_table(own.benchmark("countdown").draws, draws, DRAWS)
+    target = dict(stage.target) | {"design": {"stages": [2, 4], "enough": 1}}
+    write_json(own.done, {"fingerprint": stage.fingerprint, "target": target})
+    rates = outlook.read_graded(own, stage.fingerprint, ["countdown"])["countdown"].rates
+    assert share.sum() == 1 and len(rates) == len(ways)
+    assert rates @ share == pytest.approx(0.5, abs=1e-15)
+    biased = np.array([c / n for n, c in ways])
+    assert biased @ share > 0.55

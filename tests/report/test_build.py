@@ -27,7 +27,7 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
         *TEXTS,
         *figures(
             *("curves-countdown", "by-group-size-countdown", "plane-countdown"),
-            *("losses-countdown", "coverage-countdown", "training-grpo"),
+            *("differences-countdown", "losses-countdown", "coverage-countdown", "training-grpo"),
         ),
     ]
     assert {file.parent for file in report.files} == {finished.paths.report}

@@ -7,10 +7,12 @@ from copy import deepcopy
 from dataclasses import replace
 
 import polars as pl
+import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.documents.latex import escape_latex
 from fgrpo_bench.documents.markdown import markdown
-from fgrpo_bench.documents.table import Table, Value, text_of
+from fgrpo_bench.documents.table import Table, Value, text_of, without_zeros
 from fgrpo_bench.documents.terminal import COLUMNS, plain
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.content import content, latex, terminal_text
@@ -143,3 +145,39 @@ def test_terminal_text_is_never_wider_than_its_columns(analysis):
     words = lines[: next(i for i, line in enumerate(lines) if line.startswith("---"))]
     assert max(map(len, words)) <= COLUMNS
     assert all(line == plain(line) for line in lines)
+
+
+def test_columns_of_zeros_are_left_out_and_named():
+    table = Table(
+        title="t",
+        header=("method", "lost", "surely lost", "-", "seeds"),
+        rows=(("GRPO", "1.0", "0.0", "0", "3"), ("F-GRPO", "0.0", "0.0", "0", "3")),
+        notes=("A note.",),
+        breaks=(1, 4),
+    )
+    made = without_zeros(table)
+    assert made.header == ("method", "lost", "seeds")
+    assert made.rows == (("GRPO", "1.0", "3"), ("F-GRPO", "0.0", "3"))
+    assert made.breaks == (1, 2)
+    assert made.notes == ("Left out, since 0 in every row: surely lost, -.", "A note.")
+    assert without_zeros(made) is made
+
+
+@pytest.mark.parametrize(
+    ("text", "set_as"),
+    [
+        ("F-GRPO N=8 gamma=0.5", r"F-GRPO $N$=8 $\gamma$=0.5"),
+        ("gamma", r"$\gamma$"),
+        ("N", "$N$"),
+        ("focal_gamma and NSR", r"focal\_gamma and NSR"),
+        ("at N = 8, gamma-rays", r"at $N$ = 8, gamma-rays"),
+    ],
+)
+def test_group_size_and_exponent_are_symbols_in_latex(text, set_as):
+    assert escape_latex(text) == set_as
+
+
+def test_every_table_of_a_paper_has_a_label_of_its_own(analysis):
+    labels = re.findall(r"\\label\{(.*?)\}", latex(analysis))
+    assert len(labels) == len(set(labels)) > 5
+    assert all(re.fullmatch(r"tab:[a-z0-9-]+", label) for label in labels)

@@ -14,6 +14,7 @@ from fgrpo_bench.analysis.rows import Cell, FirstLoss, to_frame
 from fgrpo_bench.documents.style import RC
 from fgrpo_bench.report.curves import by_axis, curves, varied_axis
 from fgrpo_bench.report.figures import pictures
+from fgrpo_bench.report.forest import forest, in_question
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.report.losses import losses
 from fgrpo_bench.report.plane import plane
@@ -101,11 +102,26 @@ def test_the_first_loss_is_a_bar_on_the_zero_line(analysis, low, high, ends, wor
 def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):
     one_k = analyse(small_sweep(tmp_path, "groupsize", ONE_SEED, "experiment.evaluation.ks=[1]"))
     made = {picture.name: picture for picture in pictures(one_k)}
-    assert set(made) == {f"{n}-countdown" for n in ("by-group-size", "coverage")} | {
-        "training-grpo"
+    assert set(made) == {
+        *(f"{n}-countdown" for n in ("by-group-size", "differences", "coverage")),
+        "training-grpo",
     }
     assert made["by-group-size-countdown"].caption.startswith("pass@1 on countdown against")
     assert len(made["by-group-size-countdown"].draw().axes) == 1
+
+
+def test_the_differences_of_the_question_have_a_row_a_pair_and_a_dot_a_seed(tmp_path):
+    analysis = analyse(small_sweep(tmp_path, "groupsize"))
+    rows = in_question(analysis, "countdown")
+    with matplotlib.rc_context(RC):
+        panels = forest(analysis, "countdown").axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["pass@1", "pass@32"]
+    for axes, k in zip(panels, (1, 32), strict=True):
+        drawn = [list(line.get_xdata()) for line in axes.lines]
+        for row in (row for row in rows if row.k == k):
+            assert [100 * row.low, 100 * row.high] in drawn
+            assert [100 * seed for seed in row.by_seed] in drawn
+    assert len(panels[0].get_yticks()) == len({row.name for row in rows})
 
 
 def test_every_algorithm_has_its_panel_and_every_cell_its_line(tmp_path):

@@ -188,7 +188,7 @@ EDITS["report.html"] = {
         r"\g<1>1",
         "'Differences': has '<ul><li>GRPO N=8, ",
     ),
-    "figure": (r'd="M 10 20"', 'd="M 10 21"', "'Figures': has '"),
+    "figure": (r'd="M 10 20"', 'd="M 10 21"', "pass@32?': has '"),
 }
 
 

@@ -164,6 +164,16 @@ def test_errors_are_in_the_schedulers_own_words(
         scheduler.squeue(["a"])
 
 
+def test_slurm_without_a_cluster_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said_by(tmp_path / "sinfo", f"error: Unknown host\nsinfo: fatal: {scheduler.NO_CLUSTER}")
+    with pytest.raises(ValueError, match=r"`sinfo` finds no configuration of a cluster") as refused:
+        scheduler.call(["sinfo"])
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize("words", scheduler.UNREACHABLE)
 def test_no_answer_is_told_apart_from_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str

@@ -119,11 +119,16 @@ def test_draws_that_lost_their_origin_alone_keep_the_engine_that_made_them(
     run: tuple[Plan, RunPaths],
 ) -> None:
     plan, paths = run
-    manifest = evaluation(paths).benchmark("countdown").manifest
+    stage = evaluation(paths)
+    manifest = stage.benchmark("countdown").manifest
     known = read_json(manifest)
+    (canaries,) = known["canaries"]
+    assert canaries["start"] == canaries["end"] and canaries["draws"] == 192
+    assert canaries["start"]["alone"] == canaries["start"]["batch"]
     manifest.unlink()
     run_stages(plan, paths)
     assert read_json(manifest) == known and known["engine"]["engine"] == "embedded"
+    assert read_json(stage.done)["canaries"] == {"countdown": [canaries]}
 
 
 def junk(path: Path) -> None:

@@ -8,9 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from evaluators.canaries import Canaries, Engine
 from evaluators.engines import start_engines
-from evaluators.records import Draw, Waiting, Wanted, drawn
+from evaluators.records import Canaries, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.records import Problem
 
 

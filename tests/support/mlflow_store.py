@@ -48,7 +48,7 @@ def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
             "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
             "params": run.data.params,
             "tags": tags,
-            "parent": parent and found[parent].info.run_name,
+            "parent": parent and found[parent].data.tags["point_id"],
             "latest": {key: repr(value) for key, value in run.data.metrics.items()},
             "history": [
                 (metric.key, metric.step, metric.timestamp, repr(metric.value))
@@ -128,7 +128,8 @@ def runs(uri: str) -> list[Any]:
 
     client = MlflowClient(tracking_uri=uri)
     experiments = [found.experiment_id for found in client.search_experiments()]
-    return sorted(client.search_runs(experiments), key=lambda run: run.info.run_name)
+    found = client.search_runs(experiments)
+    return sorted(found, key=lambda run: run.data.tags.get("point_id", ""))
 
 
 def artifacts(uri: str) -> dict[str, bytes]:

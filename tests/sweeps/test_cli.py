@@ -127,7 +127,15 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         (["smoke", "experiment=nope"], "unknown experiment 'nope': valid ones are countdown,"),
         (["smoke", "profile=nope"], "unknown profile 'nope': valid ones are local"),
         (["smoke", "experiment.train.stepz=3"], "experiment.train.stepz"),
-        (["smoke", "+experiment.train.stepz=3"], "stepz: unknown key; remove it"),
+        (["smokee"], "unknown sweep 'smokee' (did you mean smoke?): valid ones are controls,"),
+        (["smoke", "experiment=countdwn"], "'countdwn' (did you mean countdown?): valid ones"),
+        (["smoke", "experiment.train.step=3"], "(did you mean experiment.train.steps?)"),
+        (["smoke", "sweep.grid.seeds=[1]"], "(did you mean sweep.grid.seed?)"),
+        (["smoke", "+experiment.train.stepz=3"], "stepz: unknown key (did you mean steps?); rem"),
+        (["smoke", "sweep.grid.seed=11"], "must be a list, also where it has one value; set swe"),
+        (["smoke", "sweep.grid.seed=11"], "; set sweep.grid.seed=[11]. It is: Training seeds"),
+        (["smoke", "sweep.grid.group_size=[1]"], "; set sweep.grid.group_size=[<value>, ...]."),
+        (["smoke", "sweep.grid.group_size=[1]"], "one alone has no advantage to learn from."),
         (["smoke", "experiment.train.steps=many"], "steps = 'many': input should be a valid int"),
         (["smoke", "sweep.grid.group_size=[1]"], "group_size.0 = 1: input should be greater than"),
         (["smoke", "sweep.grid.focal_gamma=[-1.0]"], "focal_gamma.0 = -1.0: input should be"),
@@ -158,6 +166,39 @@ def test_bad_input_is_one_message_and_exit_code_2(
     assert said in errors
     assert out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["pln", "smoke"], "(did you mean plan?)"),
+        (["status", "smok"], "no run of smok (did you mean smoke?) under"),
+    ],
+)
+def test_what_was_meant_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], near: str
+) -> None:
+    (tmp_path / "smoke/countdown-tiny/v1").mkdir(parents=True)
+    (tmp_path / "smoke/countdown-tiny/v1/plan.json").touch()
+    try:
+        code = main([*arguments, *([f"run_root={tmp_path}"] if arguments[0] == "status" else [])])
+    except SystemExit as ended:  # argparse's own refusal
+        code = int(str(ended.code))
+    assert code == 2
+    assert near in capsys.readouterr().err
+
+
+def test_a_plan_without_gpus_says_so_and_prices_nothing_that_it_cannot(
+    sweeps: Sweeps, tmp_path: Path
+) -> None:
+    code, out, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b")
+    assert code == 0
+    assert "no GPU: profile=local runs 43 stages of OpenRLHF or vLLM on processors" in out
+    assert "cost not estimated: 47 stages" in out
+    assert "estimated cost" not in out
+    _, on_gpus, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b", "profile=slurm-8gpu")
+    assert "no GPU" not in on_gpus
+    assert "cost not estimated: 47 stages" in on_gpus
 
 
 def test_a_run_root_that_cannot_be_written_is_refused(

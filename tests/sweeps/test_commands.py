@@ -32,4 +32,5 @@ def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
     assert environment["HOME"] == "/root"
     assert environment["FGRPO_VERDICTS"] == "/runs/verdicts"
+    assert environment["FGRPO_DRAWS"] == "/runs/draws"
     assert stage_environment(profile, paths, {})["PYTHONPATH"] == str(REPOSITORY)

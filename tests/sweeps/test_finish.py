@@ -24,8 +24,12 @@ def test_a_finished_sweep_is_synced_and_reported_with_table_paths_and_the_next_c
     printed = capsys.readouterr().out
     assert said == ["syncing to MLflow", "synced smoke"]
     assert "F-GRPO" in printed
-    assert str(paths.report / "results.csv") in printed
+    assert "Does a focal weight at N = 4 " in printed
+    assert f"Report: {paths.report / 'report.html'}, with table.tex, results.csv" in printed
+    assert f"\nDashboard: make dashboard ARGS='--root {tmp_path}'\n" in printed
     assert printed.endswith(f"MLflow: make mlflow-ui ARGS='--root {tmp_path}'\n")
+    assert len(printed.splitlines()) <= 30
+    assert max(map(len, printed.splitlines()[:-3])) <= 100
 
 
 @pytest.mark.slow

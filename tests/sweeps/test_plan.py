@@ -17,6 +17,7 @@ from fgrpo_bench.engines.table import ENGINES
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs import Declaration, Profile, SweepPoint, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
+from sweeps.cli import main
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
 
@@ -59,6 +60,8 @@ def at(path: tuple[str, ...]) -> Any:
 
 
 OTHERS = {"hidden_size": 192, "n_kv_heads": 1, "n_heads": 6, "n_digits": 2, "max_target": 50}
+OTHERS |= {"vocabulary_size": 32, "n_positions": 128, "autocast": "bfloat16", "beta2": 0.9}
+OTHERS |= {"schedule": "constant", "max_batch_tokens": 4096}
 
 
 def another(path: tuple[str, ...]) -> Any:
@@ -78,7 +81,7 @@ TRAIN_FIELDS = [
     for path in leaves(BASE["experiment"]["train"], "experiment", "train")
     if path[-1] not in UNCHANGEABLE and path[-2:] not in (("task", "name"), ("model", "name"))
 ]
-NO_IDENTITY = ("save_every", "eval_every", "eval_n_problems", "eval_n_samples")
+NO_IDENTITY = ("save_every", "eval_every", "eval_n_problems", "eval_n_samples", "max_batch_tokens")
 """What changes no weight."""
 
 
@@ -347,6 +350,18 @@ def profiles() -> dict[str, Profile]:
     return {name: config.load("groupsize", [f"profile={name}"]).profile for name in names}
 
 
+def refused(declared: Declaration) -> str | None:
+    """What a plan says of a sweep with an experiment that it cannot be asked of."""
+    sweep, train = declared.sweep.name, declared.experiment.train
+    if train.updates_per_batch == 1 and sweep not in ("smoke", "groupsize", "maze"):
+        return "with updates_per_batch=1"
+    if train.engine == "embedded" and sweep == "controls":
+        return "choose an experiment of engine openrlhf"
+    if (sweep, declared.experiment.name) == ("maze", "countdown-tiny"):
+        return "every update needs a prompt"
+    return None
+
+
 @pytest.mark.parametrize("sweep", config.options("sweep"))
 @pytest.mark.parametrize("experiment", [None, *config.options("experiment")])
 def test_every_shipped_yaml_is_composed_loaded_and_planned_with_every_profile(
@@ -355,11 +370,11 @@ def test_every_shipped_yaml_is_composed_loaded_and_planned_with_every_profile(
     declared = config.load(sweep, [] if experiment is None else [f"experiment={experiment}"])
     assert declared.sweep.name == sweep
     assert declared.experiment.name == (experiment or declared.experiment.name)
-    embedded = declared.experiment.train.engine == "embedded"
+    refusal = refused(declared)
     for name, profile in profiles.items():
         declaration = replace(declared, profile=profile)
-        if embedded and sweep == "controls":
-            with pytest.raises(ValueError, match="choose an experiment of engine openrlhf"):
+        if refusal is not None:
+            with pytest.raises(ValueError, match=refusal):
                 make_plan(declaration)
         elif declared.experiment.name != "rehearsal" or profile.device == "cpu":
             assert make_plan(declaration).declaration.profile.name == name
@@ -480,3 +495,15 @@ def test_a_rollout_budget_must_hold_whole_groups() -> None:
 def test_a_step_must_have_a_prompt_for_every_update() -> None:
     with pytest.raises(ValueError, match="every update needs a prompt"):
         planned(put(("sweep", "grid", "group_size"), [64]))
+
+
+def test_the_paper_mazes_are_its_grid_and_priced_on_a_gpu(capsys, tmp_path) -> None:
+    overrides = ["experiment=maze", "profile.device=cuda", f"run_root={tmp_path}"]
+    plan = make_plan(config.load("maze", overrides))
+    assert {(p.group_size, p.focal_gamma) for p in plan.points} == {
+        (n, gamma) for n in (4, 8, 16, 32, 64, 128) for gamma in (0.0, 0.5, 1.0)
+    }
+    assert len(make_plan(config.load("maze")).points) == 9 * 3
+    assert main(["plan", "maze", *overrides]) == 0
+    said = capsys.readouterr().out
+    assert "from operations and not from a measured step" in said and "GPU-hours" in said

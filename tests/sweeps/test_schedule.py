@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from fgrpo_bench.specs import config
 from sweeps import schedule
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
+from tests.support.replay import errors, played
 
 
 def stage(name: str, *needs: str, kind: str = "train") -> Stage:
@@ -44,9 +48,9 @@ def test_a_stage_costs_its_start_and_what_it_samples() -> None:
         f"{evaluation}.n_samples=6000",
         f"{evaluation}.benchmarks.countdown.n_problems=100",
     )
-    assert seconds["warmup"] == pytest.approx(2.5 + 500 * 0.06)
-    assert seconds["train"] == pytest.approx(2.5 + 300 * 0.083 + 3 * 0.5)
-    assert seconds["evaluate"] == pytest.approx(2.5 + 10)
+    assert seconds["warmup"] == pytest.approx(2.5 + 500 * 0.078)
+    assert seconds["train"] == pytest.approx(2.5 + 300 * 0.105 + 3 * 0.5)
+    assert seconds["evaluate"] == pytest.approx(2.5 + 12.5)
 
 
 def test_constant_prompts_make_large_groups_dear() -> None:
@@ -94,3 +98,38 @@ def test_wall_time_lies_between_the_bounds_of_list_scheduling(
     wall = wall_seconds(stages, {str(i): each for i, each in enumerate(lengths)}, workers)
     least = max(max(lengths), sum(lengths) / workers)
     assert least - 1e-6 <= wall <= sum(lengths) / workers + max(lengths) + 1e-6
+
+
+RECORDED = json.loads(Path(__file__).with_name("stage-seconds.json").read_text())
+"""Processor seconds of every stage of sweeps that were run, by kind and point."""
+
+
+@pytest.mark.parametrize("chosen", RECORDED)
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("slower", [1.0, 3.0])
+def test_the_time_left_is_within_a_quarter_from_the_first_fifth_on(
+    chosen: str, workers: int, slower: float
+) -> None:
+    sweep, *overrides = chosen.split()
+    stages = make_plan(config.load(sweep, overrides)).stages
+    seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] * slower for s in stages}
+    off = errors(stages, played(stages, seconds, workers), workers)
+    assert max(map(abs, off)) <= 0.25, off
+
+
+def test_what_a_worker_says_of_itself_counts_before_any_stage_is_done() -> None:
+    stages = [stage("a"), stage("b"), stage("c")]
+    estimated = dict.fromkeys("abc", 10.0)
+    quiet = {"a": schedule.AtWork(elapsed=20.0, left=None)}
+    told = {"a": schedule.AtWork(elapsed=20.0, left=80.0)}
+    after = schedule.FINISH_SECONDS
+    assert schedule.seconds_left(stages, estimated, [], quiet, 1) == 1 + 10 + 10 + after
+    assert schedule.seconds_left(stages, estimated, [], told, 1) == 80 + 100 + 100 + after
+    early = {"a": schedule.AtWork(elapsed=1.0, left=80.0)}
+    assert schedule.seconds_left(stages, estimated, [], early, 1) == 80 + 10 + 10 + after
+
+
+def test_the_latest_stages_of_a_kind_say_how_fast_it_goes() -> None:
+    measured = [("train", 10.0, 10.0)] * 10 + [("train", 10.0, 30.0)] * schedule.LATEST
+    assert schedule.calibration(measured, latest=schedule.LATEST) == {"train": 3.0}
+    assert schedule.calibration(measured) == {"train": 1.0}

@@ -12,6 +12,7 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.rows import FirstLoss, to_frame
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import write_report
+from fgrpo_bench.report.looks import looks
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.tracking import source
@@ -224,16 +225,43 @@ def test_the_views_show_cells_or_points(results):
     )
     assert cells["searchFilter"] == "tags.kind = 'cell'"
     assert points["searchFilter"] == "tags.kind = 'point'"
-    assert [name.rpartition("/")[2] for name in cells["selectedColumns"][2:8]] == [
-        *("pass_at_1`", "pass_at_32`", "pass_at_1_low`", "pass_at_32_low`"),
-        *("pass_at_1_high`", "pass_at_32_high`"),
-    ], "the means first, where a narrow screen still shows them"
+    assert [name.rpartition("/")[2] for name in cells["selectedColumns"][:6]] == [
+        *("pass_at_1`", "pass_at_1_low`", "pass_at_1_high`"),
+        *("pass_at_32`", "pass_at_32_low`", "pass_at_32_high`"),
+    ], "each mean beside its interval, where a narrow screen still shows them"
     assert points["selectedColumns"] == [
-        *("params.`group_size`", "params.`focal_gamma`"),
         *("metrics.`countdown/pass_at_1`", "metrics.`countdown/pass_at_32`"),
-        *("params.`method`", "params.`seed`"),
+        *("params.`group_size`", "params.`focal_gamma`", "params.`method`", "params.`seed`"),
     ]
     assert {view["orderByKey"] for view in (cells, points)} == {"metrics.`countdown/pass_at_32`"}
+
+
+def test_the_charts_are_pass_at_k_over_k_and_the_plane_of_its_ends(results):
+    tags = desired_experiment(results.paths).tags()
+    view = json.loads(tags["mlflow.sharedViewState.charts"])
+    over_k, plane = view["compareRunCharts"]
+    assert (over_k["metricKey"], over_k["xAxisScaleType"]) == ("countdown/pass_at_k", "log")
+    assert (plane["xaxis"]["key"], plane["yaxis"]["key"]) == (
+        *("countdown/pass_at_1", "countdown/pass_at_32"),
+    )
+    (section,) = view["compareRunSections"]
+    assert {each["metricSectionId"] for each in (over_k, plane)} == {section["uuid"]}
+    stored = states(results.paths)
+    for chart in (over_k["metricKey"], plane["xaxis"]["key"], plane["yaxis"]["key"]):
+        assert chart in {point.key for point in stored["grpo-n2-g0"].points}
+    curves = json.loads(tags["mlflow.sharedViewState.training"])["compareRunCharts"]
+    logged = {point.key for point in stored["grpo-n2-g0-s11"].points}
+    assert {"train/success_rate", "train/entropy"} <= {c["metricKey"] for c in curves} & logged
+
+
+def test_runs_have_the_names_and_colours_of_tables_and_figures(results):
+    stored, cells = states(results.paths), list(analysed(results).by_cell.values())
+    colors = {each.cell: look.color for each, look in looks(cells).items()}
+    cell = stored["grpo-n2-g0"]
+    assert cell.title == "GRPO N=2"
+    assert stored["grpo-n2-g0-s11"].title == "GRPO N=2, seed 11"
+    for name in ("grpo-n2-g0", "grpo-n2-g0-s11"):
+        assert stored[name].tags["mlflow.runColor"] == colors["grpo-n2-g0"]
 
 
 def test_the_version_that_was_run_last_speaks_for_the_experiment(results, tmp_path):

@@ -161,11 +161,26 @@ def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
         "countdown/pass_at_k.csv",
         "countdown/pass_at_k_by_problem.csv",
         "countdown/passk.parquet",
+        "draws.txt",
+        "log-tail.txt",
     }
+    where = point.evaluate.benchmark("countdown").draws.relative_to(results.paths.root)
+    assert f"countdown: {where.as_posix()} under the run root" in artifacts["draws.txt"].decode()
     assert artifacts["spec.json"] == point.train.spec.read_bytes()
     header, *rows = artifacts["countdown/pass_at_k_by_problem.csv"].decode().splitlines()
     assert header == "problem_id,n_drawn,n_scored,n_correct,pass_at_1,pass_at_8,pass_at_32"
     assert len(rows) == 24
+
+
+def test_the_end_of_a_log_is_an_artifact_without_what_a_terminal_obeys(results):
+    point = results.points[1]
+    log = point.train.log(1)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(f"line {i}\n" for i in range(100)) + "red \x1b[31m\n")
+    said = states(results)[point.point_id].artifacts["log-tail.txt"].decode()
+    assert said.startswith(f"==> {point.point_id}/logs/attempt-001.log\n")
+    assert "line 99\nred  [31m\n" in said
+    assert "line 9\n" not in said
 
 
 def test_the_same_files_give_the_same_digest_and_other_values_another(results):

@@ -29,7 +29,7 @@ def look(results: SweepResults, point: PointResult) -> None:
 def run_of(results: SweepResults, point: PointResult) -> Any:
     """The point's MLflow run."""
     stored = runs(embedded_uri(results.paths))
-    return next(run for run in stored if run.info.run_name == point.point_id)
+    return next(run for run in stored if run.data.tags["point_id"] == point.point_id)
 
 
 def check_history(results: SweepResults, training: Training) -> None:

@@ -24,7 +24,7 @@ from tests.tracking.conftest import TINY
 
 
 def ids(results: SweepResults) -> dict[str, str]:
-    return {run.info.run_name: run.info.run_id for run in runs(embedded_uri(results.paths))}
+    return {run.data.tags["point_id"]: run.info.run_id for run in runs(embedded_uri(results.paths))}
 
 
 def regrade(results: SweepResults) -> None:
@@ -43,9 +43,9 @@ def test_a_sync_writes_every_run_as_the_files_say(swept):
     for wanted in desired_experiment(swept.paths).runs:
         run = wanted.state()
         found = stored[run.identity]
-        assert found["info"] == (run.name, "FINISHED", run.start, run.end)
+        assert found["info"] == (run.title, "FINISHED", run.start, run.end)
         assert found["params"] == run.params
-        expected = dict(run.tags) | {DIGEST: wanted.digest, "mlflow.runName": run.name}
+        expected = dict(run.tags) | {DIGEST: wanted.digest, "mlflow.runName": run.title}
         assert found["tags"] == expected
         assert found["artifacts"] == run.artifacts
         points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in run.points]
@@ -104,7 +104,9 @@ def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store)
     write_table(point.train.metrics, metrics.head(7), METRICS)
     assert counts(swept) == (6, 0, 0, 0)
     early = ids(swept)
-    running = next(run for run in runs(embedded_uri(swept.paths)) if "g0-s" in run.info.run_name)
+    running = next(
+        run for run in runs(embedded_uri(swept.paths)) if "g0-s" in run.data.tags["point_id"]
+    )
     assert (running.info.status, running.info.end_time) == ("RUNNING", None)
 
     write_table(point.train.metrics, metrics, METRICS)

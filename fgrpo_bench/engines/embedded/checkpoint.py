@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from fgrpo_bench.engines.embedded.model import MAX_LENGTH, NORM_EPSILON, Policy
+from fgrpo_bench.engines.embedded.model import NORM_EPSILON, Policy
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.stages.files import read_json, sha256_file, write_bytes, write_folder
@@ -33,7 +33,7 @@ def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
     drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
     texts = {"config.json": _config(policy), "generation_config.json": drawing}
-    for name, content in (texts | tokenizer.files(MAX_LENGTH)).items():
+    for name, content in (texts | tokenizer.files(policy.n_positions)).items():
         files[name] = (json.dumps(content, indent=2) + "\n").encode()
     write_folder(folder, files)
     return hashlib.sha256(files[WEIGHTS]).hexdigest()
@@ -66,7 +66,8 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
         intermediate_size=config["intermediate_size"],
         rope_theta=config["rope_theta"],
     )
-    policy = Policy(spec, config["vocab_size"]).to(device)
+    positions = config["max_position_embeddings"]
+    policy = Policy(spec, config["vocab_size"], positions).to(device)
     policy.load_state_dict(load_file(folder / WEIGHTS, device=device))
     return policy, load_tokenizer(folder)
 
@@ -82,7 +83,7 @@ def _config(policy: Policy) -> dict[str, object]:
         "num_hidden_layers": spec.n_layers,
         "num_attention_heads": spec.n_heads,
         "num_key_value_heads": spec.n_kv_heads,
-        "max_position_embeddings": MAX_LENGTH,
+        "max_position_embeddings": policy.n_positions,
         "rope_theta": spec.rope_theta,
         "rms_norm_eps": NORM_EPSILON,
         "hidden_act": "silu",

@@ -8,8 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.engines.engine import BASE, Engine
 from fgrpo_bench.specs import ModelSpec, Profile, SweepPoint, TaskSpec, TrainSpec, WarmupSpec
-from fgrpo_bench.specs.base import STRICT
+from fgrpo_bench.specs.base import STRICT, Positive
 from fgrpo_bench.specs.fingerprint import LOOP, defining, model_fields
+from fgrpo_bench.tasks import make_task
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -24,10 +25,30 @@ class EmbeddedTrain(TrainSpec):
     """Architecture of the policy."""
     warmup: WarmupSpec
     """How the base model is made."""
+    max_batch_tokens: Positive | None = None
+    """Most tokens that go through the model at once, a prompt counted once a group: a batch of more
+    is sampled and learned from in parts, of whole groups, which changes nothing but rounding. Null
+    takes every batch at once."""
 
 
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:
     return defining(train, LOOP) | {"model": model_fields(train.model)}
+
+
+def _check(point: SweepPoint, _: Profile) -> list[str]:
+    """ValueError where a bound is less than one group, which is never split."""
+    train = point.train
+    assert isinstance(train, EmbeddedTrain)
+    if train.max_batch_tokens is not None:
+        task = make_task(train.task)
+        group = task.prompt_length + point.group_size * (task.response_length + 1)
+        if train.max_batch_tokens < group:
+            raise ValueError(
+                f"max_batch_tokens={train.max_batch_tokens}, but a group of {point.point_id} "
+                f"(group_size={point.group_size}) has up to {group} tokens and is never split: "
+                "raise it, lower the group size, or bound the task's responses"
+            )
+    return []
 
 
 def _check_evaluation(point: SweepPoint, _: Profile) -> list[str]:
@@ -48,6 +69,7 @@ ENGINE = Engine(
     gives_log_probs=True,
     aggregations=("token_mean", "sequence_mean", "constant_length"),
     identity=_identity,
+    check=_check,
     version=1,
     check_evaluation=_check_evaluation,
 )

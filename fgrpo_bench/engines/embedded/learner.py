@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fgrpo_bench import doors
 from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
-from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.model import Policy, precision
 from fgrpo_bench.engines.embedded.rollouts import Rollouts
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
@@ -34,11 +37,11 @@ MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class MiniBatchLoss:
-    """What one forward pass over a mini-batch gives."""
+class PartialLoss:
+    """What a forward pass over a mini-batch, or over a part of one, gives."""
 
     loss: Tensor
-    """float32 []."""
+    """float32 []; those of all parts add up to the mini-batch's."""
     active_tokens: int
     """Actions of groups with a gradient; the two below are sums over them."""
     clipped: float
@@ -55,17 +58,20 @@ class Learner:
         self.policy: Policy = session.policy
         self.task: Task = make_task(embedded_train(point).task)
         self.device = str(next(self.policy.parameters()).device)
+        self._orders: dict[int, NDArray[np.int64]] = {}
 
     def problems(self, count: int) -> list[Problem]:
         """The next training problems: epoch after epoch, each in its own random order."""
         start, n = self.session.counters.cursor, self.task.n_train
         self.session.counters = replace(self.session.counters, cursor=start + count)
-        orders = {
-            epoch: np.random.default_rng([self.point.seed, 2, epoch]).permutation(n)
+        self._orders = {
+            epoch: self._orders[epoch]
+            if epoch in self._orders
+            else np.random.default_rng([self.point.seed, 2, epoch]).permutation(n)
             for epoch in range(start // n, (start + count - 1) // n + 1)
         }
         return self.task.train_problems(
-            [int(orders[i // n][i % n]) for i in range(start, start + count)]
+            [int(self._orders[i // n][i % n]) for i in range(start, start + count)]
         )
 
     def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
@@ -73,13 +79,16 @@ class Learner:
         names = [problem.problem_id for problem in problems]
         seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
         prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
-        drawn = sample(
-            self.policy,
-            prompts.to(self.device),
-            seeds,
-            length=self.task.response_length + 1,
-            temperature=self.point.train.temperature,
-        )
+        train = embedded_train(self.point)
+        with precision(train.model, self.device):
+            drawn = sample(
+                self.policy,
+                prompts.to(self.device),
+                seeds,
+                length=self.task.response_length + 1,
+                temperature=train.temperature,
+                max_tokens=train.max_batch_tokens,
+            )
         told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
         if not bool(told.all()):
             lost = [name for name, is_told in zip(names, told.tolist(), strict=True) if not is_told]
@@ -160,7 +169,7 @@ class Learner:
 
         rollout_kl is measured on the mini-batch before the first update, None where there is none.
         """
-        done: list[MiniBatchLoss] = []
+        done: list[list[PartialLoss]] = []
         norms, rate = [], 0.0
         for groups in np.array_split(
             np.arange(len(batch.rewards)), self.point.train.updates_per_batch
@@ -169,48 +178,65 @@ class Learner:
             advantages = self.advantages(part)
             if not bool(teaches(advantages).any()):
                 continue  # no group has a gradient: no update, and no step for the optimizer
-            mini_batch = self.loss(part, advantages)
+            done.append([])
             rate = self._learning_rate()
-            norms.append(self.session.update(mini_batch.loss, rate))
-            done.append(mini_batch)
-        tokens = sum(mini_batch.active_tokens for mini_batch in done)
+            norms.append(self.session.update(self._noted(part, advantages, done[-1]), rate))
+        tokens = sum(m.active_tokens for parts in done for m in parts)
+        clipped = sum(m.clipped for parts in done for m in parts)
+        losses = [sum(m.loss.item() for m in parts) for parts in done]
         return {
-            "loss": float(np.mean([m.loss.item() for m in done])) if done else 0.0,
+            "loss": float(np.mean(losses)) if done else 0.0,
             "grad_norm": float(np.mean(norms)) if norms else 0.0,
-            "clip_fraction": sum(m.clipped for m in done) / tokens if tokens else 0.0,
-            "rollout_kl": done[0].rollout_gap / done[0].active_tokens if done else None,
+            "clip_fraction": clipped / tokens if tokens else 0.0,
+            "rollout_kl": _rollout_kl(done[0]) if done else None,
             "learning_rate": rate,
         }
 
-    def loss(self, part: Rollouts, advantages: Tensor) -> MiniBatchLoss:
-        """Loss of a mini-batch; FloatingPointError, with the groups, where a token's is not finite.
+    def _noted(
+        self, part: Rollouts, advantages: Tensor, done: list[PartialLoss]
+    ) -> Iterator[Tensor]:
+        for partial in self.losses(part, advantages):
+            done.append(partial)
+            yield partial.loss
+
+    def losses(self, part: Rollouts, advantages: Tensor) -> Iterator[PartialLoss]:
+        """Loss of a mini-batch in parts of max_batch_tokens; FloatingPointError, with the groups,
+        where a token's is not finite.
 
         advantages: [groups, group_size]. Groups without a gradient skip the forward pass but count
         in the mean over tokens.
         """
         active = teaches(advantages)
-        used = part.take(active)
+        used, weights = part.take(active).shortened(), advantages[active]
+        for few in used.split(embedded_train(self.point).max_batch_tokens):
+            yield self._loss(few, weights[: len(few.rewards)], part)
+            weights = weights[len(few.rewards) :]
+
+    def _loss(self, used: Rollouts, advantages: Tensor, whole: Rollouts) -> PartialLoss:
+        """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
         size = self.point.group_size
         tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
-        logits = self.policy.completion_logits(used.prompts, tokens, size)
+        with precision(embedded_train(self.point).model, self.device):
+            logits = self.policy.completion_logits(used.prompts, tokens, size)
         scaled = logits.float() / self.point.train.temperature
         log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
         losses, clipped = doors.entry("objectives", algorithm.objective)(
-            log_probs, old, advantages[active].view(-1, 1), algorithm.clip_low, algorithm.clip_high
+            log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
         )
         lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
         if bool(lost.any()):
             prompts = self.tokenizer.decode(used.prompts[lost].cpu().numpy())
             raise self.session.diverged(f"the loss of {named_groups(prompts)}")
+        missing = (0, whole.tokens.shape[2] - tokens.shape[1])  # constant_length counts them
         loss = aggregate(
-            losses,
-            mask,
+            F.pad(losses, missing),
+            F.pad(mask, missing),
             aggregation=algorithm.loss_aggregation,
-            batch_tokens=int(part.mask.sum()),
-            batch_sequences=part.rewards.numel(),
+            batch_tokens=int(whole.mask.sum()),
+            batch_sequences=whole.rewards.numel(),
         )
-        return MiniBatchLoss(
+        return PartialLoss(
             loss=loss,
             active_tokens=int(mask.sum()),
             clipped=float((clipped & mask).sum()),
@@ -232,6 +258,10 @@ class Learner:
         problems = [self.task.heldout_problem(i) for i in range(train.eval_n_problems)]
         rewards = self.draw(problems, train.eval_n_samples, "evaluate", step).rewards
         return float(rewards.mean()), float(rewards.amax(1).mean())
+
+
+def _rollout_kl(parts: list[PartialLoss]) -> float:
+    return sum(m.rollout_gap for m in parts) / sum(m.active_tokens for m in parts)
 
 
 def embedded_train(point: SweepPoint) -> EmbeddedTrain:

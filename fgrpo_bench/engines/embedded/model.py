@@ -9,6 +9,8 @@ a sampler (embedded.sampling) over its own key/value cache.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +18,29 @@ from torch import Tensor, nn
 
 from fgrpo_bench.specs import ModelSpec
 
+if TYPE_CHECKING:
+    from fgrpo_bench.tasks import Task
+
 NORM_EPSILON = 1e-6
-MAX_LENGTH = 64
-"""Positions the rotary table holds; config.json's max_position_embeddings."""
+KeyValue = tuple[Tensor, Tensor]
+LEAST_POSITIONS = 64
+"""Of a model whose task needs fewer."""
+SHARED_FROM = 64
+"""Tokens of a prompt from which on the draws of a group read its keys and values where they are:
+copying those of a shorter one to every draw is faster."""
+
+
+def positions(spec: ModelSpec, task: Task) -> int:
+    """Those of a model: what it says itself, else what the task's prompts and responses need."""
+    needed = task.prompt_length + task.response_length + 1
+    return spec.n_positions or max(LEAST_POSITIONS, needed)
+
+
+def precision(spec: ModelSpec, device: str) -> AbstractContextManager[Any]:
+    """What a forward pass of training is done in (ModelSpec.autocast)."""
+    if spec.autocast is None or not device.startswith("cuda"):
+        return nullcontext()
+    return torch.autocast("cuda", getattr(torch, spec.autocast))
 
 
 class Attention(nn.Module):
@@ -79,6 +101,30 @@ class Layer(nn.Module):
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
+    def attend_after(self, q: Tensor, prompt: KeyValue, own: KeyValue, mask: Tensor) -> Tensor:
+        """Attention of completions to their prompt and to themselves, the prompt's keys and values
+        not copied.
+
+        q [P, R, heads, T, head_size]: R rows behind each of P prompts; prompt: [P, kv_heads, S,
+        head_size] each; own: [P, R, kv_heads, U, head_size] each; mask: bool, which of its own
+        tokens each may see, as shape [T, U] broadcasts. Returns q's shape.
+        """
+        times, scale = self.heads // self.kv_heads, self.head_size**-0.5
+        rows, length = q.shape[1], q.shape[3]
+        q = q.unflatten(2, (self.kv_heads, times)) * scale
+        # [P, kv_heads, R * times * T, head_size] against all keys of the prompt at once
+        joined = q.permute(0, 2, 1, 3, 4, 5).flatten(2, 4)
+        seen = (joined @ prompt[0].transpose(-1, -2)).unflatten(2, (rows, times, length))
+        seen = seen.permute(0, 2, 1, 3, 4, 5)
+        among = q @ own[0].unsqueeze(3).transpose(-1, -2)
+        among = among.masked_fill(~mask, float("-inf"))
+        weights = torch.cat([seen, among], -1).float().softmax(-1).to(q.dtype)
+        start = prompt[0].shape[2]
+        of_prompt = weights[..., :start].permute(0, 2, 1, 3, 4, 5).flatten(2, 4) @ prompt[1]
+        of_prompt = of_prompt.unflatten(2, (rows, times, length)).permute(0, 2, 1, 3, 4, 5)
+        attended: Tensor = of_prompt + weights[..., start:] @ own[1].unsqueeze(3)
+        return attended.flatten(2, 3)
+
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """Scaled dot-product attention with grouped key/value heads."""
         grouped = self.heads != self.kv_heads
@@ -109,13 +155,15 @@ class Policy(nn.Module):
     cos: Tensor
     sin: Tensor
 
-    def __init__(self, spec: ModelSpec, vocabulary_size: int) -> None:
+    def __init__(
+        self, spec: ModelSpec, vocabulary_size: int, n_positions: int = LEAST_POSITIONS
+    ) -> None:
         super().__init__()
-        self.spec, self.vocabulary_size = spec, vocabulary_size
+        self.spec, self.vocabulary_size, self.n_positions = spec, vocabulary_size, n_positions
         self.model = Decoder(spec, vocabulary_size)
         head = spec.hidden_size // spec.n_heads
         frequency = spec.rope_theta ** -(torch.arange(0, head, 2).float() / head)
-        angles = torch.outer(torch.arange(MAX_LENGTH).float(), frequency).repeat(1, 2)
+        angles = torch.outer(torch.arange(n_positions).float(), frequency).repeat(1, 2)
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
 
@@ -168,9 +216,16 @@ class Policy(nn.Module):
         for i, layer in enumerate(self.layers):
             q, k, v = layer.project(shared, *here)
             q_own, k_own, v_own = layer.project(own, *there)
-            keys = torch.cat([k.repeat_interleave(group_size, 0), k_own], 2)
-            values = torch.cat([v.repeat_interleave(group_size, 0), v_own], 2)
-            own = layer.finish(own, layer.attend(q_own, keys, values, mask, False))
+            if start >= SHARED_FROM:
+                q_own, k_own, v_own = (
+                    each.unflatten(0, (len(prompts), group_size)) for each in (q_own, k_own, v_own)
+                )
+                attended = layer.attend_after(q_own, (k, v), (k_own, v_own), mask[:, start:])
+                own = layer.finish(own, attended.flatten(0, 1))
+            else:
+                keys = torch.cat([k.repeat_interleave(group_size, 0), k_own], 2)
+                values = torch.cat([v.repeat_interleave(group_size, 0), v_own], 2)
+                own = layer.finish(own, layer.attend(q_own, keys, values, mask, False))
             if i == len(self.layers) - 1:  # only the last prompt position predicts a token
                 attended = layer.attend(q[:, :, -1:], k, v, None, False)
                 shared = layer.finish(shared[:, -1:], attended)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
+from fgrpo_bench.engines.embedded.sampling import groups_at_once
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.objectives.advantages import action_mask, success_rate, teaches
 from fgrpo_bench.objectives.focal import focal_weight
+
+WIDTH = 16
+"""Tokens by whose multiples batches are shortened: what a GPU's products like. Batches of up to as
+many are taken as they are."""
+PER_TOKEN = ("tokens", "log_probs", "entropies")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +39,21 @@ class Rollouts:
     def take(self, groups: Tensor) -> Rollouts:
         """Some of the groups, by index or bool mask."""
         return Rollouts(**{name: value[groups] for name, value in vars(self).items()})
+
+    def split(self, max_tokens: int | None) -> Iterator[Rollouts]:
+        """The groups in parts of at most so many tokens each, but of one group at least; None is
+        one part of all."""
+        at_once = groups_at_once(max_tokens, self.prompts.shape[1], *self.tokens.shape[1:])
+        groups = torch.arange(len(self.tokens), device=self.tokens.device)
+        yield from (self.take(each) for each in groups.split(at_once or max(1, len(groups))))
+
+    def shortened(self) -> Rollouts:
+        """Without the last positions, where every rollout has ended; a multiple of WIDTH is left,
+        or all."""
+        longest = int(self.mask.sum(-1).amax()) if self.mask.numel() else 0
+        width = min(self.tokens.shape[-1], -(-longest // WIDTH) * WIDTH)
+        cut = {name: getattr(self, name)[..., :width] for name in PER_TOKEN}
+        return replace(self, **cut)
 
     @property
     def mask(self) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -104,15 +104,17 @@ class Session:
         for slot in (0, 1):
             self._run.paths.state(slot).unlink(missing_ok=True)
 
-    def update(self, loss: Tensor, learning_rate: float) -> float:
-        """One optimizer step; returns the gradient norm before clipping.
+    def update(self, losses: Iterable[Tensor], learning_rate: float) -> float:
+        """One optimizer step on the sum of the losses; returns the gradient norm before clipping.
 
-        FloatingPointError where the loss, that norm (the weights are then as they were) or the
-        weights after the step are not finite.
+        losses: each is let go before the next is asked for, so that only one part of a batch is in
+        memory. FloatingPointError where a loss, that norm (the weights are then as they were) or
+        the weights after the step are not finite.
         """
-        self._check("the loss", loss.detach())
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        for loss in losses:
+            self._check("the loss", loss.detach())
+            loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._grad_clip)
         self._check("the gradient norm", norm)
         for group in self.optimizer.param_groups:

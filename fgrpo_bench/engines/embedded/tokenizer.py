@@ -17,10 +17,17 @@ SPECIAL = ("<pad>", "<eos>")
 
 
 class Tokenizer:
-    """Characters to numbers and back; 0 is padding, 1 the end, then the vocabulary in order."""
+    """Characters to numbers and back; 0 is padding, 1 the end, then the vocabulary in order.
 
-    def __init__(self, vocabulary: str) -> None:
+    size: tokens in all, of which the last may be reserved: they stand for no character. None is as
+    many as there are.
+    """
+
+    def __init__(self, vocabulary: str, size: int | None = None) -> None:
         self.vocabulary = vocabulary
+        n_used = len(SPECIAL) + len(vocabulary)
+        reserved = tuple(f"<reserved-{i}>" for i in range((size or n_used) - n_used))
+        self.symbols = (*SPECIAL, *vocabulary, *reserved)
         self._table = np.zeros(128, np.int64)
         for i, character in enumerate(vocabulary):
             self._table[ord(character)] = i + len(SPECIAL)
@@ -28,26 +35,35 @@ class Tokenizer:
     @property
     def size(self) -> int:
         """Number of tokens."""
-        return len(self.vocabulary) + len(SPECIAL)
+        return len(self.symbols)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Texts of one length over the vocabulary -> [texts, length]."""
         raw = np.frombuffer("".join(texts).encode("ascii"), np.uint8)
         return self._table[raw.reshape(len(texts), -1)]
 
+    def encode_responses(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Texts of any lengths, each with the end token and then padding -> [texts, longest + 1]"""
+        width = max(map(len, texts)) + 1
+        rows = np.full((len(texts), width), PAD)
+        for row, text in zip(rows, texts, strict=True):
+            row[: len(text)] = self.encode([text])[0]
+            row[len(text)] = EOS
+        return rows
+
     def decode(self, tokens: NDArray[np.int64]) -> list[str]:
         """Sampled rows [rows, length] -> texts, the end token left out.
 
         A sampled padding token ends a response too, but shows as `<pad>`: it is no answer's end.
+        Reserved tokens show as `<reserved-0>` and so on.
         """
         out = []
-        symbols = (*SPECIAL, *self.vocabulary)
         for row in tokens.tolist():
             text = ""
             for token in row:
                 if token == EOS:
                     break
-                text += symbols[token]
+                text += self.symbols[token]
                 if token == PAD:
                     break
             out.append(text)
@@ -55,7 +71,6 @@ class Tokenizer:
 
     def files(self, max_length: int) -> dict[str, dict[str, Any]]:
         """tokenizer.json and tokenizer_config.json for a checkpoint folder."""
-        tokens = [*SPECIAL, *self.vocabulary]
         special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         return {
             "tokenizer.json": {
@@ -77,7 +92,7 @@ class Tokenizer:
                 "decoder": {"type": "Fuse"},
                 "model": {
                     "type": "WordLevel",
-                    "vocab": {token: i for i, token in enumerate(tokens)},
+                    "vocab": {token: i for i, token in enumerate(self.symbols)},
                     "unk_token": SPECIAL[PAD],
                 },
             },
@@ -95,4 +110,5 @@ def load_tokenizer(checkpoint: Path) -> Tokenizer:
     """The tokenizer of a checkpoint that this engine saved."""
     vocabulary = read_json(checkpoint / "tokenizer.json", TOKENIZER)["model"]["vocab"]
     ordered = sorted(vocabulary, key=lambda token: int(vocabulary[token]))
-    return Tokenizer("".join(ordered[len(SPECIAL) :]))
+    characters = [token for token in ordered if len(token) == 1]
+    return Tokenizer("".join(characters), len(ordered))

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 
 from fgrpo_bench.engines.embedded.checkpoint import save_checkpoint
-from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.model import Policy, positions, precision
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
-from fgrpo_bench.engines.embedded.tokenizer import EOS, Tokenizer
+from fgrpo_bench.engines.embedded.tokenizer import PAD, Tokenizer
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import WarmupSpec
 from fgrpo_bench.specs.frozen import Frozen, warmed_up
@@ -32,15 +32,15 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
     """Run a warm-up stage; returns facts for its completion marker. content: of its spec.json."""
     spec = warmed_up(Frozen(run.paths, content))
     seed, task, warmup = spec.seed, make_task(spec.task), spec.warmup
-    tokenizer = Tokenizer(task.vocabulary)
-    policy = Policy(spec.model, tokenizer.size)
+    tokenizer = Tokenizer(task.vocabulary, spec.model.vocabulary_size)
+    policy = Policy(spec.model, tokenizer.size, positions(spec.model, task))
     policy.initialise(torch.Generator().manual_seed(stream(seed, "weights") % 2**63))
     session = Session(
         policy.to(device),
         run=run,
         fingerprint=content["fingerprint"],
         learning_rate=warmup.learning_rate,
-        betas=(spec.beta1, spec.beta2),
+        betas=(spec.beta1, spec.beta2 if warmup.beta2 is None else warmup.beta2),
         weight_decay=warmup.weight_decay,
         grad_clip=spec.grad_clip,
         has_metrics=False,
@@ -49,12 +49,12 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
         rng = np.random.default_rng([seed, 1, step])
         chosen = rng.integers(task.n_train, size=warmup.batch_size).tolist()
         prompts = tokenizer.encode([problem.prompt for problem in task.train_problems(chosen)])
-        answers = tokenizer.encode(task.demonstrations(chosen, rng))
-        answers = np.concatenate([answers, np.full((len(answers), 1), EOS)], 1)
+        answers = tokenizer.encode_responses(task.demonstrations(chosen, rng))
         targets = torch.from_numpy(answers).to(device)
-        logits = policy.completion_logits(torch.from_numpy(prompts).to(device), targets, 1)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        session.update(loss, learning_rate(step, warmup))
+        with precision(spec.model, device):
+            logits = policy.completion_logits(torch.from_numpy(prompts).to(device), targets, 1)
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD)
+        session.update([loss], learning_rate(step, warmup))
         run.progress(step=step, of=warmup.steps, loss=loss.item())
     digest = save_checkpoint(run.paths.checkpoint(0), policy, tokenizer)
     session.discard_state()
@@ -69,5 +69,7 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
 
 def learning_rate(step: int, warmup: WarmupSpec) -> float:
     """Learning rate of a warm-up step, counted from 1."""
+    if warmup.schedule == "constant":
+        return warmup.learning_rate
     left = (warmup.steps - step) / ((1 - FALL_FROM) * warmup.steps)
     return warmup.learning_rate * min(1.0, step / (RISE_UNTIL * warmup.steps), max(FLOOR, left))

@@ -23,6 +23,8 @@ from fgrpo_bench.tasks import make_task
 
 Length = Callable[[Any], int]
 """Tokens of a prompt as the model reads it."""
+MADE_AT_ONCE = 256
+"""Problems that a task makes together: a run of few steps needs few of its many."""
 
 
 def training_problems(point: SweepPoint, data: Path | None, length: Length) -> list[Problem]:
@@ -34,26 +36,28 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
     wanted, most = sizes.prompts_per_epoch, sizes.prompts_per_epoch * train.epochs
     if train.dataset is not None:
         assert data is not None
-        problems = dataset_problems(data, train.dataset, n_problems=None)
+        every = dataset_problems(data, train.dataset, n_problems=None)
+        n_problems = len(every)
     else:
         assert train.task is not None
         task = make_task(train.task)
-        problems = task.train_problems(range(task.n_train))
-    rng = np.random.default_rng([point.seed, 2])
+        n_problems = task.n_train
+    order = np.random.default_rng([point.seed, 2]).permutation(n_problems).tolist()
     chosen: list[Problem] = []
     too_long = 0
-    for i in rng.permutation(len(problems)):
-        if length(messages(problems[i].prompt, train.prompt)) > train.prompt_tokens:
-            too_long += 1
-            continue
-        chosen.append(problems[i])
-        if len(chosen) == most:
+    for start in range(0, n_problems, MADE_AT_ONCE):
+        numbers = order[start : start + MADE_AT_ONCE]
+        block = [every[i] for i in numbers] if train.dataset else task.train_problems(numbers)
+        fits = [p for p in block if length(messages(p.prompt, train.prompt)) <= train.prompt_tokens]
+        too_long += len(block) - len(fits)
+        chosen += fits
+        if len(chosen) >= most:
             break
     if len(chosen) >= wanted:
-        return chosen
+        return chosen[:most]
     raise ValueError(
         f"an epoch of {point.point_id} has {wanted} prompts (prompts a step x steps / epochs), but "
-        f"of {len(problems)} there are only {len(chosen)} with at most prompt_tokens="
+        f"of {n_problems} there are only {len(chosen)} with at most prompt_tokens="
         f"{train.prompt_tokens} ({too_long} are longer): raise epochs, lower steps or the prompts "
         "a step"
     )

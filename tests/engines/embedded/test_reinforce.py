@@ -65,7 +65,8 @@ def test_groups_without_a_gradient_change_nothing_but_the_mean(warmed, tmp_path)
     assert torch.equal(teaches(advantages), active)
     for used in (advantages, advantages + 1e-30 * (advantages == 0)):
         one.policy.zero_grad()
-        one.loss(batch, used).loss.backward()
+        for part in one.losses(batch, used):
+            part.loss.backward()
         gradients.append(torch.cat([p.grad.flatten() for p in one.policy.parameters()]))
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
     assert gradients[0].abs().max() > 1e-4
@@ -121,7 +122,7 @@ def test_a_constant_length_divides_by_the_longest_response_that_there_can_be(war
     algorithm = replace(ALGORITHMS["grpo"], loss_aggregation="constant_length")
     one, other = learner(warmed, tmp_path), learner(warmed, tmp_path, algorithm=algorithm)
     batch, _ = one.rollouts(1)
-    losses = [each.loss(batch, each.advantages(batch)).loss.item() for each in (one, other)]
+    losses = [next(each.losses(batch, each.advantages(batch))).loss.item() for each in (one, other)]
     n_tokens, n_places = int(batch.mask.sum()), batch.mask.numel()
     assert losses[1] == pytest.approx(losses[0] * n_tokens / n_places)
 

@@ -1,0 +1,119 @@
+"""The first page: every sweep with its state, its date, its answer and a small curve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from polars.exceptions import PolarsError
+
+from dashboards import charts
+from dashboards.page import Address, Links
+from dashboards.pages.compare_rows import in_front
+from dashboards.queries.analysis import analysis_of, changed, is_analysed
+from dashboards.queries.progress import states_of
+from dashboards.queries.store import checked
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.report.answer import answer
+from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.stages.paths import RunPaths
+
+WIDTH, HEIGHT, EDGE = 180, 84, 4
+"""Of a small curve, in pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """pass@k of a cell over log k."""
+
+    points: str
+    """As an SVG polyline takes them."""
+    color: str
+    is_dashed: bool
+    is_in_front: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A sweep on the first page."""
+
+    name: str
+    href: str | None
+    """Compare, or the sweep's own page where there is nothing to compare yet."""
+    question: str
+    answer: tuple[str, ...] = ()
+    """Sentences; empty where nothing is analysed yet."""
+    states: dict[str, int]
+    """Stages by state."""
+    changed: str = ""
+    """When its newest result came."""
+    curves: tuple[Curve, ...] = ()
+    curve_words: str = ""
+    """What the small curve shows."""
+    trouble: str = ""
+    """Why its files cannot be read; empty where they can."""
+
+
+def entry(run: RunPaths, links: Links) -> Entry:
+    """What the first page says of a run; what cannot be read is said instead."""
+    name = name_of(run)
+    sweep, compare = (links.page(Address(run=run, view=view)) for view in ("sweep", "compare"))
+    try:
+        results = checked(load_results(run))
+        states, when = states_of(results), changed(results)
+        analysis = analysis_of(results) if is_analysed(run) else None
+        question, *said = answer(analysis) if analysis else [_declared(results)]
+        pair = in_front(analysis) if analysis else None
+        front = () if pair is None else (pair.new, pair.old)
+        return Entry(
+            name=name,
+            href=compare if said else sweep,
+            question=question,
+            answer=tuple(said),
+            states={str(state): count for state, count in states.items()},
+            changed=f"{when:%d %b %Y, %H:%M} UTC" if when else "",
+            curves=_curves(analysis, front) if analysis else (),
+            curve_words=_curve_words(analysis, front) if analysis else "",
+        )
+    except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
+        return Entry(name=name, href=sweep, question="", states={}, trouble=str(error))
+
+
+def name_of(run: RunPaths) -> str:
+    """A run in words."""
+    return f"{run.sweep} / {run.experiment} / {run.version}"
+
+
+def _declared(results: SweepResults) -> str:
+    return str(results.declaration["declaration"]["sweep"]["question"])
+
+
+def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:
+    named = " and ".join(analysis.by_cell[name].label for name in front)
+    ks = f"k = {analysis.ks[0]} to {analysis.ks[-1]}"
+    return f"pass@k on {analysis.columns[0]}, {ks}" + (f"; in front {named}" if named else "")
+
+
+def _curves(analysis: Analysis, front: tuple[str, ...]) -> tuple[Curve, ...]:
+    """Between 0 and 1 from the bottom to the top, those in front last."""
+    looks = charts.look_of(analysis.by_cell)
+    widest = math.log(analysis.ks[-1] / analysis.ks[0]) or 1.0
+    curves = []
+    for name in sorted(analysis.by_cell, key=lambda name: name in front):
+        known = [row for row in analysis.over_k(analysis.columns[0], name) if row.mean is not None]
+        points = [
+            (
+                EDGE + (WIDTH - 2 * EDGE) * math.log(row.k / analysis.ks[0]) / widest,
+                EDGE + (HEIGHT - 2 * EDGE) * (1 - (row.mean or 0.0)),
+            )
+            for row in known
+        ]
+        curves.append(
+            Curve(
+                points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+                color=looks[name].color,
+                is_dashed=looks[name].linestyle != "-",
+                is_in_front=name in front,
+            )
+        )
+    return tuple(curve for curve in curves if curve.points)

@@ -1,0 +1,77 @@
+"""The problems of a benchmark as published: prompt, gold, and what each asks in a few words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dashboards.queries.memo import State, remembered, stamp
+from dashboards.text import shortened
+from fgrpo_bench import doors
+from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.specs import TaskSpec, from_dict
+from fgrpo_bench.stages.paths import DataPaths
+from fgrpo_bench.tables import PROBLEMS, read_table
+
+LONGEST = 70
+"""Characters of a problem in words."""
+
+
+class ProblemText(NamedTuple):
+    """What a problem asks and wants; empty where it cannot be read any more."""
+
+    prompt: str
+    gold: str
+    words: str
+    """In short, e.g. `reach 24 from 3, 2, 5, 6`."""
+
+
+def _spec(point: PointResult, _: str) -> State:
+    return stamp([point.evaluate.spec, point.evaluate.done])
+
+
+@remembered(_spec)
+def problem_texts(point: PointResult, benchmark: str) -> dict[str, ProblemText]:
+    """By problem_id; empty where an older version wrote the files, or the dataset is gone."""
+    try:
+        return _published(point, benchmark)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return {}
+
+
+def _published(point: PointResult, name: str) -> dict[str, ProblemText]:
+    spec = point.evaluation_spec()
+    benchmark, data = spec.benchmark(name), spec.data(name)
+    if data is not None:
+        rows = read_table(DataPaths(data).problems, PROBLEMS)
+        return {
+            key: ProblemText(prompt, gold, _first_line(prompt))
+            for key, prompt, gold in rows.select("problem_id", "prompt", "answer").iter_rows()
+        }
+    task = from_dict(TaskSpec, spec.task)
+    in_words = getattr(doors.entry("tasks", task.name), "in_words", None)
+    return {
+        each.problem_id: ProblemText(
+            each.prompt, each.target, in_words(each) if in_words else _first_line(each.prompt)
+        )
+        for each in load_problems(benchmark, spec.task, None)
+    }
+
+
+def _first_line(prompt: str) -> str:
+    lines = prompt.strip().splitlines()
+    return shortened(lines[0], LONGEST) if lines else ""
+
+
+def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemText:
+    """Of one problem; all empty where it cannot be read."""
+    return problem_texts(point, benchmark).get(problem, ProblemText("", "", ""))
+
+
+def words_of(results: SweepResults, benchmark: str, *, withheld: bool) -> dict[str, str]:
+    """What each problem asks in words, of those that can be read. withheld: whether nothing of a
+    problem may be shown."""
+    if withheld or not results.points:
+        return {}
+    texts = problem_texts(results.points[0], benchmark)
+    return {problem: text.words for problem, text in texts.items() if text.words}

@@ -1,0 +1,226 @@
+"""Draws of one model that all evaluations under a run root share, so that none makes them again.
+
+What a draw follows from has a digest, and under it stand the draws that were made so far. An
+evaluation that lacks some takes the entry's lock, takes what is there, makes the rest and gives the
+whole back. Its own table is then another name of the shared file, or a copy: what becomes of other
+evaluations, or of the entry itself, takes nothing from it.
+
+No result rests on the lock: where it does not hold, or its holder dies, draws are made twice. An
+entry that cannot be read is moved aside, and what it held is made again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from evaluators.records import AskedCheckpoint, Seeds
+from fgrpo_bench.data.model import PATTERNS
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs.fingerprint import defining, fingerprint
+from fgrpo_bench.stages.files import (
+    is_altered,
+    link_whole,
+    now,
+    read_json,
+    sealed,
+    set_aside,
+    sha256_file,
+    write_json,
+)
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import SharedPaths, StagePaths
+from fgrpo_bench.stages.shapes import SHARED
+from fgrpo_bench.stages.stage import Stopped
+from fgrpo_bench.tables import DRAWS, read_table, write_table
+
+VARIABLE = "FGRPO_DRAWS"
+"""Names the folder of all entries; without it nothing is shared."""
+KEY = ["problem_id", "draw"]
+MADE_WITH: dict[str, Any] = {"engine": {}, "canaries": []}
+"""What draws.json says of the engine that made draws, and what stands there where it does not."""
+
+
+def identity(asked: AskedCheckpoint, problems: Sequence[Problem]) -> dict[str, Any]:
+    """What draws on a benchmark follow from: the checkpoint's files, how it is sampled, and the ids
+    and prompts of the problems, at least one. Where it ran is not in it, nor who asked."""
+    own = asked.evaluation.prompt_of(problems[0].benchmark)  # else it has the one of all
+    settings = {name: each for name, each in asked.settings.items() if name != "benchmarks"}
+    files = {file for pattern in PATTERNS[1:] for file in asked.folder.glob(pattern)}
+    return {
+        "sampling": settings | ({} if own is None else {"prompt": defining(own)}),
+        "weights_sha256": asked.sha256,
+        "checkpoint": {file.name: sha256_file(file) for file in sorted(files)},
+        "problems": fingerprint([[each.problem_id, each.prompt] for each in problems]),
+    }
+
+
+class SharedDraws:
+    """The shared draws that one evaluation asks for, held from `take` to the end of the context.
+
+    root: folder of all entries; None shares nothing. made_of: as `identity`. stage: folder of the
+    evaluation, by which others know it. stopped: whether to give up waiting, with Stopped.
+    """
+
+    def __init__(
+        self,
+        root: Path | None,
+        made_of: dict[str, Any],
+        *,
+        stage: Path,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.digest = fingerprint(made_of)
+        self.n_taken = 0
+        """Draws that the evaluation has from here and did not make."""
+        self.is_open = False
+        """Whether the entry was locked, and the draws can be given back."""
+        self._paths = None if root is None else SharedPaths(root / self.digest)
+        self._made_of, self._stopped = made_of, stopped
+        self._stage = os.path.relpath(stage, root.parent) if root is not None else str(stage)
+        self._facts: dict[str, Any] | None = None
+        self._draws = DRAWS.to_frame()
+        self._stack = ExitStack()
+
+    @classmethod
+    def of(
+        cls,
+        asked: AskedCheckpoint,
+        problems: Sequence[Problem],
+        stage: StagePaths,
+        *,
+        stopped: Callable[[], bool],
+    ) -> SharedDraws:
+        """Those of the run root that the environment names."""
+        root = os.environ.get(VARIABLE)
+        made_of = identity(asked, problems) if root else {}
+        folder = stage.folder.resolve()
+        return cls(Path(root).resolve() if root else None, made_of, stage=folder, stopped=stopped)
+
+    def __enter__(self) -> SharedDraws:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def take(self, seeds: Seeds) -> pl.DataFrame:
+        """Draws (tables.DRAWS) that others have made, once nobody else is making any; Stopped where
+        that is asked for meanwhile."""
+        if self._paths is None:
+            return self._draws
+        what = f"the same draws ({self._paths.folder})"
+        try:
+            self._stack.enter_context(
+                locked(self._paths.lock, wait=True, what=what, waiting=self._check_stopping)
+            )
+        except OSError as error:
+            print(
+                f"{self._paths.lock} cannot be locked ({error.strerror or error}): draws are made "
+                "here and not shared",
+                flush=True,
+            )
+            return self._draws
+        self.is_open = True
+        try:
+            if self._paths.facts.exists():
+                self._facts, self._draws = self._read(self._paths, seeds)
+        except (OSError, ValueError) as error:
+            print(f"{error}\nthese shared draws are not used, and made again", flush=True)
+            for file in (self._paths.facts, *self._paths.folder.glob("draws-*.parquet")):
+                if file.exists():
+                    print(f"kept as {set_aside(file, self._paths.damaged)}", flush=True)
+        return self._draws
+
+    def give(self, path: Path, table: pl.DataFrame, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Let others have the draws of an evaluation, all of them; returns what its manifest says
+        of them, nothing where `take` was not called.
+
+        path: of the table, which becomes another name of the shared file where they are the same.
+        manifest: with the engine that made the evaluation's own draws, if it made any.
+        """
+        if self._paths is None or not self.is_open:
+            return {}
+        others = (self._facts or {}).get("made_by", [])
+        new = table.join(self._draws, on=KEY, how="anti")
+        before = manifest.get("shared", {"adopted": 0, "made_by": []})
+        told: dict[str, Any] = {
+            "shared": {
+                "digest": self.digest,
+                "adopted": min(before["adopted"] + self.n_taken, len(table)),
+                "made_by": before["made_by"],
+            }
+        }
+        if self.n_taken:
+            makers = told["shared"]["made_by"] = list(dict.fromkeys(o["stage"] for o in others))
+            print(
+                f"{path.parent.name}: {self.n_taken:,} of {len(table):,} draws were made by "
+                f"{', '.join(makers)} ({self._paths.folder})",
+                flush=True,
+            )
+            told["engine"] = max(others, key=lambda each: each["draws"])["engine"]
+            told |= {"engine": manifest["engine"]} if "engine" in manifest else {}
+            told["canaries"] = _each_once(
+                [record for each in others for record in each["canaries"]]
+                + manifest.get("canaries", [])
+            )
+        try:
+            if len(new):
+                own = {"stage": self._stage, "draws": len(new), "time": now()}
+                own |= {name: manifest.get(name, empty) for name, empty in MADE_WITH.items()}
+                self._store(self._paths, path, table, [*others, own])
+            elif self._facts is not None and table.equals(self._draws):
+                link_whole(path, self._paths.draws(self._facts["sha256"]))
+        except OSError as error:
+            print(f"the draws are stored, but not shared: {error}", flush=True)
+        return told
+
+    def _read(self, paths: SharedPaths, seeds: Seeds) -> tuple[dict[str, Any], pl.DataFrame]:
+        """OSError or ValueError where the entry is not what it says that it is."""
+        facts: dict[str, Any] = read_json(paths.facts, SHARED)
+        if is_altered(facts) or fingerprint(facts["identity"]) != paths.folder.name:
+            raise ValueError(f"{paths.facts} was changed, or is of other draws")
+        file = paths.draws(facts["sha256"])
+        if sha256_file(file) != facts["sha256"]:
+            raise ValueError(f"{file} has other content than {paths.facts.name} says")
+        draws = read_table(file, DRAWS)
+        wanted = pl.DataFrame(
+            {"problem_id": list(seeds), "own": list(seeds.values())},
+            schema={"problem_id": pl.String, "own": pl.List(pl.Int64)},
+        ).with_columns(draw=pl.int_ranges(pl.col("own").list.len()))
+        both = draws.join(wanted.explode("own", "draw"), on=KEY)
+        if both.filter(pl.col("seed").ne_missing(pl.col("own"))).height:
+            raise ValueError(f"{file} has draws with other seeds than its settings give")
+        return facts, draws
+
+    def _store(
+        self, paths: SharedPaths, path: Path, table: pl.DataFrame, made_by: list[dict[str, Any]]
+    ) -> None:
+        """Store the draws that are there and those of a table, which is the file `path`."""
+        both = pl.concat([self._draws, table]).unique(KEY, keep="first").sort(KEY)
+        if both.equals(table):
+            sha256 = sha256_file(path)
+            link_whole(paths.draws(sha256), path)
+        else:
+            whole = paths.folder / "whole.parquet"
+            write_table(whole, both, DRAWS)
+            sha256 = sha256_file(whole)
+            whole.replace(paths.draws(sha256))
+        size = paths.draws(sha256).stat().st_size
+        facts = {"identity": self._made_of, "n_draws": len(both), "bytes": size, "sha256": sha256}
+        write_json(paths.facts, sealed(facts | {"made_by": made_by}))
+        for file in paths.folder.glob("*.parquet"):
+            if file != paths.draws(sha256):
+                file.unlink()
+
+    def _check_stopping(self) -> None:
+        if self._stopped():
+            raise Stopped("another evaluation makes the same draws; what was drawn is saved")
+
+
+def _each_once(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [record for number, record in enumerate(records) if record not in records[:number]]

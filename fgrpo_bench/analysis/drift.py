@@ -1,0 +1,149 @@
+"""How far apart engines are that made draws of a sweep, by canaries over the same weights.
+
+evaluators.canaries takes the log-probabilities of the same tokens with every engine. Where two
+engines have done so under the same weights, in this sweep or in an evaluation without a sweep under
+its run root, they can be compared: training is in both alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgrpo_bench.analysis.rows import Drift
+from fgrpo_bench.kinds.evaluate import read_spec
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import EVALUATED
+
+THEN = ", then "
+"""Between the engines that made draws one after the other."""
+
+
+class _Seen(NamedTuple):
+    """What an engine made of a benchmark's texts under some weights."""
+
+    benchmark: str
+    weights: tuple[str, str]
+    """Digests of the weights and of the texts' tokens."""
+    engine: str
+    log_probs: list[float]
+    draws: int
+    tokens: int
+
+
+def engine_words(engine: dict[str, Any]) -> str | None:
+    """The fingerprint of an engine for a person; None for an empty one."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
+
+
+def engines_of(canaries: list[dict[str, Any]], last: dict[str, Any] | None) -> str | None:
+    """All engines that made draws, in words; last: the one that is recorded without canaries."""
+    each = [engine_words(record["engine"]) for record in canaries] or [engine_words(last or {})]
+    return THEN.join(dict.fromkeys(words for words in each if words)) or None
+
+
+def elsewhere(results: SweepResults) -> list[StagePaths]:
+    """Evaluations without a sweep that can tell how far its engines are apart; none where there is
+    one engine."""
+    markers = sorted(results.paths.root.glob("evals/*/eval/*/*/DONE.json"))
+    seen = list(_of_sweep(results)) if markers else []
+    if len({each.engine for each in seen}) < 2:
+        return []
+    weights = {each.weights[0] for each in seen}
+    return [
+        stage for path in markers if _is_alike(stage := StagePaths(path.parent), results, weights)
+    ]
+
+
+def _is_alike(stage: StagePaths, results: SweepResults, weights: set[str]) -> bool:
+    """Whether it has canaries under such weights, in the sweep's number type."""
+    try:
+        marker = read_json(stage.done, EVALUATED)
+        if marker.get("weights_sha256") not in weights or not marker.get("canaries"):
+            return False
+        return bool(read_spec(stage).settings["dtype"] == results.evaluation["dtype"])
+    except (OSError, ValueError, KeyError):
+        return False  # it is damaged, which its own commands tell
+
+
+def drifts(results: SweepResults) -> Iterator[Drift]:
+    """A row a benchmark and pair of the sweep's engines that have common weights."""
+    own = list(_of_sweep(results))
+    further = [
+        each for stage in elsewhere(results) for each in _seen(read_json(stage.done, EVALUATED))
+    ]
+    for benchmark in results.benchmarks:
+        engines = sorted({each.engine for each in own if each.benchmark == benchmark})
+        here = [each for each in (*own, *further) if each.benchmark == benchmark]
+        for pair in combinations(engines, 2):
+            if (row := _between(benchmark, *pair, here)) is not None:
+                yield row
+
+
+def _of_sweep(results: SweepResults) -> Iterator[_Seen]:
+    for point in results.points:
+        for checkpoint in point.checkpoints:
+            if (at := point.at(checkpoint)).is_evaluated:
+                yield from _seen(at.evaluated())
+
+
+def _seen(marker: dict[str, Any]) -> Iterator[_Seen]:
+    for benchmark, records in marker.get("canaries", {}).items():
+        for record in records:
+            yield _Seen(
+                benchmark,
+                (str(marker.get("weights_sha256")), record["texts"]),
+                engine_words(record["engine"]) or "",
+                record["log_probs"],
+                record.get("draws", 0),
+                record.get("tokens", 0),
+            )
+
+
+def _between(benchmark: str, engine: str, other: str, seen: list[_Seen]) -> Drift | None:
+    """None where the two have no weights and texts in common."""
+    ours, theirs = (
+        {each.weights: each.log_probs for each in reversed(seen) if each.engine == name}
+        for name in (engine, other)
+    )
+    common = [
+        weights
+        for weights, log_probs in ours.items()
+        if log_probs and len(theirs.get(weights, ())) == len(log_probs)
+    ]
+    if not common:
+        return None
+    differences = np.concatenate([np.subtract(theirs[w], ours[w]) for w in sorted(common)])
+    both = [each for each in seen if each.engine in (engine, other)]
+    draws, tokens = sum(each.draws for each in both), sum(each.tokens for each in both)
+    rms = float(np.sqrt(np.mean(differences**2)))
+    length = tokens / draws if draws else None
+    return Drift(
+        benchmark=benchmark,
+        engine=engine,
+        other=other,
+        n_weights=len({weights for weights, _ in common}),
+        n_tokens=len(differences),
+        mean=float(differences.mean()),
+        rms=rms,
+        response_tokens=length,
+        may_move=None if length is None else may_move(rms, length),
+    )
+
+
+def may_move(rms: float, response_tokens: float) -> float:
+    """About how far pass@1 can at most move between two engines, in [0, 1].
+
+    rms: root mean square difference of their log-probabilities, nats a token. response_tokens: mean
+    tokens of a response.
+
+    For small differences the Kullback-Leibler divergence of one token is rms^2 / 2 where the tokens
+    are drawn from the model; that of a response is the sum over its tokens, and no event's
+    probability differs by more than sqrt(divergence / 2) (Pinsker).
+    """
+    return min(1.0, rms * float(np.sqrt(response_tokens)) / 2)

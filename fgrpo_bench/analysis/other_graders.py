@@ -1,0 +1,60 @@
+"""pass@k by the graders that stand beside a benchmark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import polars as pl
+
+from fgrpo_bench.analysis.read import At, key_of
+from fgrpo_bench.analysis.rows import OtherGrader
+from fgrpo_bench.results import PointResult, SweepResults
+
+
+def other_graders(
+    results: SweepResults, chosen: Sequence[At], problems: Mapping[str, Collection[str]]
+) -> Iterator[OtherGrader]:
+    """A row a benchmark, further grader, cell and k; none where a cell has no grades of it.
+
+    problems: those of each benchmark that count.
+    """
+    for benchmark in results.judged_twice:
+        graders = {name: None for point in results.points for name in point.beside(benchmark)}
+        for grader in graders:
+            for cell, step in chosen:
+                points = [
+                    point
+                    for point in results.points
+                    if key_of(point) == (cell, step) and grader in point.beside(benchmark)
+                ]
+                if points:
+                    yield from _rows(points, benchmark, grader, cell, problems[benchmark])
+
+
+def _rows(
+    points: Sequence[PointResult],
+    benchmark: str,
+    grader: str,
+    cell: str,
+    problems: Collection[str],
+) -> Iterator[OtherGrader]:
+    tables = [point.passk_beside(benchmark, grader) for point in points]
+    values = (
+        pl.concat(tables)
+        .filter(pl.col("problem_id").is_in(list(problems)))
+        .group_by("k", "problem_id")
+        .agg(value=pl.col("pass_at_k").mean(), with_value=pl.col("pass_at_k").count())
+        .sort("k", "problem_id")  # so that sums are in one order, and the digits the same
+    )
+    whole = pl.col("with_value") == len(points)
+    means = values.group_by("k", maintain_order=True).agg(pl.col("value").filter(whole).mean())
+    for k, mean in means.iter_rows():
+        yield OtherGrader(
+            benchmark=benchmark,
+            grader=grader,
+            versions=tuple(sorted({point.beside(benchmark)[grader] for point in points})),
+            cell=cell,
+            k=k,
+            pass_at_k=mean,
+            n_seeds=len(points),
+        )

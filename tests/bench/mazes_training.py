@@ -1,0 +1,164 @@
+"""Training steps of the embedded engine on mazes at N = 64 against TRL's GRPOTrainer, and the share
+of its operations in what plain matrix products of the same shapes reach.
+
+The shipped experiment `maze-small` after a short warm-up: 4 prompts of 136 tokens and 256 rollouts
+a step, one update a step; TRL in its default GRPO form without KL term, on the CPU.
+"""
+
+import json
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+
+import datasets
+import torch
+import transformers
+from trl import GRPOConfig, GRPOTrainer
+
+from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.engines.embedded.learner import Learner
+from fgrpo_bench.engines.embedded.session import Session
+from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.graders import get_grader
+from fgrpo_bench.kinds import warmup as warmup_stage
+from fgrpo_bench.kinds.flops import parameters
+from fgrpo_bench.specs import config
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun
+from fgrpo_bench.tasks import make_task
+from sweeps.plan import make_plan
+from tests.bench.training import Clock
+
+GROUP, PROMPTS = 64, 4
+WARM, STEPS = 1, 3
+WARMUP_STEPS = 60
+
+
+def warmed_up():
+    """A checkpoint, and the point at N = 64 that starts from it."""
+    overrides = [f"sweep.grid.group_size=[{GROUP}]", "sweep.cells=[]", "sweep.family=null"]
+    point = make_plan(config.load("maze", overrides)).points[0]
+    warmup = replace(point.train.warmup, steps=WARMUP_STEPS)
+    point = replace(
+        point, train=replace(point.train, warmup=warmup, prompts_per_step=PROMPTS, steps=STEPS)
+    )
+    stage = StagePaths(Path(tempfile.mkdtemp()))
+    warm_up(warmup_stage.stage(point).spec, StageRun(stage), "cpu")
+    return stage.checkpoint(0), point
+
+
+def ours(folder, point) -> tuple[list[float], list[float]]:
+    """CPU seconds of each step, and of its update on a batch whose groups all have a gradient."""
+    policy, tokenizer = load_checkpoint(folder, "cpu", None)
+    session = Session(
+        policy,
+        run=StageRun(StagePaths(folder / "none")),
+        fingerprint="bench",
+        learning_rate=point.train.learning_rate,
+        betas=(0.9, 0.999),
+        weight_decay=0.0,
+        grad_clip=1.0,
+        has_metrics=True,
+    )
+    learner, seconds, updates = Learner(point, session, tokenizer), [], []
+    for step in range(1, WARM + STEPS + 1):
+        begun = time.process_time()
+        batch = learner.rollouts(step)[0]
+        rewards = torch.zeros_like(batch.rewards)
+        rewards[:, ::2] = 1.0  # a short warm-up solves little, and TRL skips no group
+        drawn = time.process_time()
+        learner.learn(replace(batch, rewards=rewards))
+        updates.append(time.process_time() - drawn)
+        seconds.append(time.process_time() - begun)
+    return seconds[WARM:], updates[WARM:]
+
+
+def theirs(folder, point) -> list[float]:
+    """CPU seconds of each step of TRL's trainer."""
+    task, grade = make_task(point.train.task), get_grader("maze")
+    problems = {problem.prompt: problem for problem in task.train_problems(range(256))}
+
+    def reward(prompts, completions, **_):
+        return [
+            float(grade(problems[prompt], text).outcome == "correct") + (i % 2)
+            for i, (prompt, text) in enumerate(zip(prompts, completions, strict=True))
+        ]
+
+    clock = Clock()
+    trainer = GRPOTrainer(
+        model=transformers.AutoModelForCausalLM.from_pretrained(folder),
+        processing_class=transformers.AutoTokenizer.from_pretrained(folder, padding_side="left"),
+        reward_funcs=reward,
+        train_dataset=datasets.Dataset.from_dict({"prompt": list(problems)}),
+        args=GRPOConfig(
+            output_dir=tempfile.mkdtemp(),
+            per_device_train_batch_size=GROUP * PROMPTS,
+            num_generations=GROUP,
+            max_completion_length=task.response_length + 1,
+            max_steps=WARM + STEPS,
+            learning_rate=point.train.learning_rate,
+            beta=0.0,
+            temperature=1.0,
+            gradient_checkpointing=False,
+            bf16=False,
+            use_cpu=True,
+            report_to=[],
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+        ),
+        callbacks=[clock],
+    )
+    trainer.train()
+    seconds = [b - a for a, b in zip(clock.ends, clock.ends[1:], strict=False)]
+    return seconds[WARM:]
+
+
+def operations(point) -> tuple[float, float]:
+    """Of the products of an update, and CPU seconds that they take by themselves: every weight's
+    matrix product with the tokens of one part, forward and twice backward, without attention."""
+    model, task = point.train.model, make_task(point.train.task)
+    symbols = len(task.vocabulary) + 2
+    width = 32  # tokens of a response after it is shortened, which is a multiple of 16
+    tokens = PROMPTS * (task.prompt_length + GROUP * width)
+    head = model.hidden_size // model.n_heads
+    joint = (model.n_heads + 2 * model.n_kv_heads) * head
+    hidden, inner = model.hidden_size, model.intermediate_size
+    layer = [(hidden, joint), (hidden, hidden), (hidden, inner), (hidden, inner), (inner, hidden)]
+    shapes = [*layer * model.n_layers, (hidden, symbols)]
+    rows = torch.randn(point.train.max_batch_tokens, max(hidden, inner))
+    seconds = 0.0
+    for into, out in shapes:
+        weight = torch.randn(into, out)
+        torch.mm(rows[:, :into], weight)
+        begun = time.process_time()
+        for _ in range(3):
+            torch.mm(rows[:, :into], weight)
+        seconds += time.process_time() - begun
+    return 6.0 * parameters(model, symbols) * tokens, seconds * tokens / len(rows)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    folder, point = warmed_up()
+    own, updates = ours(folder, point)
+    flops, products = operations(point)
+    trl = theirs(folder, point)
+    print(
+        json.dumps(
+            {
+                "ours steps/CPU s": 1 / mean(own),
+                "TRL steps/CPU s": 1 / mean(trl),
+                "ratio": mean(trl) / mean(own),
+                "update, GFLOP/CPU s": flops / mean(updates) / 1e9,
+                "products alone, GFLOP/CPU s": flops / products / 1e9,
+                "share of the products' speed": products / mean(updates),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

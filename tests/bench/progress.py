@@ -1,0 +1,87 @@
+"""How far the estimate of the time left was off, of finished sweeps under a run root
+(FGRPO_RUN_ROOT, else runs): at each fifth of the time, by their journals' own times, and played
+again by processor seconds, without what else the machine did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+from fgrpo_bench.kinds import Stage
+from fgrpo_bench.stages.attempts import Attempts
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, default_root, find_runs
+from tests.support.replay import PARTS, Spans, errors, played
+
+NEXT = 2.0
+"""Seconds in which one stage may follow another in a worker: notes have whole seconds."""
+
+
+def measure() -> Iterator[str]:
+    """A line a sweep and way."""
+    root = default_root().absolute()
+    runs = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
+    finished = [run for run in runs if _is_finished(run)]
+    if not finished:
+        yield f"no finished sweep under {root}: run one, or name another folder by FGRPO_RUN_ROOT"
+    for run in finished:
+        stages, notes = _stages(run), Attempts(run)
+        tried = {stage.name: notes.of(stage.name) for stage in stages}
+        seconds = {
+            s.name: float(read_json(StagePaths(run.folder / s.name).done)["cpu_seconds"])
+            for s in stages
+        }
+        where = f"{run.sweep} {run.experiment} {run.version}"
+        yield _line(where, "processor seconds, 2 workers", stages, played(stages, seconds, 2), 2)
+        if all(len(each) == 1 and "wall_seconds" in each[0] for each in tried.values()):
+            begun = {n: datetime.fromisoformat(each[0]["begun"]).timestamp()
+                     for n, each in tried.items()}  # fmt: skip
+            spans = {n: (begun[n], begun[n] + tried[n][0]["wall_seconds"]) for n in begun}
+            workers = _at_once(spans)
+            yield _line(where, f"journal, {workers} workers", stages, spans, workers)
+
+
+def _line(where: str, how: str, stages: list[Stage], spans: Spans, workers: int) -> str:
+    off = errors(stages, spans, workers)
+    told = ", ".join(f"{part:.0%}: {each:+.0%}" for part, each in zip(PARTS, off, strict=True))
+    return f"{where} ({how}): {told}"
+
+
+def _is_finished(run: RunPaths) -> bool:
+    names = [stage["name"] for stage in read_json(run.plan)["stages"]]
+    paths = [StagePaths(run.folder / name) for name in names]
+    return all(each.done.exists() and "cpu_seconds" in read_json(each.done) for each in paths)
+
+
+def _stages(run: RunPaths) -> list[Stage]:
+    """As they were planned, with what their specs say."""
+    return [
+        Stage(
+            name=each["name"],
+            kind=each["kind"],
+            fingerprint=each["fingerprint"],
+            target=each["target"],
+            spec=read_json(StagePaths(run.folder / each["name"]).spec),
+            needs=tuple(each["needs"]),
+            point_id=each["point_id"],
+            environment=each.get("environment", "base"),
+        )
+        for each in read_json(run.plan)["stages"]
+    ]
+
+
+def _at_once(spans: Spans) -> int:
+    """Most stages that were at work together."""
+    moments = [(begun + NEXT, 1) for begun, _ in spans.values()]
+    moments += [(ended, -1) for _, ended in spans.values()]
+    most = now = 0
+    for _, change in sorted(moments):
+        now += change
+        most = max(most, now)
+    return most
+
+
+if __name__ == "__main__":
+    for line in measure():
+        print(json.dumps({"estimate of the time left": line}))

@@ -1,0 +1,298 @@
+"""Draws of one model are made once under a run root, whatever happens to those who made them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from itertools import count
+
+import polars as pl
+import pytest
+
+from evaluators.grade_worker import GradeWorkers
+from evaluators.grading import Grading
+from evaluators.records import Waiting, drawn
+from evaluators.sample import complete_draws
+from evaluators.shared import SharedDraws
+from fgrpo_bench.records import Problem
+from fgrpo_bench.stages.files import SEAL, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.paths import BenchmarkPaths, SharedPaths
+from fgrpo_bench.stages.stage import Stopped
+from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.tables import DRAWS, read_table, write_table
+
+PROBLEMS = [
+    Problem(benchmark="b", problem_id=name, prompt="?", target="64-24", grader="countdown")
+    for name in ("easy", "even", "hard")
+]
+DESIGN = StagedDesign(stages=(4, 8, 16), enough=3)
+ENGINE = {"engine": "embedded", "device": "cpu"}
+SUMMARY = {"alone": "a", "batch": "b", "log_prob": -1.5}
+CANARIES = [{"engine": ENGINE, "texts": "t", "log_probs": [-1.5], "start": SUMMARY}]
+MADE_WITH = {"engine": ENGINE, "canaries": CANARIES}
+
+
+def is_right(wanted) -> bool:
+    """Of `easy` all draws, of `even` every third, of `hard` none."""
+    name = wanted.problem.problem_id
+    return name == "easy" or (name == "even" and wanted.draw % 3 == 0)
+
+
+class Model:
+    """A back end at the process boundary that counts its draws."""
+
+    def __init__(self, fails_after=None):
+        self.made, self.fails_after = 0, fails_after
+
+    def __call__(self, wanted):
+        waiting = Waiting(wanted)
+        while some := waiting.take(5):
+            if self.fails_after is not None and self.made >= self.fails_after:
+                raise RuntimeError("the node is gone")
+            self.made += len(some)
+            yield [
+                drawn(w, "6*4" if is_right(w) else f"1+{w.seed % 7}", n_tokens=3, end_token=1)
+                for w in some
+            ]
+
+
+class Evaluations:
+    """Evaluations of one model in sweeps of one run root."""
+
+    def __init__(self, root):
+        self.root, self.said = root, None
+
+    def run(self, name, n=8, *, design=None, made_of=None, model=None, stopped=lambda: False):
+        """Draw; returns the table and how many draws the model made. self.said: for draws.json."""
+        model = Model() if model is None else model
+        paths = BenchmarkPaths(self.root / name / "b")
+        with (
+            GradeWorkers(PROBLEMS, workers=1) as workers,
+            SharedDraws(
+                self.root / "draws",
+                made_of or {"weights_sha256": "w", "temperature": 1.0},
+                stage=self.root / name,
+                stopped=stopped,
+            ) as shared,
+        ):
+            grading = design and Grading(paths, PROBLEMS, "countdown", workers=workers)
+            table, made = complete_draws(
+                paths,
+                PROBLEMS,
+                n_samples=n if design is None else design.stages[-1],
+                seed=3,
+                sampler=lambda: model,
+                tell=lambda done, of, draws: grading and grading.add(draws),
+                stopping=design,
+                grading=grading,
+                shared=shared,
+            )
+            self.said = shared.give(paths.draws, table, MADE_WITH if made else {})
+        assert made == model.made
+        return table, made
+
+    def file(self, name):
+        return BenchmarkPaths(self.root / name / "b").draws
+
+    @property
+    def entry(self) -> SharedPaths:
+        """The only one there is."""
+        (folder,) = (self.root / "draws").iterdir()
+        return SharedPaths(folder)
+
+    @property
+    def shared_file(self):
+        (file,) = self.entry.folder.glob("*.parquet")
+        return file
+
+
+@pytest.fixture
+def evaluations(tmp_path):
+    return Evaluations(tmp_path)
+
+
+def alone(tmp_path, **settings):
+    """The draws where nobody has made any."""
+    return Evaluations(tmp_path / "alone").run("s", **settings)[0]
+
+
+def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsys):
+    first, made = evaluations.run("first")
+    assert made == 24 and evaluations.said["shared"]["adopted"] == 0
+    second, made = evaluations.run("second")
+    assert made == 0 and second.equals(first)
+    assert evaluations.file("first").samefile(evaluations.file("second"))
+    assert evaluations.said == {
+        "shared": {"digest": evaluations.entry.folder.name, "adopted": 24, "made_by": ["first"]},
+        "engine": ENGINE,
+        "canaries": CANARIES,
+    }
+    assert "b: 24 of 24 draws were made by first (" in capsys.readouterr().out
+
+
+def test_deleting_an_evaluation_or_the_entry_takes_no_draws_of_another(evaluations):
+    first, _ = evaluations.run("first")
+    evaluations.run("second")
+    shutil.rmtree(evaluations.root / "first")
+    assert evaluations.run("third")[1] == 0
+    shutil.rmtree(evaluations.root / "draws")
+    assert read_table(evaluations.file("second"), DRAWS).equals(first)
+    assert evaluations.run("second")[1] == 0
+    assert evaluations.run("fourth")[1] == 24
+
+
+@pytest.mark.parametrize(
+    "made_of",
+    [{"weights_sha256": "v", "temperature": 1.0}, {"weights_sha256": "w", "temperature": 0.5}],
+)
+def test_other_weights_or_settings_share_nothing(evaluations, made_of):
+    evaluations.run("first")
+    assert evaluations.run("second", made_of=made_of)[1] == 24
+
+
+def test_more_draws_add_to_those_that_are_there_and_fewer_take_only_theirs(evaluations, tmp_path):
+    evaluations.run("first", 8)
+    more, made = evaluations.run("second", 12)
+    assert made == 12 and more.equals(alone(tmp_path, n=12))
+    assert read_json(evaluations.entry.facts)["n_draws"] == 36
+    makers = read_json(evaluations.entry.facts)["made_by"]
+    assert [(each["stage"], each["draws"]) for each in makers] == [("first", 24), ("second", 12)]
+    few, made = evaluations.run("third", 5)
+    assert made == 0 and few.equals(more.filter(pl.col("draw") < 5))
+    grown, made = evaluations.run("third", 12)
+    assert made == 0 and grown.equals(more) and evaluations.said["shared"]["adopted"] == 21
+    assert read_json(evaluations.entry.facts)["n_draws"] == 36
+
+
+def test_a_design_takes_exactly_the_draws_that_it_would_make(evaluations, tmp_path):
+    evaluations.run("fixed", 10)
+    staged, made = evaluations.run("staged", design=DESIGN)
+    want = alone(tmp_path, design=DESIGN)
+    assert staged.equals(want)
+    lengths = dict(want.group_by("problem_id").len().iter_rows())
+    assert lengths == {"easy": 4, "even": 8, "hard": 16}
+    assert made == 6  # what the fixed one lacks of `hard`
+    assert read_json(evaluations.entry.facts)["n_draws"] == 36
+    assert evaluations.run("again", design=DESIGN)[1] == 0
+    fixed, made = evaluations.run("larger", 16)
+    assert made == 12 and fixed.equals(alone(tmp_path / "larger", n=16))
+
+
+def test_without_hard_links_the_draws_are_copied(evaluations, monkeypatch):
+    def refused(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", refused)
+    first, _ = evaluations.run("first")
+    second, made = evaluations.run("second")
+    assert made == 0 and second.equals(first)
+    files = [evaluations.file("first"), evaluations.file("second"), evaluations.shared_file]
+    assert len({file.stat().st_ino for file in files}) == 3
+    assert len({sha256_file(file) for file in files}) == 1
+
+
+def flip(path):
+    """Damage another file of this content, so that those linked to it stay whole."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+
+
+def of_other_seeds(evaluations):
+    """An entry that is whole by its digests and has draws of other seeds."""
+    facts, file = read_json(evaluations.entry.facts), evaluations.shared_file
+    table = read_table(file, DRAWS).with_columns(pl.col("seed") + 1)
+    file.unlink()
+    write_table(file, table, DRAWS)
+    sha256 = sha256_file(file)
+    file.rename(evaluations.entry.draws(sha256))
+    del facts[SEAL]
+    write_json(evaluations.entry.facts, sealed(facts | {"sha256": sha256}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda of: flip(of.shared_file), "has other content than facts.json says"),
+        (lambda of: of.shared_file.unlink(), "No such file"),
+        (lambda of: of.entry.facts.write_text("{"), "holds no valid JSON"),
+        (
+            lambda of: write_json(
+                of.entry.facts, read_json(of.entry.facts) | {"identity": {"weights_sha256": "v"}}
+            ),
+            "was changed, or is of other draws",
+        ),
+        (of_other_seeds, "has draws with other seeds"),
+    ],
+)
+def test_a_damaged_or_foreign_entry_is_kept_aside_and_its_draws_are_made_again(
+    evaluations, capsys, damage, said
+):
+    first, _ = evaluations.run("first")
+    damage(evaluations)
+    again, made = evaluations.run("second")
+    assert made == 24 and again.equals(first)
+    out = capsys.readouterr().out
+    assert said in out and "these shared draws are not used, and made again" in out
+    assert list(evaluations.entry.damaged.iterdir())
+    assert evaluations.run("third")[1] == 0
+    assert evaluations.run("first")[1] == 0
+
+
+def test_an_evaluation_that_lacks_nothing_asks_nobody(evaluations):
+    evaluations.run("first")
+    with locked(evaluations.entry.lock, wait=False, what="x"):
+        assert evaluations.run("first", 4, stopped=lambda: True)[1] == 0
+    assert evaluations.said == {}
+
+
+def test_a_failed_evaluation_gives_the_lock_back_and_goes_on_with_its_own_draws(evaluations):
+    with pytest.raises(RuntimeError, match="the node is gone"):
+        evaluations.run("first", model=Model(fails_after=10))
+    assert evaluations.run("second")[1] == 24
+    _, made = evaluations.run("first")
+    assert made == 0 and evaluations.said["shared"]["adopted"] == 14
+
+
+HOLD = """import sys, time; from pathlib import Path
+from fgrpo_bench.stages.locks import locked
+with locked(Path(sys.argv[1]), wait=False, what="x"):
+    print("held", flush=True); time.sleep(60)
+"""
+
+
+def test_a_killed_holder_lets_the_next_one_draw(evaluations, capfd):
+    evaluations.run("first", 4)
+    command = [sys.executable, "-c", HOLD, str(evaluations.entry.lock)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"held\n"
+    looks = count()
+
+    def stopped():
+        if next(looks) == 1:
+            holder.kill()
+        return False
+
+    assert evaluations.run("second", 8, stopped=stopped)[1] == 12
+    holder.communicate()
+    assert f"waiting for process {holder.pid} on {os.uname().nodename}" in capfd.readouterr().out
+
+
+def test_one_that_is_told_to_stop_while_it_waits_stops(evaluations):
+    evaluations.run("first", 4)
+    with (
+        locked(evaluations.entry.lock, wait=False, what="x"),
+        pytest.raises(Stopped, match="another evaluation makes the same draws"),
+    ):
+        evaluations.run("second", 8, stopped=lambda: True)
+    assert evaluations.run("second", 8)[1] == 12
+
+
+def test_where_nothing_can_be_locked_draws_are_made_and_not_shared(evaluations, tmp_path, capsys):
+    (tmp_path / "draws").write_text("in the way")
+    assert evaluations.run("first")[1] == evaluations.run("second")[1] == 24
+    assert "draws are made here and not shared" in capsys.readouterr().out

@@ -1,0 +1,80 @@
+"""The Markdown pages of the project, their links, and the code that they show."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from sweeps import REPOSITORY
+
+README = REPOSITORY / "README.md"
+PAGES = [
+    README,
+    REPOSITORY / "CONTRIBUTING.md",
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+]
+BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+ASSIGNMENT = re.compile(r"[A-Z_]+=")
+
+
+def name(page: Path) -> str:
+    """As it stands in a test's name."""
+    return str(page.relative_to(REPOSITORY))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code of every block of a language; the empty one: of blocks that name none."""
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [code for own, code in found if own == language]
+
+
+def languages(page: Path) -> set[str]:
+    """Of all its blocks."""
+    return {language for language, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+
+
+def commands(page: Path) -> Iterator[tuple[str, ...]]:
+    """The words of every command of its shell blocks, without comments, variables that are set in
+    front, and where the output goes."""
+    for block in blocks(page, "bash"):
+        for words in _split(block.replace("\\\n", " ").splitlines()):
+            while words and ASSIGNMENT.match(words[0]):
+                del words[0]
+            if words[:1] == ["source"] and words[1].startswith("<("):
+                words = [words[1].removeprefix("<("), *words[2:-1], words[-1].removesuffix(")")]
+            if ">" in words:
+                del words[words.index(">") :]
+            if words:
+                yield tuple(words)
+
+
+def _split(lines: list[str]) -> Iterator[list[str]]:
+    """The words of each command; quoted text may have several lines."""
+    begun = ""
+    for line in lines:
+        begun += line + "\n"
+        try:
+            words = shlex.split(begun, comments=True)
+        except ValueError:  # no closing quotation yet
+            continue
+        begun = ""
+        yield words
+    assert not begun, f"a quotation is not closed: {begun}"
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """File (or the page itself) and anchor of every link within the repository."""
+    prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    inside = [each.partition("#") for each in LINK.findall(prose) if "://" not in each]
+    return [((page.parent / path).resolve() if path else page, at) for path, _, at in inside]
+
+
+def anchors(page: Path) -> set[str]:
+    """What a heading is called in an address, as GitHub makes it."""
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    titles = (LINK.sub("]", title).lower() for title in HEADING.findall(text))
+    return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in titles}

@@ -1,0 +1,152 @@
+"""How each command of the pages is run where nothing is trained, drawn, installed or served.
+
+`WAYS` has the first words of every command. One that no line has fails the test, so that a new one
+gets a line here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import pytest
+
+from sweeps import REPOSITORY
+
+Main = Callable[..., int]
+PREREQUISITES = ("setup", "setup-dev", "setup-openrlhf-cpu", ".venv/.dev", ".venv/.bench")
+PYTHON = (".venv/bin/python", "-m")
+
+
+class Parsed(Exception):
+    """The arguments of a command make sense."""
+
+
+def main_of(module: str) -> Main:
+    """The function behind `python -m <module>`."""
+    package = module if module.startswith("fgrpo_bench.stats") else f"{module}.__main__"
+    try:
+        return import_module(package).main
+    except ModuleNotFoundError:
+        return import_module(module).main
+
+
+def runs(module: str, words: Sequence[str]) -> None:
+    """The command itself."""
+    assert main_of(module)(list(words)) == 0
+
+
+def runs_dry(module: str, words: Sequence[str]) -> None:
+    """The command with --dry-run."""
+    runs(module, words if "--dry-run" in words else [*words, "--dry-run"])
+
+
+def parses(module: str, words: Sequence[str]) -> None:
+    """The command up to where its arguments are read: they are those that it has, and what it
+    would do needs a finished sweep of that name, a cluster, a network or long."""
+    parse, depth = argparse.ArgumentParser.parse_known_args, 0
+
+    def reads(self: Any, *given: Any, **named: Any) -> Any:
+        nonlocal depth
+        depth += 1
+        namespace, others = parse(self, *given, **named)
+        depth -= 1
+        if depth == 0:  # subparsers read within
+            wrong = [each for each in others if each.startswith("-") or "=" not in each]
+            raise Parsed(wrong)
+        return namespace, others
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Parsed) as read:
+        patch.setattr(argparse.ArgumentParser, "parse_known_args", reads)
+        patch.setattr(sys, "argv", [module, *words])
+        main_of(module)()
+    assert read.value.args == ([],)
+
+
+def elsewhere(test: str, text: str) -> Callable[[str, Sequence[str]], None]:
+    """The command stands in a test of its own, which has this text."""
+
+    def stands(module: str, words: Sequence[str]) -> None:
+        assert text in (REPOSITORY / test).read_text(encoding="utf-8"), f"{test} has no {text!r}"
+
+    return stands
+
+
+WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
+    ("sweeps", "run", "smoke"): elsewhere("tests/plugin/test_extending.py", 'block("bash")'),
+    ("sweeps", "run"): runs_dry,
+    ("sweeps", "plan"): runs,
+    ("sweeps", "status"): runs,
+    ("sweeps", "logs"): parses,
+    ("sweeps", "check"): parses,
+    ("sweeps", "tune"): parses,
+    ("sweeps", "follow"): parses,
+    ("sweeps", "tick"): parses,
+    ("sweeps", "retry"): parses,
+    ("sweeps", "cancel"): parses,
+    ("evaluators", "fetch"): parses,
+    ("evaluators", "run"): parses,
+    ("evaluators", "audit"): parses,
+    ("evaluators", "grade"): parses,
+    ("evaluators", "import"): parses,
+    ("evaluators", "export-lm-eval"): parses,
+    ("fgrpo_bench", "completion"): elsewhere("tests/sweeps/test_completion.py", "bash"),
+    ("fgrpo_bench.analysis",): runs,
+    ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
+    ("fgrpo_bench.report", "check-bundle"): elsewhere(
+        "tests/report/test_bundle.py", "program = Path(check_bundle.__file__)"
+    ),
+    ("fgrpo_bench.report",): parses,
+    ("fgrpo_bench.report.published",): runs,
+    ("fgrpo_bench.simulation",): runs_dry,
+    ("fgrpo_bench.stats.power",): runs,
+    ("fgrpo_bench.theory",): runs,
+    ("fgrpo_bench.tracking",): parses,
+    ("dashboards",): parses,
+    ("tests.calibration",): elsewhere("tests/stats/test_calibration.py", "from tests import"),
+    ("tests.gpu",): parses,
+    ("verl.trainer.main_ppo",): elsewhere("tests/integrations/test_verl.py", "adv_estimator"),
+}
+"""By the module and the first words behind it; the longest that fits is taken."""
+
+OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
+    ("source", ".venv/bin/activate"): ("Makefile", "-m venv $(@D)"),
+    ("python", "verify.py"): ("fgrpo_bench/report/exports/bundle.py", "verify.py"),
+    ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
+    ("make", "rehearse"): ("Makefile", "rehearse:"),
+}
+"""Commands that run no module of ours, or install: a file that makes what they name, and where."""
+
+
+def recipe(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """The commands that `make` would run behind what it sets up, by `make -n`."""
+    kept = [word for each in PREREQUISITES for word in ("-o", each)]
+    said = subprocess.run(
+        ["make", "-n", "--no-print-directory", *kept, *words],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    commands = [tuple(shlex.split(line)) for line in said.stdout.replace("\\\n", "").splitlines()]
+    assert commands and all(command[:2] == PYTHON for command in commands), said.stdout
+    return [("python", *command[1:]) for command in commands]
+
+
+def way(words: Sequence[str]) -> Callable[[str, Sequence[str]], None]:
+    """Of the words behind `python -m`."""
+    for length in range(len(words), 0, -1):
+        if (chosen := WAYS.get(tuple(words[:length]))) is not None:
+            return chosen
+    return unknown
+
+
+def unknown(module: str, words: Sequence[str]) -> NoReturn:
+    raise AssertionError(
+        f"python -m {module} {' '.join(words)}: tests/pages/dry.py has no line for it in WAYS"
+    )
