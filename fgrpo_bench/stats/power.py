@@ -170,6 +170,10 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
     if options.design and options.half_width is None:
         parser.error("--design needs the --half-width that is wanted, e.g. 0.01")
+    if options.half_width is None and not options.n_samples:
+        parser.error("nothing was asked: give --n-samples, e.g. 512, or --half-width, e.g. 0.01")
+    if tuple(options.beta) != PRIOR and not options.design:
+        parser.error(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
     if options.half_width is not None and not 0 < options.half_width < 1:
         parser.error(f"--half-width {options.half_width}: a fraction between 0 and 1, e.g. 0.01")
     for k in options.k:
@@ -200,16 +204,19 @@ def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
 
 
 def _parameter(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0.01 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text}: must be from 0.01 to 100")
+        raise argparse.ArgumentTypeError(f"{text}: must be a number from 0.01 to 100, e.g. 0.5")
     return value
 
 
 def _positive(text: str) -> int:
-    value = int(text)
+    value = int(text) if text.isdecimal() else 0
     if not 1 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"{text}: must be from 1 to {MOST:,}")
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number from 1 to {MOST:,}")
     return value
 
 

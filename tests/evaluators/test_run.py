@@ -19,14 +19,21 @@ BIG = [
 ]
 
 
-@pytest.fixture
-def stage(tmp_path):
+STAGED = [*BIG, "+experiment.evaluation.design={stages:[512,1024,2048,4096],enough:400}"]
+
+
+def warmed_up(root, *overrides):
     """The evaluation of a warmed-up base model, ready to run."""
-    plan, paths = freeze(tmp_path, *BIG)
+    plan, paths = freeze(root, *overrides)
     warmup = paths.warmup(11)
     write_json(warmup.done, warm_up(read_json(warmup.spec), StageRun(warmup), "cpu"))
     name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.spec["step"] == 0)
     return StagePaths(paths.folder / name)
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return warmed_up(tmp_path, *BIG)
 
 
 @pytest.mark.slow
@@ -54,6 +61,55 @@ def test_a_killed_evaluation_ends_with_the_draws_of_an_undisturbed_one(stage):
 
     assert main(["run", str(stage.folder)]) == 0  # done: nothing is drawn again
     assert read_json(stage.done)["draws_made"]["countdown"] == made
+
+
+def shard_sizes(paths):
+    return {shard: shard.stat().st_size for shard in paths.shards.glob("*")}
+
+
+def saved(paths):
+    """(problem_id, draw) of everything that is stored, in whatever file."""
+    draws = []
+    if paths.draws.exists():
+        draws += read_table(paths.draws, DRAWS).select("problem_id", "draw").rows()
+    if paths.shards.exists():
+        lines = (line for shard in sorted(paths.shards.iterdir()) for line in read_lines(shard))
+        draws += [(line[0], line[1]) for line in lines]
+    return draws
+
+
+@pytest.mark.slow
+def test_kills_in_the_middle_of_stages_end_with_the_same_bytes_and_repeat_no_saved_draw(tmp_path):
+    stage = warmed_up(tmp_path, *STAGED)
+    other = StagePaths(stage.folder.with_name("undisturbed"))
+    write_json(other.spec, read_json(stage.spec))
+    assert main(["run", str(other.folder)]) == 0
+    whole = read_table(other.benchmark("countdown").draws, DRAWS)
+    lengths = set(whole.group_by("problem_id").len()["len"])
+    assert len(lengths) > 1 and lengths <= {512, 1024, 2048, 4096}
+
+    paths, kept = stage.benchmark("countdown"), []
+    for _ in range(3):
+        process, before = start("evaluate", stage.folder), shard_sizes(paths)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.01)
+            if shard_sizes(paths) != before:
+                before = shard_sizes(paths)
+                if len(saved(paths)) > len(kept):
+                    break
+        process.kill()
+        process.communicate()
+        now = saved(paths)
+        assert len(kept) < len(now) == len(set(now)) < len(whole) and set(kept) < set(now)
+        assert not stage.done.exists()
+        kept = now
+    assert main(["run", str(stage.folder)]) == 0
+    assert read_json(stage.done)["draws_made"]["countdown"] == len(whole) - len(kept)
+    ours, theirs = (s.benchmark("countdown") for s in (stage, other))
+    assert ours.draws.read_bytes() == theirs.draws.read_bytes()
+    assert ours.passk.read_bytes() == theirs.passk.read_bytes()
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """The cheapest design for a wanted precision, and the command that names it."""
 
+import re
+
 import pytest
 
 from fgrpo_bench import StagedDesign
@@ -56,9 +58,44 @@ def test_the_command_names_the_design_and_what_fixed_draws_would_take(capsys):
     assert "Beta(0.2, 5.0): " in capsys.readouterr().out
     assert main([*asked[:-2], "1e-4", "--design"]) == 0
     assert "not even 4096 draws" in capsys.readouterr().out
-    for wrong in (["--beta", "0", "1"], ["--half-width", "2"]):
-        with pytest.raises(SystemExit):
-            main([*asked, *wrong])
-    with pytest.raises(SystemExit):
-        main(["--k", "16", "--problems", "100", "--design"])
-    assert "--design needs the --half-width" in capsys.readouterr().err
+
+
+def test_the_design_is_precise_enough_at_every_k_that_was_asked_for(capsys):
+    asked = ["--problems", "100", "--half-width", "0.025", "--design"]
+    draws = []
+    for ks in (["16"], ["1", "16"]):
+        assert main(["--k", *ks, *asked]) == 0
+        said = re.search(r"stages \[(.*)\], enough (\d+): (\d+) draws", capsys.readouterr().out)
+        stages, enough = [int(n) for n in said[1].split(", ")], int(said[2])
+        design, rates = StagedDesign(stages=stages, enough=enough), beta_rates(0.5, 0.5)
+        for k in map(int, ks):
+            sd = (design.draw_moments(k=k, success_rate=rates)[1].mean() / 100) ** 0.5
+            assert 1.959964 * sd <= 0.025
+        draws.append(int(said[3]))
+    assert draws[1] >= draws[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--half-width", "2", "--design"], "--half-width 2.0: a fraction between 0 and 1, e.g."),
+        (["--half-width", "nan", "--design"], "--half-width nan: a fraction between 0 and 1, e.g."),
+        (["--half-width", "0.1", "--design", "--beta", "0", "1"], "0: must be a number from 0.01"),
+        (["--half-width", "0.1", "--design", "--beta", "x", "1"], "x: must be a number from 0.01"),
+        (["--half-width", "0.1", "--beta", "0.2", "5"], "--beta 0.2 5.0 is for --design alone"),
+        (["--half-width", "0.1", "--k", "1.5"], "1.5: must be a whole number from 1 to 100,000"),
+        (["--n-samples", "8"], "--n-samples 8 is less than --k 16"),
+        (["--design"], "--design needs the --half-width that is wanted, e.g. 0.01"),
+        ([], "nothing was asked: give --n-samples, e.g. 512, or --half-width, e.g. 0.01"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_value_rule_and_remedy(wrong, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--k", "16", "--problems", "100", *wrong])
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_help_has_examples(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "--k 1 256 --problems 500 --half-width 0.01 --design" in capsys.readouterr().out
