@@ -250,8 +250,8 @@ def cost_words(answer: Mapping[str, Any], profile: str) -> list[str]:
         )
     if on_processors:
         lines.append(
-            f"no GPU: profile={profile} runs {counted(on_processors, 'stage')} of OpenRLHF or vLLM "
-            "on processors; profile=slurm-8gpu and others of conf/profile ask for GPUs"
+            f"no GPU: profile={profile} runs {counted(on_processors, 'stage')} that are made for "
+            "GPUs on processors; profile=slurm-8gpu and others of conf/profile ask for GPUs"
         )
     return lines
 

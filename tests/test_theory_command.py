@@ -83,7 +83,7 @@ def test_the_picture_of_the_weights_is_drawn_from_the_advantages(tmp_path, capsy
         (["--weights", "grpo@-1"], "the weight is defined for a gamma of at least 0"),
         (["--weights", "ds_grpo"], "for advantages that are functions of the rewards alone"),
         (["--weights", "pkpo:4"], "method 'pkpo:4': write advantage[:parameter=value,...]"),
-        (["--weights", "fgrpo"], "unknown advantage 'fgrpo': valid ones are"),
+        (["--weights", "fgrpo"], "unknown advantage 'fgrpo' (did you mean grpo?): valid ones are"),
         (["--weights", "--group-size", "1"], "a group has at least 2 rollouts"),
         (["--success-rate", "1.5"], "--success-rate 1.5: must lie between 0 and 1"),
         (["--success-rate", "0.5", "--tail-share", "1"], "shares lie between 0 and 1"),

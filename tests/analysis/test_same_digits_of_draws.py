@@ -21,6 +21,8 @@ BENCHMARKS = ("countdown", "other")
 UNJUDGED, ABSENT = "grpo-n8-g0-s11", "grpo-n8-g1-s12"
 """Points: with draws that could not be judged, and without results."""
 SHOWN = 10
+RANK = {"correct": 0, "incorrect": 1}
+"""Of the outcomes in the list of draws."""
 
 
 def stored(analysis: Analysis, point_id: str, benchmark: str, grader: str = GRADER) -> pl.DataFrame:
@@ -69,53 +71,70 @@ def test_draws_prints_the_counts_of_the_frame_and_the_draws_that_are_stored(
     shown = page(
         mixed, "draws", benchmark=benchmark, problem=problem, a=sides[0], b=sides[1], **chosen
     )
-    said = re.split("Draws\n", Reader(html(shown, ServerLinks(), [])).text)
+    text = Reader(html(shown, ServerLinks(), [])).text
     frame = judged(mixed, benchmark, problem_id=problem)
-    matching = []
+    matching, expected = [], []
+    start = SHOWN * (chosen.get("page", 1) - 1)
     for i, point in enumerate(sides):
         draws = stored(mixed, point, benchmark).filter(problem_id=problem).sort("draw").to_dicts()
         (own,) = frame.filter(point_id=point).to_dicts()
-        matching.append([draw for draw in draws if kept(draw, chosen)])
         words = f"{own['n_correct']} of {own['n_scored']} judged draws correct"
         if lacks := len(draws) - own["n_scored"]:
             words += f", {lacks} not judged"
-        if len(matching[-1]) < len(draws):
-            words += f"; {len(matching[-1])} match the filter"
-        assert f"\n{words}\n" in said[i]
-        start = SHOWN * (chosen.get("page", 1) - 1)
-        listed = re.findall(r"draw (\d+), (\d+) tokens(, cut off)?", said[i + 1])
-        assert [(int(draw), int(tokens), bool(cut)) for draw, tokens, cut in listed] == [
+        assert shown.context["sides"][i].counted == words and words in text
+        draws.sort(key=lambda draw: (RANK.get(draw["outcome"], 2), draw["draw"]))
+        matching.append([draw for draw in draws if kept(draw, chosen)])
+        is_filtered = len(matching[-1]) < len(draws)
+        told = f"{len(matching[-1])} of {len(draws)} draws match the filter."
+        assert (told in text) == is_filtered or len(matching[0]) == len(matching[-1])
+        expected += [
             (draw["draw"], draw["n_tokens"], draw["finish_reason"] == "length")
             for draw in matching[-1][start : start + SHOWN]
         ]
+    listed = re.findall(r"draw (\d+), (\d+) tokens(, cut off)?", text)
+    assert [(int(draw), int(tokens), bool(cut)) for draw, tokens, cut in listed] == expected
     (pages,) = [len(c.options) for c in shown.context["pages"]] or [1]
     assert pages == max(1, *(-(-len(own) // SHOWN) for own in matching))
 
 
 @pytest.mark.parametrize("listed", ["few", "all"])
 def test_draws_counts_every_distinct_answer(mixed, listed):
-    shown = page(mixed, "draws", benchmark="countdown", problem="p001", b=UNJUDGED, answers=listed)
-    side = shown.context["sides"][1]
-    draws = stored(mixed, UNJUDGED, "countdown").filter(problem_id="p001").to_dicts()
-    counts = Counter((draw["extracted"], draw["outcome"]) for draw in draws)
-    tokens = {
-        key: sum(d["n_tokens"] for d in draws if (d["extracted"], d["outcome"]) == key) / count
-        for key, count in counts.items()
-    }
+    sides = ("base-s11", UNJUDGED)
+    shown = page(
+        mixed,
+        "draws",
+        benchmark="countdown",
+        problem="p001",
+        a=sides[0],
+        b=sides[1],
+        answers=listed,
+    )
+    counts = [
+        Counter(
+            stored(mixed, each, "countdown")
+            .filter(problem_id="p001")["extracted", "outcome"]
+            .rows()
+        )
+        for each in sides
+    ]
     expected = {
-        (answer or "(no answer found)", outcome, str(count), f"{tokens[answer, outcome]:.0f}")
-        for (answer, outcome), count in counts.items()
+        (answer or "(no answer found)", outcome, tuple(each[answer, outcome] for each in counts))
+        for answer, outcome in counts[0] | counts[1]
     }
-    rows = {tuple(row) for row in texts(side.answers)}
-    assert side.answers.title == f"{len(expected)} distinct answers"
-    assert rows <= expected and len(rows) == (len(expected) if listed == "all" else 12)
-    more = len(expected) - len(rows)
-    assert side.answers.notes == ((f"and {more} more",) if more else ())
+    bars = shown.context["bars"]
+    rows = {(row.text, row.outcome, row.counts) for row in bars.rows}
+    assert bars.distinct == tuple(map(len, counts))
+    assert rows <= expected and len(rows) == (len(expected) if listed == "all" else 10)
+    assert bars.n_more == len(expected) - len(rows)
+    longest = max(max(row.counts) for row in bars.rows)
+    for row in bars.rows:
+        assert row.widths == tuple(round(100 * n / longest, 1) for n in row.counts)
 
 
 def test_draws_counts_nothing_as_right_that_the_analysis_does_not_have(mixed):
     shown = page(mixed, "draws", benchmark="other", problem="p001", b=ABSENT)
-    assert "\n64 draws\n" in Reader(html(shown, ServerLinks(), [])).text
+    assert shown.context["sides"][1].counted == "64 draws"
+    assert "64 draws" in Reader(html(shown, ServerLinks(), [])).text
 
 
 def share(count: int, of: int) -> str:
@@ -124,7 +143,7 @@ def share(count: int, of: int) -> str:
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
 def test_audit_counts_what_the_frame_leaves_unjudged_and_what_was_cut_off(mixed, benchmark):
-    grid, *_ = page(mixed, "audit", benchmark=benchmark).context["grids"]
+    grid, *_ = page(mixed, "audit", benchmark=benchmark).context["whole"]
     expected, unscored, drawn = [], Counter(), Counter()
     for row in mixed.completeness.filter(benchmark=benchmark, has_results=True).to_dicts():
         draws = stored(mixed, row["point_id"], benchmark)
@@ -143,14 +162,14 @@ def test_audit_counts_what_the_frame_leaves_unjudged_and_what_was_cut_off(mixed,
 
 def test_audit_counts_where_graders_differ_and_the_points_of_every_engine(mixed):
     for benchmark in BENCHMARKS:
-        _, graders, engines = page(mixed, "audit", benchmark=benchmark).context["grids"]
+        _, graders, engines = page(mixed, "audit", benchmark=benchmark).context["whole"]
         own = mixed.completeness.filter(benchmark=benchmark).drop_nulls("engine")
         counts = Counter(own["engine"])
         assert [row[0] for row in texts(engines)] == [str(count) for count in counts.values()]
         assert len(counts) == (2 if benchmark == "countdown" else 1)
         if benchmark == "other":
             assert not graders.rows
-    (row,) = texts(page(mixed, "audit", benchmark="countdown").context["grids"][1])
+    (row,) = texts(page(mixed, "audit", benchmark="countdown").context["whole"][1])
     pair = [stored(mixed, UNJUDGED, "countdown", grader) for grader in (GRADER, "second-2")]
     assert mixed.graders(["countdown"]) == (GRADER,)
     outcomes = list(

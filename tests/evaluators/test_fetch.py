@@ -125,7 +125,10 @@ def test_a_local_file_takes_its_columns_and_needs_no_publisher(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["mathh500"], "unknown benchmark 'mathh500': valid ones are aime24, aime25"),
+        (
+            ["mathh500"],
+            "unknown benchmark 'mathh500' (did you mean math500?): valid ones are aime24",
+        ),
         (["countdown"], "there is nothing to fetch"),
         (["aime24", "amc23", "path=x"], "needs exactly one benchmark"),
         (["path=x"], "needs exactly one benchmark"),

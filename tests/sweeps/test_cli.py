@@ -193,7 +193,7 @@ def test_a_plan_without_gpus_says_so_and_prices_nothing_that_it_cannot(
 ) -> None:
     code, out, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b")
     assert code == 0
-    assert "no GPU: profile=local runs 43 stages of OpenRLHF or vLLM on processors" in out
+    assert "no GPU: profile=local runs 43 stages that are made for GPUs on processors" in out
     assert "cost not estimated: 47 stages" in out
     assert "estimated cost" not in out
     _, on_gpus, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b", "profile=slurm-8gpu")

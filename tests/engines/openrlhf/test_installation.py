@@ -14,6 +14,7 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import compilation, installation, pip_check
 from fgrpo_bench.engines.openrlhf.installation import Machine
+from fgrpo_bench.specs import config
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 
@@ -239,6 +240,9 @@ def test_training_and_sampling_ask_for_the_driver_before_they_load_anything(
     with pytest.raises(ValueError, match="driver here is 570"):
         stage.train({}, nothing, nothing, device="cuda", step=None)
     with pytest.raises(ValueError, match="driver here is 570"):
-        vllm.start(SimpleNamespace(device="cuda"), max_model_len=1)  # type: ignore[arg-type]
+        asked: Any = SimpleNamespace(
+            device="cuda", evaluation=config.load("smoke").experiment.evaluation
+        )
+        vllm.start(asked, max_model_len=1)
     with pytest.raises(ValueError, match="no 'point'"):  # it went on
         stage.train({}, StageRun(StagePaths(tmp_path)), nothing, device="cpu", step=None)
