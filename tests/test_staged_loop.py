@@ -4,6 +4,7 @@ is verified, in MLflow and on the dashboard; then fixed, then graded anew, over 
 from __future__ import annotations
 
 import csv
+import shutil
 from io import StringIO
 from pathlib import Path
 
@@ -215,6 +216,7 @@ def test_a_fixed_number_and_another_judgement_use_the_draws_that_are_there(stage
     assert report(["smoke"]) == 0
     assert "†" in (folder / "report.md").read_text()
     assert report(["--verify", str(folder / "report.md")]) == 0
+    shutil.rmtree(paths_of(staged).draws)  # else they are taken from there
     run(*ASKED)
     assert made(staged) == [stops[name] - DESIGN.stages[0], 0, 0]
     assert files.passk.read_bytes() == before[0][1]

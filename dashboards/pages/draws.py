@@ -115,7 +115,8 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     elsewhere = Form(results.paths, "draws", given, links)
     elsewhere.one("benchmark", results.benchmarks)
     text = problem_text(points[a], benchmark, problem)
-    is_maze = results.evaluation["benchmarks"][benchmark]["grader"] in maze.GRADERS
+    declared = results.evaluation["benchmarks"][benchmark] or {}
+    is_maze = declared.get("grader") in maze.GRADERS
     grid = text.gold if is_maze and not gated else ""
     sides = [
         _side(

@@ -65,7 +65,7 @@ def test_the_gamma_sweep_varies_gamma_and_trains_three_algorithms(tmp_path):
     files = write_report(small_sweep(tmp_path, "gamma", ONE_SEED)).files
     assert [file.name for file in files][5:] == figures(
         *("curves-countdown", "by-focal-gamma-countdown", "plane-countdown"),
-        *("losses-countdown", "coverage-countdown"),
+        *("differences-countdown", "losses-countdown", "coverage-countdown"),
         *("training-grpo", "training-dapo", "training-cispo"),
     )
 

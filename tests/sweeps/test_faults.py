@@ -245,7 +245,17 @@ def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, "profile.max_parallel=1")
-    assert sweep.run() == 0
-    said = re.findall(r"  (start|done) ", sweep.log())
-    assert said == ["start", "done"] * 6
+    sweep = fake_sweep(tmp_path, "profile.max_parallel=1", FAKE_HELD="grpo")  # two are trained
+    sweep.hold.touch()
+    driver = sweep.start()
+    try:
+        deadline = time.monotonic() + 60
+        while len(trained := list(sweep.paths.folder.glob("grpo-*/logs/*.log"))) < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1.5)  # in which a second worker would begin with the other one
+        assert list(sweep.paths.folder.glob("grpo-*/logs/*.log")) == trained
+    finally:
+        sweep.hold.unlink()
+    assert driver.wait(timeout=120) == 0
+    assert len(re.findall(r"  done ", sweep.log())) == 6
