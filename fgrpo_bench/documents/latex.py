@@ -123,8 +123,13 @@ def escape_latex(text: str) -> str:
     star would belong to the row end before it. Characters that its usual fonts lack are named, and
     the hyphen before a number is set as a minus."""
     text = _MINUS.sub("$-$", "".join(map(_set_by_latex, plain(text))))
-    text = _SYMBOL.sub(lambda found: r"$\gamma$" if found[0] == "gamma" else "$N$", text)
+    text = with_symbols(text)
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
+
+
+def with_symbols(text: str) -> str:
+    """The focal exponent and the group size as math, for LaTeX and for figures."""
+    return _SYMBOL.sub(lambda word: r"$\gamma$" if word[0] == "gamma" else "$N$", text)
 
 
 def _set_by_latex(character: str) -> str:
