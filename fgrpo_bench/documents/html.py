@@ -32,8 +32,7 @@ body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1.25rem 4rem; color: #1
 h1 { font-size: 1.45rem; line-height: 1.3; margin: 0 0 1rem; }
 h2 { font-size: 1.12rem; margin: 2.4rem 0 0.6rem; padding-top: 0.4rem; }
 p, ul, nav, figcaption { max-width: 52rem; overflow-wrap: anywhere; }
-nav { columns: 2 20rem; font-size: 0.9rem; border: 1px solid #ddd; border-radius: 6px;
-  padding: 0.7rem 1rem; }
+nav { font-size: 0.9rem; }
 nav a { display: block; color: #0d5299; text-decoration: none; break-inside: avoid; }
 nav a:hover, nav a:focus { text-decoration: underline; }
 .alert { border-left: 4px solid #b2182b; padding-left: 0.8rem; font-weight: 600; }
@@ -48,9 +47,8 @@ tbody tr:hover { background: #f3f6f9; }
 u { text-decoration-thickness: 1.5px; text-underline-offset: 3px; }
 .note { font-size: 0.82rem; color: #444; margin: 0.45rem 0 0; }
 .effect { margin: 0.2rem 0; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(33rem, 100%), 1fr));
-  gap: 1.6rem 2rem; margin: 1.6rem 0; }
-figure { margin: 0; min-width: 0; }
+.figures { columns: 33rem; column-gap: 2rem; margin: 1.2rem 0; }
+figure { margin: 0; padding-bottom: 1.2rem; break-inside: avoid; }
 figure svg { display: block; width: 100%; max-width: 42rem; height: auto; }
 .narrow { display: none; }
 figcaption { font-size: 0.86rem; color: #444; margin-top: 0.4rem; }
@@ -95,7 +93,7 @@ def html(title: str, blocks: Sequence[Block], drawings: Mapping[str, str]) -> st
             "</head>",
             "<body>",
             f"<h1>{_text(title)}</h1>",
-            f"<nav>{''.join(links)}</nav>",
+            f"<nav><details><summary>Contents</summary>{''.join(links)}</details></nav>",
             *(part for part in parts if part),
             "</body>",
             "</html>",
