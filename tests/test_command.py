@@ -32,7 +32,7 @@ def test_every_command_has_a_line_and_a_module() -> None:
 
 
 def test_a_command_is_run_as_its_own_module_with_its_exit_code() -> None:
-    power = ["stats.power", "--k", "8", "--problems", "100", "--n-samples", "64"]
+    power = ["power", "--k", "8", "--problems", "100", "--n-samples", "64"]
     own = [sys.executable, "-m", "fgrpo_bench.stats.power", *power[1:]]
     alone = subprocess.run(own, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     handed = said(*power)
@@ -80,10 +80,7 @@ def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path: Path) -
 def test_a_misspelt_choice_or_option_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     parser = Parser(prog="p")
     parser.add_argument("--to", choices=["lm-eval", "inspect"])
-    for word, near in (
-        ("--to=lmeval", "(did you mean lm-eval?)"),
-        ("--two", "(did you mean --to?"),
-    ):
+    for word, near in (("--to=lmeval", "lm-eval"), ("--two", "--to")):
         with pytest.raises(SystemExit):
             parser.parse_args([word])
         assert f"(did you mean {near}?)" in capsys.readouterr().err
