@@ -152,6 +152,8 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             "picture": maze.picture(grid) if grid else "",
             "answer": None if answer == ALL else answer,
             "all_answers": links.page(form.address("page", answer=ALL)),
+            "lengths": _lengths(low, high),
+            "all_lengths": links.page(form.address("min", "max", "page")),
             "least": low,
             "most": high,
             "kept": form.address("min", "max", "page").parameters,
@@ -179,6 +181,15 @@ def _problems(results: SweepResults, benchmark: str, fates: Fates | None) -> tup
         return "Problem, by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
     ordered = [fates.problems[i] for i in fates.order("loss")]
     return "Problem, most forgotten first", ordered
+
+
+def _lengths(low: int | None, high: int | None) -> str:
+    """The lengths that the filter lets through; empty where it lets all."""
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f"{low} and more"
+    return f"at most {high}" if low is None else f"{low} to {high}"
 
 
 def _ordered(table: pl.DataFrame, order: str) -> pl.DataFrame:

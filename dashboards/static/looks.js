@@ -11,11 +11,13 @@ function hsl(red, green, blue) {
   return [60 * h, d / (1 - Math.abs(2 * l - 1)), l];
 }
 
-// A dark colour becomes a light one and a light one darker, so that what stood out still does.
+// A dark colour becomes a light one and a light one darker, so that what stood out still does, and
+// shades of one colour stay apart; white is the page.
 function turned(red, green, blue, alpha = 1) {
   const [h, s, l] = hsl(red, green, blue);
-  const light = Math.min(0.8, Math.max(0.45, 1 - l));
-  return `hsla(${h.toFixed(0)},${(100 * s).toFixed(0)}%,${(100 * light).toFixed(0)}%,${alpha})`;
+  if (l === 1) return `rgba(22,25,29,${alpha})`;
+  const light = Math.min(0.86, Math.max(0.45, 1.02 - 0.8 * l));
+  return `hsla(${h.toFixed(0)},${(85 * s).toFixed(0)}%,${(100 * light).toFixed(0)}%,${alpha})`;
 }
 
 function channels(color) {
@@ -68,10 +70,22 @@ function note(trace, more) {
   return { text, font: { size: SIZE, color: themed(color, "color") }, ...more };
 }
 
+// Of more lines than there is room for, those whose names hide no other, the strong ones first; the
+// pointer names the rest.
+function fitting(ends, height) {
+  if (ends.length * LINE <= height) return ends;
+  const kept = [];
+  for (const end of [...ends].sort((one, other) => strong(other.trace) - strong(one.trace))) {
+    if (kept.every((other) => Math.abs(other.at - end.at) >= LINE)) kept.push(end);
+  }
+  return kept;
+}
+
 // At the ends of lines, as near to their heights as the letters allow.
 function atEnds(div, chart) {
   const axis = div._fullLayout.yaxis, height = axis._length;
-  const ends = named(chart).map((trace) => ({ trace, at: axis.d2p(trace.y[trace.y.length - 1]) }));
+  const ends = fitting(
+    named(chart).map((trace) => ({ trace, at: axis.d2p(trace.y[trace.y.length - 1]) })), height);
   ends.sort((one, other) => one.at - other.at);
   ends.forEach((end, i) => {
     if (i) end.at = Math.max(end.at, ends[i - 1].at + LINE);
