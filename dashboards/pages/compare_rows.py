@@ -67,11 +67,11 @@ def foremost(rows: Sequence[Comparison]) -> Pair | None:
 
 
 def telling(rows: Sequence[Comparison]) -> list[Comparison]:
-    """Those that a chart has room for: all of a few, or MOST at the largest k that say most."""
+    """Those that a chart has room for: all of a few, or the MOST that say most, at the largest k
+    first."""
     if len(rows) <= MOST:
         return list(rows)
-    largest = max(row.k for row in rows)
-    return sorted((row for row in rows if row.k == largest), key=_weight)[:MOST]
+    return sorted(sorted(rows, key=_weight)[:MOST], key=lambda row: -row.k)
 
 
 def _weight(row: Comparison) -> tuple[int, float]:

@@ -107,7 +107,8 @@ const overlap = (a, b) =>
 const box = (x, y, width, height) =>
   ({ left: x - width / 2, right: x + width / 2, high: y - height / 2, low: y + height / 2 });
 
-// Beside the last point of each trace, where it hides least.
+// Beside the last point of each trace, where it hides least; a name that would hide much is left to
+// the pointer, unless its trace is strong.
 function besidePoints(div, chart) {
   const { xaxis, yaxis } = div._fullLayout;
   const points = named(chart).map((trace) => {
@@ -125,7 +126,7 @@ function besidePoints(div, chart) {
     }
   }
   points.sort((one, other) => strong(other.trace) - strong(one.trace));
-  return points.map(({ trace, x, y, px, py }) => {
+  return points.flatMap(({ trace, x, y, px, py }) => {
     const width = wide(trace) + 4;
     const places = [];
     for (const far of [0, 16, 32, 48]) {
@@ -138,16 +139,18 @@ function besidePoints(div, chart) {
       const own = box(px + ax, py + ay, width, LINE);
       const out = overlap(own, own) -
         overlap(own, { left: 0, right: xaxis._length, high: 0, low: yaxis._length });
-      return taken.reduce((sum, other) => sum + overlap(own, other), 2 * out) + 0.4 * Math.hypot(ax - width / 2, ay);
+      return taken.reduce((sum, other) => sum + overlap(own, other), 2 * out);
     };
-    const [ax, ay] = places.reduce((best, place) => (hidden(place) < hidden(best) ? place : best));
+    const cost = (place) => hidden(place) + 0.4 * Math.hypot(place[0] - width / 2, place[1]);
+    const [ax, ay] = places.reduce((best, place) => (cost(place) < cost(best) ? place : best));
+    if (!strong(trace) && hidden([ax, ay]) > 0.3 * width * LINE) return [];
     taken.push(box(px + ax, py + ay, width, LINE));
     const far = Math.abs(ay) > 13;
-    return note(trace, {
+    return [note(trace, {
       x, y, ax, ay, xanchor: "center", yanchor: "middle", showarrow: true, arrowhead: 0,
       arrowwidth: 0.8, arrowcolor: far ? themed("#8a8f96", "color") : "rgba(0,0,0,0)", standoff: 5,
       borderpad: 0,
-    });
+    })];
   });
 }
 
