@@ -77,11 +77,11 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
         ),
         data=data,
         call=call,
-        note="Bars: 95% intervals. Rings: each seed."
+        note="Bars: 95% intervals. Rings: seeds."
         + (
             ""
             if len(drawn) == len(rows)
-            else f" The {len(drawn)} of {len(rows)} that say most; the table has all."
+            else f" The {len(drawn)} of {len(rows)} that say most; all in the table."
         ),
         height=62 + (ROW if len(drawn) <= FEW else LOW_ROW) * len(drawn),
     )

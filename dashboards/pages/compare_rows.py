@@ -15,7 +15,7 @@ VERDICTS = (ROBUST, SUGGESTIVE, OPEN)
 FEW = 6
 """Pairs that are shown at the smallest k too; of more only the chosen k."""
 
-MOST = 6
+MOST = 5
 """Comparisons that are drawn, so that they stand above the fold; the table has all."""
 
 
