@@ -1,4 +1,8 @@
-"""Pages: pure functions from a sweep's results and parameters to a Page, one module a view."""
+"""Pages: pure functions from a sweep's results and parameters to a Page.
+
+A module for each view, and for each of its larger parts one with the view's name in front, hence so
+many.
+"""
 
 from __future__ import annotations
 

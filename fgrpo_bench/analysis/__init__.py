@@ -7,6 +7,8 @@
 `analyse` computes the frames (their columns: fgrpo_bench.analysis.rows), `load` reads those that
 are stored beside the sweep and computes them anew where its results changed. Report, MLflow,
 dashboard and theory select and render; none of them computes a statistic.
+
+A file for each frame and for each rule that several frames follow, hence so many.
 """
 
 from fgrpo_bench.analysis.analyse import analyse as analyse

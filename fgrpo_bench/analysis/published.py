@@ -54,6 +54,9 @@ AVERAGES = {
     "Avg. OOD": frozenset(list(BENCHMARKS)[6:9]),
 }
 """Our names of the benchmarks by the published name of their average."""
+MAIN_TABLES = (1, 4)
+"""One for every model: of language models, of mazes."""
+MAZE_SIZE = 17
 CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "GRPO-KL"}
 """Published name of algorithms that it does not call by our name in capitals."""
 
@@ -100,10 +103,19 @@ def lookup(
     )
 
 
+def main_ks(model: str) -> list[int]:
+    """The k of the main table of a model of ours, ascending; empty where the paper has none."""
+    rows = published().filter(pl.col("table").is_in(MAIN_TABLES), model=MODELS.get(model, ""))
+    return sorted(set(rows["k"]))
+
+
 def same_columns(results: SweepResults) -> dict[str, str]:
     """What to look up for each benchmark and average of ours that the paper has too. An average of
-    ours is one of the paper's where both are over the same benchmarks."""
+    ours is one of the paper's where both are over the same benchmarks; mazes are the paper's at
+    its size."""
     same = {name: name for name in results.benchmarks if name in BENCHMARKS}
+    if (results.train.get("task") or {}).get("size") != MAZE_SIZE:
+        same.pop("maze", None)
     for name, benchmarks in AVERAGES.items():
         same |= {
             title: name

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.published import AVERAGES, BENCHMARKS, MODELS, same_columns
+from fgrpo_bench.analysis.published import (
+    AVERAGES,
+    BENCHMARKS,
+    MAZE_SIZE,
+    MODELS,
+    main_ks,
+    same_columns,
+)
 from fgrpo_bench.documents.numbers import percent, percent_value, points
 from fgrpo_bench.documents.table import Content, Table, explained
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.tables import NAMES, names
 
-KS = (1, 256)
-"""The k of the paper's main tables."""
 DRAWS = 1024
-"""Draws a problem of every published pass@k on a benchmark."""
+"""Draws a problem of every published pass@k of a language model."""
 
 
 def against_paper(analysis: Analysis) -> list[Table]:
-    """A table an average and a benchmark: ours, the paper's and the difference at k = 1 and 256.
+    """A table an average and a benchmark: ours, the paper's and the difference at the k of the
+    model's main table there.
 
     An average of ours stands beside a published one where both are over the same benchmarks; else
     a note says why it does not. Raises ValueError where the paper has no figures of this model or
@@ -31,22 +37,31 @@ def against_paper(analysis: Analysis) -> list[Table]:
             f"the paper has no figures of model {model!r}; it has {', '.join(MODELS)}: leave out "
             "--compare-paper, or report a sweep of one of those"
         )
-    ks = [k for k in KS if k in analysis.ks]
+    theirs = main_ks(model)
+    ks = [k for k in theirs if k in analysis.ks]
     if not same or not ks:
+        mazes = f" (mazes of size {MAZE_SIZE})"
+        known = (name + mazes * (name == "maze") for name in BENCHMARKS)
         raise ValueError(
-            f"the paper has pass@{KS[0]} and pass@{KS[1]} on {', '.join(BENCHMARKS)}; this sweep "
-            f"has k in {list(analysis.ks)} on {', '.join(analysis.results.benchmarks)}"
+            f"the paper has {', '.join(f'pass@{k}' for k in theirs)} on {', '.join(known)}; this "
+            f"sweep has k in {list(analysis.ks)} on {', '.join(analysis.results.benchmarks)}"
         )
-    notes = (
-        f"The paper's figures are of {DRAWS:,} draws a problem, printed to 0.1 points; it has none "
-        "of base models.",
-        *_left_out(analysis),
-    )
+    notes = (_of_the_figures("maze" in same), *_left_out(analysis))
     return [
         _table(analysis, column, same[column], ks=ks, notes=notes)
         for column in analysis.columns
         if column in same
     ]
+
+
+def _of_the_figures(are_of_mazes: bool) -> str:
+    printed = "printed to 0.1 points; it has none of base models"
+    if are_of_mazes:
+        return (
+            f"The paper's figures are {printed}, and does not say of how many draws and runs they "
+            "are, nor which walks it takes for right."
+        )
+    return f"The paper's figures are of {DRAWS:,} draws a problem, {printed}."
 
 
 def check_fixed(analysis: Analysis) -> None:

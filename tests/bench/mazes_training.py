@@ -8,6 +8,7 @@ a step, one update a step; TRL in its default GRPO form without KL term, on the 
 import json
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -15,6 +16,7 @@ from statistics import mean
 import datasets
 import torch
 import transformers
+from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
@@ -23,7 +25,6 @@ from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.warmup import warm_up
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.kinds import warmup as warmup_stage
-from fgrpo_bench.kinds.flops import parameters
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
@@ -118,34 +119,57 @@ def theirs(folder, point) -> list[float]:
     return seconds[WARM:]
 
 
-def operations(point, width: float) -> tuple[float, float]:
-    """Of the products of an update, and CPU seconds that they take by themselves: every weight's
-    matrix product with the tokens of one part, forward and twice backward, without attention."""
+def products(point, width: float) -> Iterator[tuple[Tensor, Tensor, float]]:
+    """Matrix products of an update's forward pass, and how often each is made: every weight's with
+    the tokens of one part; in attention a prompt's with itself, its group's with it, and each
+    response's with itself. width: tokens of a response."""
     model, task = point.train.model, make_task(point.train.task)
-    symbols = len(task.vocabulary) + 2
-    tokens = PROMPTS * (task.prompt_length + GROUP * width)
-    head = model.hidden_size // model.n_heads
+    prompt, response, part = task.prompt_length, round(width), point.train.max_batch_tokens
+    head, shared = model.hidden_size // model.n_heads, model.n_heads // model.n_kv_heads
     joint = (model.n_heads + 2 * model.n_kv_heads) * head
     hidden, inner = model.hidden_size, model.intermediate_size
-    layer = [(hidden, joint), (hidden, hidden), (hidden, inner), (hidden, inner), (inner, hidden)]
-    shapes = [*layer * model.n_layers, (hidden, symbols)]
-    rows = torch.randn(point.train.max_batch_tokens, max(hidden, inner))
-    seconds = 0.0
-    for into, out in shapes:
-        weight = torch.randn(into, out)
-        torch.mm(rows[:, :into], weight)
+    of_layer = [
+        (hidden, joint),
+        (hidden, hidden),
+        (hidden, inner),
+        (hidden, inner),
+        (inner, hidden),
+    ]
+    parts = PROMPTS * (prompt + GROUP * response) / part
+    for into, out in [*of_layer * model.n_layers, (hidden, len(task.vocabulary) + 2)]:
+        yield torch.randn(part, into), torch.randn(into, out), parts
+    attention = [  # leading dimensions, queries, keys
+        ((model.n_heads,), prompt, prompt),
+        ((model.n_kv_heads,), GROUP * shared * response, prompt),
+        ((GROUP, model.n_kv_heads), shared * response, response),
+    ]
+    for leading, queries, keys in attention:
+        weights = torch.randn(*leading, queries, keys)
+        values = torch.randn(*leading, keys, head)
+        asking = torch.randn(*leading, queries, head)
+        yield asking, values.transpose(-1, -2), PROMPTS * model.n_layers
+        yield weights, values, PROMPTS * model.n_layers
+
+
+def operations(point, width: float) -> tuple[float, float]:
+    """Of an update's matrix products, forward and twice as many backward, and CPU seconds that they
+    take by themselves."""
+    flops = seconds = 0.0
+    for left, right, times in products(point, width):
+        torch.matmul(left, right)
         begun = time.process_time()
         for _ in range(3):
-            torch.mm(rows[:, :into], weight)
-        seconds += time.process_time() - begun
-    return 6.0 * parameters(model, symbols) * tokens, seconds * tokens / len(rows)
+            torch.matmul(left, right)
+        seconds += times * (time.process_time() - begun)
+        flops += 3 * times * 2.0 * left.numel() * right.shape[-1]
+    return flops, seconds
 
 
 def main() -> None:
     torch.set_num_threads(1)
     folder, point = warmed_up()
     own, updates, width = ours(folder, point)
-    flops, products = operations(point, width)
+    flops, alone = operations(point, width)
     trl = theirs(folder, point)
     print(
         json.dumps(
@@ -154,8 +178,8 @@ def main() -> None:
                 "TRL steps/CPU s": 1 / mean(trl),
                 "ratio": mean(trl) / mean(own),
                 "update, GFLOP/CPU s": flops / mean(updates) / 1e9,
-                "products alone, GFLOP/CPU s": flops / products / 1e9,
-                "share of the products' speed": products / mean(updates),
+                "products alone, GFLOP/CPU s": flops / alone / 1e9,
+                "share of the products' speed": alone / mean(updates),
             }
         )
     )

@@ -5,6 +5,7 @@ import torch
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.objectives import by_rewards
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
     group_advantages,
@@ -18,6 +19,9 @@ pytestmark = pytest.mark.openrlhf
 
 SCORES = [1.0, 0, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0]
 """Success rates 1/4, 3/4, 1 and 0 of four groups of four."""
+
+OPENRLHF_EPSILON = 1e-9
+"""Beside the standard deviation of OpenRLHF's own GRPO, which is used as it is."""
 
 
 ORDERS = [
@@ -63,10 +67,11 @@ def test_success_is_counted_before_the_length_penalty(gamma):
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
-def test_both_engines_give_a_batch_the_same_advantages(gamma):
+def test_both_engines_give_a_batch_the_same_advantages(gamma, monkeypatch):
+    monkeypatch.setattr(by_rewards, "EPSILON", OPENRLHF_EPSILON)
     embedded = group_advantages(torch.tensor(SCORES).view(4, 4), gamma).flatten()
     got = advantages(FocalExperienceMaker, maker_arguments(gamma), micro_batches(SCORES, ORDERS[2]))
-    torch.testing.assert_close(got, embedded, rtol=1e-5, atol=1e-6)  # their epsilons differ
+    torch.testing.assert_close(got, embedded, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
@@ -83,7 +88,10 @@ def test_an_advantage_of_the_table_takes_the_place_of_openrlhfs_own(gamma, order
 @pytest.mark.parametrize("group_size", [2, 4])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 @pytest.mark.parametrize("advantage", sorted(ADVANTAGES))
-def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma, group_size):
+def test_every_advantage_is_that_of_the_embedded_engine(
+    advantage, gamma, group_size, monkeypatch
+):
+    monkeypatch.setattr(by_rewards, "EPSILON", OPENRLHF_EPSILON)
     parameters = {"k": group_size // 2} if "k" in parameters_of(advantage) else {}
     log_probs = torch.randn(16, 5, generator=torch.Generator().manual_seed(0))
     mask = torch.ones(16, 5)
@@ -100,8 +108,7 @@ def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma, group_
     batch = micro_batches(SCORES, ORDERS[2], mask=mask, log_probs=log_probs)
     maker = make(FocalExperienceMaker, arguments)
     got = made_by(maker, batch)
-    rtol = 1e-5 if advantage == "grpo" else 1e-6  # OpenRLHF's own has another epsilon
-    torch.testing.assert_close(got, embedded.flatten(), rtol=rtol, atol=1e-6)
+    torch.testing.assert_close(got, embedded.flatten(), rtol=1e-6, atol=1e-6)
     assert maker.taught_rates == rewards.mean(1)[teaches(embedded)].tolist()
 
 

@@ -18,6 +18,7 @@ from fgrpo_bench.report.build import render
 from fgrpo_bench.report.csv import RESULTS
 from fgrpo_bench.report.published import TITLES, main, paper_tables
 from tests.support.report import ONE_SEED, nine_benchmarks
+from tests.support.synthetic import write_sweep
 
 NAMES = {"N": "group_size", "method": "method", "gamma": "gamma", "benchmark": "benchmark"}
 
@@ -179,6 +180,46 @@ def test_an_average_over_other_benchmarks_is_left_out_and_the_reason_told(
 def test_a_domain_that_was_not_run_is_not_spoken_of(nine):
     tables = against_paper(without(nine, "gpqa", "ifeval", "synlogic"))
     assert not [note for table in tables for note in table.notes if "left out" in note]
+
+
+MAZES = [
+    "experiment=maze",
+    "sweep.grid.group_size=[8]",
+    "experiment.evaluation.n_samples=512",
+    "experiment.evaluation.ks=[1,64,128,256]",
+    "experiment.evaluation.benchmarks.maze.n_problems=20",
+]
+
+
+def test_mazes_stand_beside_table_4(tmp_path):
+    (table,) = against_paper(analyse(write_sweep(tmp_path, "maze", MAZES)))
+    assert table.title == "maze: ours beside arXiv 2602.06717, maze-3M, in percent"
+    assert table.header[3:] == tuple(
+        f"{what} @{k}" for k in (1, 128, 256) for what in ("ours", "paper", "difference")
+    )
+    rows = rows_of(table)
+    theirs = {
+        gamma: rows["F-GRPO" if gamma != "0" else "GRPO", "8", gamma] for gamma in ["0", "0.5", "1"]
+    }
+    assert {gamma: row[1::3] for gamma, row in theirs.items()} == {
+        "0": ("72.2", "73.3", "73.4"),
+        "0.5": ("83.4", "84.0", "84.0"),
+        "1": ("76.3", "76.6", "76.6"),
+    }
+    for row in theirs.values():
+        ours, paper, difference = (list(map(float, row[start::3])) for start in range(3))
+        assert [a - b for a, b in zip(ours, paper, strict=True)] == pytest.approx(
+            difference, abs=0.11
+        )
+    assert rows["Base", "-", "-"][1::3] == ("-", "-", "-")
+    (note,) = [note for note in table.notes if note.startswith("The paper's figures")]
+    assert "does not say of how many draws and runs" in note and "1,024" not in note
+
+
+def test_mazes_of_another_size_are_not_those_of_table_4(tmp_path):
+    results = write_sweep(tmp_path, "maze", [*MAZES, "experiment.train.task.size=13"])
+    with pytest.raises(ValueError, match=r"maze \(mazes of size 17\); this sweep has .* on maze$"):
+        against_paper(analyse(results))
 
 
 def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(nine):
