@@ -166,6 +166,13 @@ function folds(root) {
   }
 }
 
+// An arrow key follows the link that names it, unless something has the focus that the key is for.
+document.addEventListener("keydown", (event) => {
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (event.target.closest("input, select, textarea, [tabindex='0']")) return;
+  document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`)?.click();
+});
+
 async function refresh() {
   if (document.hidden || document.activeElement?.closest("main :is(select, input)")) return;
   let text;

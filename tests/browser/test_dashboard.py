@@ -90,6 +90,9 @@ def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):
     page.wait_for_url("**max=2**")
     assert page.locator(".draw").count() < n
     assert page.locator(".filter").inner_text().startswith("Only draws of at most 2 tokens")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**max=2**problem=**")
+    assert "2 of " in page.locator("p.lead").inner_text()
 
 
 def test_every_choice_of_the_weights_is_in_the_address(open_page, dashboard):
