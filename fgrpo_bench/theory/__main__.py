@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.runs import add_run_options
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
 
@@ -33,11 +34,10 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.theory",
         description=__doc__,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--success-rate", type=float, help="of the policy on a prompt, in (0, 1)")
