@@ -127,9 +127,12 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
     return sha256
 
 
-def named(stage: StagePaths) -> str:
-    """How a checkpoint that was adopted is called."""
-    return str(Frozen(stage, read_json(stage.spec)).value("path"))
+def named(stage: StagePaths, step: int) -> str:
+    """What a checkpoint was called when it was adopted; its folder where a stage here makes it."""
+    spec = read_json(stage.spec)
+    if "path" not in spec:
+        return str(stage.checkpoint(step))
+    return str(Frozen(stage, spec).value("path"))
 
 
 def default_name(checkpoint: str, sha256: str) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 
 from evaluators.audit import COMPARED
 from evaluators.fetch import add_fetch_arguments, fetch_command
-from fgrpo_bench.stages.paths import default_root
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import StagePaths, default_root
+from fgrpo_bench.stages.shapes import SPEC
 from fgrpo_bench.stages.stage import (
     EXIT_DONE,
     StageRun,
@@ -31,6 +33,12 @@ n_samples draws only what is missing.
 
 With a folder that holds a spec.json it runs that stage."""
 
+PLAN = """Say what `run` with the same words would draw; draw nothing.
+
+Under a design that stops (design=staged) these are expected draws, tokens and hours beside those of
+n_samples for every problem, and the standard error of mean pass@k of both: by success rates of what
+is graded here, else by a prior that is named."""
+
 
 COMPARED_HELP = "most draws to judge by plain math-verify too; default: %(default)s"
 EXPORTED_HELP = "files of conf/benchmark/, fetched; and key=value as they were given to fetch"
@@ -49,8 +57,17 @@ def add(subparsers: Any) -> None:
     add_machine_arguments(run)
     run.add_argument("--placement", help="profile.placement as JSON; needed for sampler=vllm")
     run.add_argument("--bar", action="store_true", help="show a progress bar on a terminal")
-    run.add_argument("--dry-run", action="store_true", help="say what would be drawn; draw nothing")
+    run.add_argument("--dry-run", action="store_true", help="the same as `plan`")
     run.set_defaults(run=_run, words="what")
+
+    plan = subparsers.add_parser(
+        "plan",
+        help="what would be drawn, and what it would cost",
+        description=PLAN,
+        formatter_class=raw,
+    )
+    plan.add_argument("what", nargs="+", metavar="folder|key=value", help="as of `run`")
+    plan.set_defaults(run=_plan, words="what")
 
     grade = subparsers.add_parser(
         "grade",
@@ -104,13 +121,36 @@ def add(subparsers: Any) -> None:
 
 
 def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if options.dry_run:
+        return _plan(parser, options)
     if "=" in options.what[0]:
         return _alone(options)
-    if len(options.what) > 1:
-        parser.error(f"{options.what[1]!r} after a folder: run one stage at a time")
-    options.folder = Path(options.what[0])
-    paths = named_stage(parser, options)
+    paths = _named(parser, options)
     return run_stage(paths, lambda spec, stage: _work(spec, stage, options))
+
+
+def _named(parser: argparse.ArgumentParser, options: argparse.Namespace) -> StagePaths:
+    """The stage whose folder is given, alone."""
+    if len(options.what) > 1:
+        parser.error(f"{options.what[1]!r} after a folder: name one stage at a time")
+    options.folder = Path(options.what[0])
+    return named_stage(parser, options)
+
+
+def _plan(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators import request, standalone
+
+    if "=" in options.what[0]:
+        paths = standalone.freeze(request.load(options.what))
+    else:
+        paths = _named(parser, options)
+        if (kind := read_json(paths.spec, SPEC)["kind"]) != "evaluate":
+            raise ValueError(
+                f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; `python "
+                "-m sweeps plan` says what a sweep's other stages cost"
+            )
+    print(standalone.outlook(paths))
+    return EXIT_DONE
 
 
 def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> dict[str, Any]:
@@ -152,11 +192,8 @@ def _alone(options: argparse.Namespace) -> int:
     from fgrpo_bench.specs import to_dict
 
     asked = request.load(options.what)
-    python = None if options.dry_run else standalone.elsewhere(asked)
+    python = standalone.elsewhere(asked)
     paths = standalone.freeze(asked)
-    if options.dry_run:
-        print(standalone.outlook(paths))
-        return EXIT_DONE
     _share_verdicts(asked.root)
     os.environ["FGRPO_DRAWS"] = str((asked.root / "draws").absolute())
     if python is not None:

@@ -123,10 +123,11 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
 
 
 def outlook(paths: StagePaths) -> str:
-    """What a run would draw, for --dry-run."""
+    """What a run would draw, of a sweep's stage too; ValueError where a stage of that folder is no
+    evaluation."""
     spec = evaluate.read_spec(paths)
     evaluation, sizes = spec.evaluation, dict[str, int]()
-    lines = [f"checkpoint {checkpoint.named(spec.source)}, sampler {evaluation.sampler}"]
+    lines = [f"checkpoint {checkpoint.named(spec.source, spec.step)}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
         problems = load_problems(benchmark, spec.task, spec.data(name))
         n_samples = evaluation.n_samples

@@ -16,6 +16,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fgrpo_bench.documents.fonts import shared_fonts
 from fgrpo_bench.stages.files import write_whole
 
 RC: Any = {
@@ -97,7 +98,7 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
     It is laid out once for all of them; the same data give the same bytes.
     """
     made = {}
-    with matplotlib.rc_context(RC):
+    with matplotlib.rc_context(RC), shared_fonts():
         figure = draw()
         engine = figure.get_layout_engine()
         if engine is not None:

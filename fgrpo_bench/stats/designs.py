@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fgrpo_bench.stats.ends import MOST_DRAWS
 from fgrpo_bench.stats.staged import StagedDesign
 
 Floats = NDArray[np.float64]
@@ -55,9 +56,9 @@ def fewest_draws(*, ks: Sequence[int], rates: Floats, variance: float) -> int | 
     """
     low = high = max(ks)
     while not _suffices(fixed_design(high), ks, rates, variance):
-        low, high = high + 1, high * 2
-        if high > MOST_FIXED:
+        if high >= MOST_FIXED:
             return None
+        low, high = high + 1, min(high * 2, MOST_FIXED)
     while low < high:
         middle = (low + high) // 2
         suffices = _suffices(fixed_design(middle), ks, rates, variance)
@@ -87,7 +88,8 @@ def fixed_design(n_samples: int) -> StagedDesign:
 
 def _tried(fixed: int) -> Iterator[StagedDesign]:
     """Of last stages that can be precise enough: at least as many as the fixed draws."""
-    for last in (math.ceil(fixed * times) for times in LONGER):
+    lasts = (math.ceil(fixed * times) for times in LONGER)
+    for last in (last for last in lasts if last <= MOST_DRAWS):
         for first in (stage for stage in FIRST_STAGES if stage < last):
             stages = [first << i for i in range(last.bit_length()) if first << i < last]
             for enough in ENOUGH:

@@ -1,5 +1,6 @@
 """How many draws are enough: what a planned evaluation can show, before anything runs.
 
+examples:
     python -m fgrpo_bench.stats.power --k 256 --problems 500 --n-samples 256 512 1024
     python -m fgrpo_bench.stats.power --k 256 --problems 500 --half-width 0.01
     python -m fgrpo_bench.stats.power --k 1 256 --problems 500 --half-width 0.01 --design
@@ -86,9 +87,9 @@ def draws_needed(
     """Fewest draws a problem whose interval is surely no wider; None above MOST_DRAWS."""
     low, high = k, k
     while half_width(n_samples=high, k=k, n_problems=n_problems, level=level) > half_width_wanted:
-        low, high = high + 1, high * 2
-        if high > MOST_DRAWS:
+        if high >= MOST_DRAWS:
             return None
+        low, high = high + 1, min(high * 2, MOST_DRAWS)
     while low < high:
         middle = (low + high) // 2
         width = half_width(n_samples=middle, k=k, n_problems=n_problems, level=level)
@@ -125,7 +126,7 @@ def design_advice(
     of = "pass@" + ", ".join(map(str, ks))
     said = f"{of} +-{100 * half_width_wanted:g} points at 95%, rates as of Beta{beta}: "
     if fixed is None:
-        return f"{said}not even {MOST_FIXED} draws are enough"
+        return f"{said}not even {max(MOST_FIXED, *ks)} draws are enough"
     design = cheapest_design(ks=ks, rates=rates, variance=variance, fixed=fixed)
     if len(design.stages) == 1:
         return f"{said}{fixed} draws a problem; no design that stops makes fewer"
@@ -196,7 +197,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
     needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
-    enough = f"{needed} draws" if needed else f"not even {MOST_DRAWS} draws"
+    enough = f"{needed} draws" if needed else f"not even {max(MOST_DRAWS, k)} draws"
     return (
         f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
         "enough"

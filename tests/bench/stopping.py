@@ -1,49 +1,64 @@
 """Draws and time of staged evaluations against 1,024 draws of every problem, same models.
 
 The models are those that `make sweep-groupsize` evaluated in this run root (FGRPO_RUN_ROOT), else a
-base model alone. Each is sampled twice by the embedded engine and graded meanwhile: CPU seconds of
-both, and the standard error of mean pass@k over the draws, at the success rates that 1,024 draws
-show. `factor at equal error`: the fixed number of draws whose pass@256 has the same standard error,
-over the mean draws of the staged design. The last line is the mean error of a problem's pass@k
-against 65,536 draws of the same problems.
+base model alone. Each is sampled twice by the embedded engine and graded meanwhile: wall and CPU
+seconds of both, and the standard error of mean pass@k over the draws, at the success rates that
+1,024 draws show. `factor at equal error`: the fixed number of draws whose pass@256 has the same
+standard error, over the mean draws of the staged design.
+
+For one model of each of CHOSEN follows the mean error of a problem's pass@k, fixed and staged,
+against 65,536 draws of the same problem, the first of which are those that are compared. The same
+models are sampled twice by vLLM on processors too, whose start is not counted.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from evaluators.backends import make_engine
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.records import AskedCheckpoint, Sampler
+from evaluators.records import AskedCheckpoint, Engine, Sampler
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.engines.openrlhf.environment import home, target
 from fgrpo_bench.kinds.evaluate import sampling_identity
 from fgrpo_bench.records import Problem
 from fgrpo_bench.results import load_results
 from fgrpo_bench.scoring import count, score
-from fgrpo_bench.specs import config
+from fgrpo_bench.specs import EvalSpec, PromptSpec, config, from_dict, to_dict
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.paths import BenchmarkPaths, default_root, find_runs
 from fgrpo_bench.stats.designs import fewest_draws, fixed_design
 from fgrpo_bench.stats.staged import StagedDesign
+from tests.bench.grading import cpu_seconds
 from tests.bench.model import warmed_up
+from tests.support.vllm_draws import PLACEMENT
 
 Floats = NDArray[np.float64]
-DECLARATION = config.load("groupsize", ["evaluation@experiment.evaluation=staged"])
-EVALUATION = DECLARATION.experiment.evaluation
-N_SAMPLES, KS = 1_024, (1, 16, 256)
-REFERENCE, N_REFERENCE = 65_536, 8
-"""Draws of so many problems of the first model that pass@k is compared with."""
+SHIPPED = Path(__file__).parents[2] / "conf" / "design" / "staged.yaml"
+STAGED = StagedDesign(**yaml.safe_load(SHIPPED.read_text()))
+N_SAMPLES, SEED = 1_024, 0
+KS, SHOWN_KS = tuple(2**i for i in range(9)), (1, 16, 256)
+CHOSEN = ("base", "grpo-n8-g0", "grpo-n8-g1")
+"""Cells whose first model is compared with a reference and sampled by vLLM."""
+REFERENCE, N_REFERENCE = 65_536, 16
+"""Draws of so many problems that pass@k is compared with."""
+N_VLLM = 32
+"""Problems that vLLM draws for: on processors it is an engine for GPUs out of its place."""
 
 
 class Model(NamedTuple):
@@ -54,14 +69,20 @@ class Model(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """What an evaluation made."""
+    """What an evaluation made, and the seconds that it took."""
 
     values: Floats
     """[problems, KS], pass@k."""
     n_correct: NDArray[np.int64]
     """[problems]."""
     n_draws: int
+    wall: float
     cpu: float
+    """Of all processes."""
+
+
+Pair = tuple[Sampled, Sampled]
+"""N_SAMPLES draws of every problem, and the staged design, of one model on the same problems."""
 
 
 def models() -> Iterator[Model]:
@@ -75,16 +96,52 @@ def models() -> Iterator[Model]:
         yield Model(point.point_id.rpartition("-")[0] or "base", point.train.checkpoint(point.step))
 
 
+class Asked(NamedTuple):
+    """How the models are asked, as JSON types, which another environment reads."""
+
+    evaluation: dict[str, Any]
+    settings: dict[str, Any]
+    """fgrpo_bench.kinds.evaluate.sampling_identity."""
+
+    def start(self, model: Model, n_problems: int | None) -> tuple[Engine, list[Problem]]:
+        """An engine that has drawn its canaries, so that what it does once is done; and problems,
+        n_problems or all."""
+        evaluation = from_dict(EvalSpec, self.evaluation)
+        engine = make_engine(
+            AskedCheckpoint(
+                folder=model.folder,
+                sha256=weights_sha256(model.folder),
+                evaluation=evaluation,
+                settings=self.settings,
+                device="cpu",
+                placement=PLACEMENT,
+            )
+        )
+        (benchmark,) = evaluation.benchmarks.values()
+        problems = load_problems(benchmark, self.settings["task"], None)[:n_problems]
+        engine.canaries(problems)
+        return engine, problems
+
+
+def declared() -> Asked:
+    """As the shipped countdown sweep asks them."""
+    experiment = config.load("groupsize").experiment
+    plain = PromptSpec(chat_template=False, system=None)
+    task = experiment.train.task
+    settings = sampling_identity(experiment.evaluation, task, plain, None, None)
+    return Asked(to_dict(experiment.evaluation), settings)
+
+
 def measured(sampler: Sampler, problems: list[Problem], stopping: StagedDesign) -> Sampled:
     """An evaluation, as its stage makes it."""
     with tempfile.TemporaryDirectory() as folder, GradeWorkers(problems, workers=1) as workers:
-        paths, begun = BenchmarkPaths(Path(folder)), time.process_time()
+        paths, begun, used = BenchmarkPaths(Path(folder)), time.perf_counter(), cpu_seconds()
         grading = Grading(paths, problems, "countdown", workers=workers, decides=True)
         draws, made = complete_draws(
             paths,
             problems,
             n_samples=stopping.stages[-1],
-            seed=EVALUATION.seed,
+            seed=SEED,
             sampler=lambda: sampler,
             tell=lambda done, of, draws: grading.add(draws),
             stopping=stopping,
@@ -92,79 +149,105 @@ def measured(sampler: Sampler, problems: list[Problem], stopping: StagedDesign) 
         )
         counts = count(grading.finish(draws), stopping)
         table = score(counts, list(KS), stopping)
-        values = np.stack([table.filter(k=k)["pass_at_k"].to_numpy() for k in KS], axis=1)
-        cpu = time.process_time() - begun
-        return Sampled(values, counts["n_correct"].to_numpy(), made, cpu)
+        wall, cpu = time.perf_counter() - begun, cpu_seconds() - used
+        values = [table.filter(k=k)["pass_at_k"].to_numpy() for k in KS]
+        n_correct = counts["n_correct"].to_numpy()
+        return Sampled(np.stack(values, axis=1), n_correct, made, wall, cpu)
+
+
+def pair(sampler: Sampler, problems: list[Problem]) -> Pair:
+    """Both evaluations, one after the other."""
+    fixed = measured(sampler, problems, fixed_design(N_SAMPLES))
+    return fixed, measured(sampler, problems, STAGED)
 
 
 def errors(design: StagedDesign, rates: Floats) -> list[float]:
-    """Standard error of mean pass@k over the draws at KS, in points."""
-    variances = (design.draw_moments(k=k, success_rate=rates)[1].mean() for k in KS)
+    """Standard error of mean pass@k over the draws at SHOWN_KS, in points."""
+    variances = (design.draw_moments(k=k, success_rate=rates)[1].mean() for k in SHOWN_KS)
     return [100 * float(np.sqrt(variance / len(rates))) for variance in variances]
 
 
-def main() -> None:
-    settings = sampling_identity(EVALUATION, DECLARATION.experiment.train.task, None, None, None)
-    fixed, staged = fixed_design(N_SAMPLES), EVALUATION.stopping
-    assert staged is not None
-    (benchmark,) = EVALUATION.benchmarks.values()
-    totals: dict[str, list[tuple[Sampled, Sampled]]] = defaultdict(list)
-    for number, model in enumerate(models()):
-        asked = AskedCheckpoint(
-            folder=model.folder,
-            sha256=weights_sha256(model.folder),
-            evaluation=EVALUATION,
-            settings=settings,
-            device="cpu",
-            placement=None,
-        )
-        problems = load_problems(benchmark, settings["task"], None)
-        sampler = make_engine(asked).draw
-        totals[model.cell].append(
-            (measured(sampler, problems, fixed), measured(sampler, problems, staged))
-        )
-        if number == 0:
-            reference(sampler, problems[:N_REFERENCE], fixed, staged)
-    for cell, of_cell in totals.items():
-        tell(cell, of_cell, staged)
-    tell("all", [each for of_cell in totals.values() for each in of_cell], staged)
-
-
-def tell(cell: str, pairs: list[tuple[Sampled, Sampled]], staged: StagedDesign) -> None:
+def tell(cell: str, pairs: Sequence[Pair]) -> None:
     """Print the facts of some evaluations."""
     rates = np.concatenate([whole.n_correct / N_SAMPLES for whole, _ in pairs])
-    draws = [sum(pair[i].n_draws for pair in pairs) / len(rates) for i in (0, 1)]
-    cpu = [sum(pair[i].cpu for pair in pairs) for i in (0, 1)]
-    variance = float(staged.draw_moments(k=KS[-1], success_rate=rates)[1].mean())
-    alike = fewest_draws(ks=KS[-1:], rates=rates, variance=variance)
-    own = errors(staged, rates)
-    fixed = errors(fixed_design(N_SAMPLES), rates)
+    draws, wall, cpu = (
+        [sum(getattr(each[i], name) for each in pairs) for i in (0, 1)]
+        for name in ("n_draws", "wall", "cpu")
+    )
+    variance = float(STAGED.draw_moments(k=SHOWN_KS[-1], success_rate=rates)[1].mean())
+    alike = fewest_draws(ks=SHOWN_KS[-1:], rates=rates, variance=variance)
+    both = zip(SHOWN_KS, errors(fixed_design(N_SAMPLES), rates), errors(STAGED, rates), strict=True)
+    facts = {
+        "cell": cell,
+        "draws a problem": draws[0] / len(rates),
+        "staged": draws[1] / len(rates),
+        "factor": draws[0] / draws[1],
+        "wall s": wall[0],
+        "wall factor": wall[0] / wall[1],
+        "CPU factor": cpu[0] / cpu[1],
+        "factor at equal error": (alike or np.nan) * len(rates) / draws[1],
+    }
     print(
-        json.dumps(
-            {
-                "cell": cell,
-                "draws a problem": draws[0],
-                "staged": draws[1],
-                "factor": draws[0] / draws[1],
-                "CPU factor": cpu[0] / cpu[1],
-                "factor at equal error": (alike or np.nan) / draws[1],
-            }
-            | {f"s.e. at k={k}": f"{a:.2f} {b:.2f}" for k, a, b in zip(KS, fixed, own, strict=True)}
-        ),
-        flush=True,
+        json.dumps(facts | {f"s.e. at k={k}": f"{a:.2f} {b:.2f}" for k, a, b in both}), flush=True
     )
 
 
-def reference(
-    sampler: Sampler, problems: list[Problem], fixed: StagedDesign, staged: StagedDesign
-) -> None:
-    """Print the error of a problem's pass@k against many draws of it, by design."""
+def reference(cell: str, sampler: Sampler, problems: list[Problem]) -> None:
+    """Print the errors of a problem's pass@k against many draws of it, fixed and staged."""
     truth = measured(sampler, problems, fixed_design(REFERENCE)).values
-    facts = {}
-    for name, design in (("fixed", fixed), ("staged", staged)):
-        error = np.abs(measured(sampler, problems, design).values - truth).mean(axis=0)
-        facts |= {f"{name} k={k}": 100 * float(value) for k, value in zip(KS, error, strict=True)}
-    print(json.dumps({"mean error in points of": f"{len(problems)} problems"} | facts), flush=True)
+    fixed, staged = (
+        100 * np.abs(sampled.values - truth).mean(axis=0) for sampled in pair(sampler, problems)
+    )
+    both = zip(KS, fixed, staged, strict=True)
+    facts = {"mean error in points": f"{cell}, {len(problems)} problems"}
+    print(json.dumps(facts | {f"k={k}": f"{a:.2f} {b:.2f}" for k, a, b in both}), flush=True)
+
+
+def by_vllm(asked: Asked, chosen: Sequence[Model]) -> None:
+    """Print what vLLM takes, in an environment that has it."""
+    pairs = []
+    for model in chosen:
+        engine, problems = asked.start(model, N_VLLM)
+        pairs.append(pair(engine.draw, problems))
+        tell(f"{model.cell} by vLLM, {len(problems)} problems", pairs[-1:])
+        del engine  # its process with it
+    tell("all by vLLM", pairs)
+
+
+def hand_over(asked: Asked, chosen: Sequence[Model]) -> None:
+    """Let that environment's interpreter do it, or say how to make one."""
+    python = home("cpu") / "bin" / "python"
+    if not python.exists():
+        lacking = f"not measured, there is no {python}: run `make {target('cpu')}`"
+        print(json.dumps({"vLLM": lacking}), flush=True)
+        return
+    asked = asked._replace(evaluation=asked.evaluation | {"sampler": "vllm"})
+    folders = [(model.cell, str(model.folder.absolute())) for model in chosen]
+    subprocess.run(
+        [str(python), "-m", "tests.bench.stopping", "vllm"],
+        input=json.dumps([asked, folders]),
+        env=os.environ | {"PYTHONPATH": str(SHIPPED.parents[2])},
+        text=True,
+        check=True,
+    )
+
+
+def main() -> None:
+    if sys.argv[1:] == ["vllm"]:
+        question, folders = json.load(sys.stdin)
+        return by_vllm(Asked(*question), [Model(cell, Path(at)) for cell, at in folders])
+    asked, totals = declared(), defaultdict[str, list[Pair]](list)
+    chosen: list[Model] = []
+    for model in models():
+        engine, problems = asked.start(model, None)
+        if model.cell in CHOSEN and model.cell not in totals:
+            chosen.append(model)
+            reference(model.cell, engine.draw, problems[:N_REFERENCE])
+        totals[model.cell].append(pair(engine.draw, problems))
+    for cell, pairs in totals.items():
+        tell(cell, pairs)
+    tell("all; goals: factor 3, time 2.5", [each for pairs in totals.values() for each in pairs])
+    return hand_over(asked, chosen)
 
 
 if __name__ == "__main__":

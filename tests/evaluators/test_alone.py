@@ -37,7 +37,7 @@ def words(root, model, tmp_path):
     return made
 
 
-def test_a_design_is_a_word_and_a_dry_run_says_what_it_is_expected_to_draw(words, capsys):
+def test_a_design_is_a_word_and_a_plan_says_what_it_is_expected_to_draw(words, root, capsys):
     asked = request.load(["checkpoint=x", "evaluation=staged", "design.enough=4"]).evaluation
     assert (asked.design.stages, asked.design.enough) == ((64, 128, 256, 512, 1024), 4)
     asked = request.load(["checkpoint=x", "design=staged"]).evaluation
@@ -46,8 +46,15 @@ def test_a_design_is_a_word_and_a_dry_run_says_what_it_is_expected_to_draw(words
         request.load(["checkpoint=x", "evaluation=staged", "n_samples=64"])
     staged = [*words, "n_samples=16", "design={stages:[4,16],enough:2}"]
     assert request.load(staged).evaluation.ks == (1, 2, 4, 8, 16)
-    assert main(["run", *staged, "--dry-run"]) == 0
+    assert main(["plan", *staged]) == 0
     said = capsys.readouterr().out
+    (folder,) = root.glob("evals/small-*/eval/*/step-00000")
+    for same in (["run", *staged], ["run", str(folder)]):
+        assert main([*same, "--dry-run"]) == 0
+        assert capsys.readouterr().out == said
+    assert not list(folder.glob("*/draws*"))
+    assert main(["plan", str(folder.parents[2])]) == 1
+    assert "is of kind 'checkpoint': only an evaluation is planned" in capsys.readouterr().err
     assert "3 problems x 16 draws at most; 0 are there" in said
     assert "expected draws of 1 checkpoint, by success rates as of Beta(0.5, 0.5)" in said
     assert "math500    4, 16 until 2 are correct" in said

@@ -154,6 +154,18 @@ def test_a_folder_without_a_spec_is_refused(tmp_path, capsys):
     assert "spec.json does not exist" in capsys.readouterr().err
 
 
+def test_the_plan_of_a_sweeps_evaluation_names_its_checkpoint_and_draws_nothing(tmp_path, capsys):
+    plan, paths = freeze(tmp_path, *BIG)
+    name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.spec["step"] == 0)
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["run", str(paths.folder / name), "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        f"checkpoint {paths.warmup(11).checkpoint(0)}, sampler embedded",
+        "countdown: 12 problems x 4096 draws; 0 are there, 49,152 to make",
+    ]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_training_stage_is_refused(stage, capsys):
     write_json(stage.spec, read_json(stage.spec) | {"kind": "train"})
     assert main(["run", str(stage.folder)]) == 1

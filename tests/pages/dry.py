@@ -91,6 +91,7 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("sweeps", "cancel"): parses,
     ("evaluators", "fetch"): parses,
     ("evaluators", "run"): parses,
+    ("evaluators", "plan"): parses,
     ("evaluators", "audit"): parses,
     ("evaluators", "grade"): parses,
     ("evaluators", "import"): parses,

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from fgrpo_bench import StagedDesign
-from fgrpo_bench.stats.designs import beta_rates, cheapest_design, fewest_draws
-from fgrpo_bench.stats.power import advice, half_width, main, worst_variance
+from fgrpo_bench.stats import designs, power
+from fgrpo_bench.stats.designs import beta_rates, cheapest_design, fewest_draws, fixed_design
+from fgrpo_bench.stats.power import advice, draws_needed, half_width, main, worst_variance
 
 RATES = beta_rates(0.5, 0.5)[2::5]
 
@@ -32,6 +33,24 @@ def test_where_fewer_draws_than_any_first_stage_are_enough_they_are_fixed():
     design = cheapest_design(ks=(4,), rates=RATES, variance=0.03, fixed=few)
     assert few < 16 and design.stages == (few,)
     assert fewest_draws(ks=(4,), rates=RATES, variance=1e-9) is None
+
+
+def test_all_numbers_up_to_the_most_are_tried(monkeypatch):
+    """Doubling from 3 on passes over 40."""
+    monkeypatch.setattr(designs, "MOST_FIXED", 40)
+    monkeypatch.setattr(power, "MOST_DRAWS", 40)
+    rates = RATES[:3]
+    most = fixed_design(39).draw_moments(k=3, success_rate=rates)[1].mean()
+    assert fewest_draws(ks=(3,), rates=rates, variance=most) == 39
+    assert fewest_draws(ks=(3,), rates=rates, variance=most / 2) is None
+    widest = half_width(n_samples=39, k=3, n_problems=9)
+    assert draws_needed(k=3, n_problems=9, half_width_wanted=widest) == 39
+    assert draws_needed(k=3, n_problems=9, half_width_wanted=widest / 2) is None
+
+
+def test_no_design_is_tried_that_would_be_refused():
+    design = cheapest_design(ks=(1,), rates=RATES[:3], variance=0.1, fixed=9_000)
+    assert design.stages[-1] <= 16_384
 
 
 def test_quantiles_have_the_mean_of_their_distribution():
