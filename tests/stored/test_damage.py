@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,12 +92,11 @@ def read_pages(paths: RunPaths) -> object:
 
 SAID = (ValueError, OSError, FileNotFoundError, LookupError)
 """What a reader says in a sentence; the last is a page that is not there."""
-READERS: list[Callable[[RunPaths], object]] = [
-    read_status,
-    read_report,
-    read_verified,
-    read_pages,
-]
+Reader = Callable[[RunPaths], object]
+QUICK: Sequence[Reader] = (read_status, load_results)
+READERS: Sequence[Reader] = (*QUICK, read_report, read_verified, read_pages)
+TABLES = ("algorithms", "versions", "files", "inputs", "outputs")
+"""Keys of objects whose entries are alike."""
 
 
 class Once:
@@ -120,22 +119,37 @@ class Once:
         return said
 
 
-def changed_fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """An object with one field of another type or missing, field by field, those of its objects
-    too."""
+def changed_fields(value: Any, *, is_table: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field of an object, those of its objects too, with the object as it is when that field
+    is of another type or missing, by how.
+
+    is_table: its entries are alike, so that a field of these is changed in the first that has it,
+    and of entries that are no objects the first is.
+    """
     if not isinstance(value, dict):
         return
+    known: set[str] = set()
     for key, field in value.items():
-        for other in (17, ["x"]) if not isinstance(field, (int, list)) else ("x", None):
-            yield f"{key}={other!r}", value | {key: other}
-        yield f"without {key}", {name: each for name, each in value.items() if name != key}
-        for name, inner in changed_fields(field):
-            yield f"{key}.{name}", value | {key: inner}
+        others = (17, ["x"]) if not isinstance(field, (int, list)) else ("x", None)
+        without = {name: each for name, each in value.items() if name != key}
+        changes = {f"{key}={other!r}": value | {key: other} for other in others}
+        yield key, changes | {f"without {key}": without}
+        if is_table and not isinstance(field, dict):
+            return
+        for name, inner in changed_fields(field, is_table=key in TABLES):
+            if not (is_table and name in known):
+                yield (
+                    f"{key}.{name}",
+                    {f"{key}.{how}": value | {key: each} for how, each in inner.items()},
+                )
+            known.add(name)
 
 
-def unnamed(swept: RunPaths, path: Path, content: bytes | None) -> Iterator[str]:
+def unnamed(
+    swept: RunPaths, path: Path, content: bytes | None, readers: Sequence[Reader]
+) -> Iterator[str]:
     """What readers raise, but for an error that names the file."""
-    for reader in READERS:
+    for reader in readers:
         try:
             reader(swept)
         except Exception as error:
@@ -144,11 +158,15 @@ def unnamed(swept: RunPaths, path: Path, content: bytes | None) -> Iterator[str]
                 yield f"{reader.__name__}: {type(error).__name__}: {error}"
 
 
-def faults(swept: RunPaths, path: Path, contents: Iterable[tuple[str, bytes | None]]) -> list[str]:
-    """The same for each content that a file gets."""
+def faults(
+    swept: RunPaths,
+    path: Path,
+    contents: Iterable[tuple[str, bytes | None, Sequence[Reader]]],
+) -> list[str]:
+    """The same for each content that a file gets, by name, and those that then read."""
     kept, found = path.read_bytes(), []
     try:
-        for how, content in contents:
+        for how, content, readers in contents:
             path.unlink(missing_ok=True)
             if content is not None:
                 path.write_bytes(content)
@@ -157,7 +175,7 @@ def faults(swept: RunPaths, path: Path, contents: Iterable[tuple[str, bytes | No
                 patch.object(store, "analyse", analyse_once),
                 patch.object(verifying, "analyse", analyse_once),
             ):
-                found += [f"{how}, {fault}" for fault in unnamed(swept, path, content)]
+                found += [f"{how}, {fault}" for fault in unnamed(swept, path, content, readers)]
     finally:
         path.write_bytes(kept)
     return found
@@ -173,14 +191,19 @@ def test_no_damage_to_a_stored_file_is_a_traceback(swept: RunPaths, name: str) -
         "halved": content[: len(content) // 2],
         "a byte that is no UTF-8": content[:20] + b"\xff" + content[20:],
     }
-    assert faults(swept, path, damages.items()) == []
+    assert faults(swept, path, [(*each, READERS) for each in damages.items()]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".json")])
 def test_no_field_of_another_type_is_a_traceback(swept: RunPaths, name: str) -> None:
+    """Each field takes every change, and one of these before all readers: another than the field
+    before it, so that every kind of value comes before all of them."""
     (path,) = swept.folder.glob(name)
-    changed = changed_fields(json.loads(path.read_bytes()))
-    contents = [(how, json.dumps(value).encode()) for how, value in changed]
+    contents = [
+        (how, json.dumps(value).encode(), READERS if i % len(changes) == j else QUICK)
+        for i, (_, changes) in enumerate(changed_fields(json.loads(path.read_bytes())))
+        for j, (how, value) in enumerate(changes.items())
+    ]
     assert len(contents) > 6
     assert faults(swept, path, contents) == []

@@ -119,10 +119,10 @@ class Layer(nn.Module):
         among = q @ own[0].unsqueeze(3).transpose(-1, -2)
         among = among.masked_fill(~mask, float("-inf"))
         weights = torch.cat([seen, among], -1).float().softmax(-1).to(q.dtype)
-        start = prompt[0].shape[2]
-        of_prompt = weights[..., :start].permute(0, 2, 1, 3, 4, 5).flatten(2, 4) @ prompt[1]
+        to_prompt, to_own = weights.split([prompt[0].shape[2], own[0].shape[3]], -1)
+        of_prompt = to_prompt.permute(0, 2, 1, 3, 4, 5).flatten(2, 4) @ prompt[1]
         of_prompt = of_prompt.unflatten(2, (rows, times, length)).permute(0, 2, 1, 3, 4, 5)
-        attended: Tensor = of_prompt + weights[..., start:] @ own[1].unsqueeze(3)
+        attended: Tensor = of_prompt + to_own @ own[1].unsqueeze(3)
         return attended.flatten(2, 3)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
