@@ -102,7 +102,7 @@ def band(
         "y": [*high, *reversed(low)],
         "fill": "toself",
         "fillcolor": faint(look.color),
-        "line": {"width": 0},
+        "line": {"width": 0.8, "color": faint(look.color, 0.5)},
         "hoverinfo": "skip",
         "showlegend": False,
         "legendgroup": group,

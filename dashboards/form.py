@@ -9,6 +9,8 @@ from fgrpo_bench.stages.paths import RunPaths
 
 LISTED = 300
 """Most characters of valid values that an error lists."""
+LONGEST_TEXT = 200
+"""Characters of a text to search for."""
 
 Given = Mapping[str, Sequence[str]]
 """Values of parameters as they came."""
@@ -55,6 +57,14 @@ class Form:
         if value and not _is_number(value):
             raise LookupError(f"{name}={value[:40]!r}: must be a whole number, e.g. {name}=100")
         return int(value) if value else None
+
+    def text(self, name: str) -> str:
+        """What was typed, at most LONGEST_TEXT characters; empty where nothing was."""
+        value = (self._given.get(name) or [""])[-1]
+        self._chosen[name] = (value,) if value else ()
+        if len(value) > LONGEST_TEXT:
+            raise LookupError(f"{name}: at most {LONGEST_TEXT} characters, not {len(value)}")
+        return value
 
     def address(self, *forgotten: str, **changed: str) -> Address:
         """The page, or the one with other values. forgotten: parameters that mean nothing there."""

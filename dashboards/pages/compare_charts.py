@@ -122,7 +122,7 @@ class Drawing:
             note="Up and to the right is better."
             + (" Hollow: dominated, see the table." if dominated else ""),
             direct="beside",
-            height=270,
+            height=250,
         )
 
     def differences(self, rows: Sequence[Comparison], against: str) -> tuple[Chart, ...]:

@@ -8,26 +8,28 @@ import polars as pl
 
 from dashboards import calls, charts
 from dashboards.page import Chart
-from dashboards.pages.compare_rows import QUESTION
+from dashboards.pages.compare_rows import QUESTION, telling
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Comparison, to_frame
 from fgrpo_bench.documents.numbers import difference, points
 
 ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#888888", "zerolinewidth": 2}
 SEED = "#6f7479"
-ROW = 44
-"""Pixels of a comparison."""
+ROW, LOW_ROW, FEW = 44, 36, 4
+"""Pixels of a comparison, of one among more than FEW."""
 
 
 def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against: str) -> Chart:
     """rows: at least one. against: QUESTION, or the cell that all others are compared with."""
     data, call = _data(analysis, column, rows, against)
-    mean, low, high = percent(data, "difference")
-    looks, places = charts.look_of(analysis.by_cell), list(range(len(rows)))
-    olds, ks = list(dict.fromkeys(row.old for row in rows)), {row.k for row in rows}
-    names = [_name(analysis, row, with_old=len(olds) > 1, with_k=len(ks) > 1) for row in rows]
-    said = [difference(row.difference, row.low, row.high) for row in rows]
-    seeds = [(place, value) for place, row in enumerate(rows) for value in row.by_seed]
+    drawn = telling(rows)
+    mean, low, high = percent(to_frame(Comparison, drawn), "difference")
+    looks, places = charts.look_of(analysis.by_cell), list(range(len(drawn)))
+    olds, ks = list(dict.fromkeys(row.old for row in drawn)), {row.k for row in drawn}
+    names = [_name(analysis, row, with_k=len(ks) > 1) for row in drawn]
+    against_old = [_against(analysis, row) if len(olds) > 1 else "" for row in drawn]
+    said = [difference(row.difference, row.low, row.high) for row in drawn]
+    seeds = [(place, value) for place, row in enumerate(drawn) for value in row.by_seed]
     rings = {
         "type": "scatter",
         "mode": "markers",
@@ -42,21 +44,21 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
         "mode": "markers",
         "x": mean,
         "y": places,
-        "marker": {"color": [looks[row.new].color for row in rows], "size": 10},
+        "marker": {"color": [looks[row.new].color for row in drawn], "size": 10},
         "error_x": charts.error(mean, low, high),
         "showlegend": False,
         **charts.hover(
             [
-                f"{name}<br>{value}, {row.verdict}"
-                for name, value, row in zip(names, said, rows, strict=True)
+                f"{name} {old}<br>{value}, {row.verdict}"
+                for name, old, value, row in zip(names, against_old, said, drawn, strict=True)
             ]
         ),
     }
     ticks = [
-        f"<b>{name}</b><br>{points(row.difference)} {row.verdict}"
-        for name, row in zip(names, rows, strict=True)
+        f"<b>{name}</b><br>{old}{points(row.difference)} {row.verdict}"
+        for name, old, row in zip(names, against_old, drawn, strict=True)
     ]
-    what = "Difference in " + (f"pass@{rows[0].k}" if len(ks) == 1 else "pass@k")
+    what = "Difference in " + (f"pass@{drawn[0].k}" if len(ks) == 1 else "pass@k")
     old = f" to {analysis.by_cell[olds[0]].label}" if len(olds) == 1 else ", new minus old"
     return Chart(
         name="differences",
@@ -70,13 +72,18 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
                 "tickvals": places,
                 "ticktext": ticks,
                 "showgrid": False,
-                "range": [len(rows) - 0.4, -0.6],
+                "range": [len(drawn) - 0.4, -0.6],
             },
         ),
         data=data,
         call=call,
-        note="Bars: 95% intervals. Rings: each seed.",
-        height=62 + ROW * len(rows),
+        note="Bars: 95% intervals. Rings: seeds."
+        + (
+            ""
+            if len(drawn) == len(rows)
+            else f" The {len(drawn)} of {len(rows)} that say most; all in the table."
+        ),
+        height=62 + (ROW if len(drawn) <= FEW else LOW_ROW) * len(drawn),
     )
 
 
@@ -98,7 +105,11 @@ def _data(
     return to_frame(Comparison, rows).drop("seeds", "by_seed"), call
 
 
-def _name(analysis: Analysis, row: Comparison, *, with_old: bool, with_k: bool) -> str:
+def _name(analysis: Analysis, row: Comparison, *, with_k: bool) -> str:
     """Escaped."""
-    old = f" against {analysis.by_cell[row.old].label}" if with_old else ""
-    return charts.label(analysis.by_cell[row.new].label + old) + (f", pass@{row.k}" * with_k)
+    return charts.label(analysis.by_cell[row.new].label) + (f", pass@{row.k}" * with_k)
+
+
+def _against(analysis: Analysis, row: Comparison) -> str:
+    """Escaped, for what follows."""
+    return charts.label(f"against {analysis.by_cell[row.old].label}") + " "

@@ -15,6 +15,9 @@ VERDICTS = (ROBUST, SUGGESTIVE, OPEN)
 FEW = 6
 """Pairs that are shown at the smallest k too; of more only the chosen k."""
 
+MOST = 5
+"""Comparisons that are drawn, so that they stand above the fold; the table has all."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
@@ -59,8 +62,21 @@ def foremost(rows: Sequence[Comparison]) -> Pair | None:
     """The pair that says most: the strongest verdict, then the largest difference."""
     if not rows:
         return None
-    row = min(rows, key=lambda row: (VERDICTS.index(row.verdict), -abs(row.difference)))
+    row = min(rows, key=_weight)
     return Pair(new=row.new, old=row.old)
+
+
+def telling(rows: Sequence[Comparison]) -> list[Comparison]:
+    """Those that a chart has room for: all of a few, or the MOST that say most, at the largest k
+    first."""
+    if len(rows) <= MOST:
+        return list(rows)
+    return sorted(sorted(rows, key=_weight)[:MOST], key=lambda row: -row.k)
+
+
+def _weight(row: Comparison) -> tuple[int, float]:
+    """The strongest verdict first, then the largest difference."""
+    return VERDICTS.index(row.verdict), -abs(row.difference)
 
 
 def in_front(analysis: Analysis) -> Pair | None:

@@ -11,7 +11,7 @@ import polars as pl
 from dashboards.form import Form, Given, choices
 from dashboards.page import Links, Page
 from dashboards.pages import maze
-from dashboards.pages.draws_answers import ANSWERS, NO_ANSWER, distribution, word
+from dashboards.pages.draws_answers import ANSWERS, NO_ANSWER, counted, distribution, word
 from dashboards.pages.draws_links import compared_points, draws_address, label_of
 from dashboards.queries.analysis import Counts, Fates, fates_of
 from dashboards.queries.draws import (
@@ -61,8 +61,8 @@ class Side:
 
 
 def build(results: SweepResults, given: Given, links: Links) -> Page:
-    """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, min, max,
-    page."""
+    """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, text, min,
+    max, page."""
     form = Form(results.paths, "draws", given, links)
     benchmark = form.one("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
@@ -75,22 +75,24 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     a = form.named("a", points, left)
     b = form.named("b", points, right)
     outcome, finish = form.one("outcome", [ALL, *OUTCOMES]), form.one("finish", FINISHES)
-    low, high = form.number("min"), form.number("max")
+    low, high, searched = form.number("min"), form.number("max"), form.text("text")
     tables = {name: draws(points[name], benchmark, problem) for name in (a, b)}
     known = {word(value) for table in tables.values() for value in table["extracted"].to_list()}
     answer = form.one("answer", [ALL, *sorted(known)])
     listed = form.one("answers", [FEW, ALL])
     order = form.one("order", ORDERS)
+    gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
     filters = [] if outcome == ALL else [pl.col("outcome") == outcome]
     filters += [] if finish == ALL else [pl.col("finish_reason") == finish]
     filters += [] if low is None else [pl.col("n_tokens") >= low]
     filters += [] if high is None else [pl.col("n_tokens") <= high]
+    if searched and not gated:  # what matches would tell what the texts hold
+        filters.append(pl.col("response").str.contains(searched, literal=True))
     if answer != ALL:
         filters.append(pl.col("extracted").fill_null(NO_ANSWER) == answer)
     matching = {name: _ordered(table.filter(*filters), order) for name, table in tables.items()}
     n_pages = max(1, *(-(-len(table) // SHOWN) for table in matching.values()))
     at = int(form.one("page", range(1, n_pages + 1)))
-    gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
     words = words_of(results, benchmark, withheld=gated)
     labels = {name: label_of(point) for name, point in points.items()}
     controls = [
@@ -152,9 +154,12 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             "picture": maze.picture(grid) if grid else "",
             "answer": None if answer == ALL else answer,
             "all_answers": links.page(form.address("page", answer=ALL)),
+            "lengths": _lengths(low, high),
+            "searched": searched,
+            "all_texts": links.page(form.address("text", "min", "max", "page")),
             "least": low,
             "most": high,
-            "kept": form.address("min", "max", "page").parameters,
+            "kept": form.address("text", "min", "max", "page").parameters,
             "pages": choices(form.control("page", "Page", long=n_pages > 12)),
             "before": around.get("before"),
             "after": around.get("after"),
@@ -179,6 +184,15 @@ def _problems(results: SweepResults, benchmark: str, fates: Fates | None) -> tup
         return "Problem, by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
     ordered = [fates.problems[i] for i in fates.order("loss")]
     return "Problem, most forgotten first", ordered
+
+
+def _lengths(low: int | None, high: int | None) -> str:
+    """The lengths that the filter lets through; empty where it lets all."""
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f"{low} and more"
+    return f"at most {high}" if low is None else f"{low} to {high}"
 
 
 def _ordered(table: pl.DataFrame, order: str) -> pl.DataFrame:
@@ -222,22 +236,9 @@ def _side(
         point=point,
         name=label_of(point),
         total=len(table),
-        counted=_counted(counts, len(table), stop),
+        counted=counted(counts, len(table), stop),
         stop=stop,
         matching=n_matching,
         draws=rows,
         words="" if len(table) else "No draws of this problem are stored for this point yet.",
     )
-
-
-def _counted(counts: Counts | None, total: int, stop: int | None) -> str:
-    """How many draws there are and count, in words. total: stored ones."""
-    if counts is None or not total:
-        return f"{total} draws"
-    said = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
-    not_judged = (total if stop is None else stop) - counts.n_scored
-    if counts.n_drawn is None:
-        return f"{said}; the next run of the sweep makes more, which its judgements ask for"
-    if not_judged > 0:
-        said += f", {not_judged} not judged"
-    return said if stop is None else f"{said}; stopped after {stop} of {total} stored draws"

@@ -1,4 +1,5 @@
-"""Which answers two points gave to a problem: one row an answer, a bar for each point."""
+"""Which answers two points gave to a problem: one row an answer, a bar for each point; and how many
+of their draws count."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import polars as pl
 
 from dashboards.form import Form
 from dashboards.page import Links
+from dashboards.queries.analysis import Counts
 from dashboards.queries.draws import answers
 from dashboards.text import shortened
 
@@ -85,3 +87,16 @@ def _few(ordered: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     n_right = max(ANSWERS // 2, ANSWERS - len(others))
     yield from right[:n_right]
     yield from others[: ANSWERS - len(right[:n_right])]
+
+
+def counted(counts: Counts | None, total: int, stop: int | None) -> str:
+    """How many draws there are and count, in words. total: stored ones."""
+    if counts is None or not total:
+        return f"{total} draws"
+    said = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
+    not_judged = (total if stop is None else stop) - counts.n_scored
+    if counts.n_drawn is None:
+        return f"{said}; the next run of the sweep makes more, which its judgements ask for"
+    if not_judged > 0:
+        said += f", {not_judged} not judged"
+    return said if stop is None else f"{said}; stopped after {stop} of {total} stored draws"

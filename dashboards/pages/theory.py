@@ -114,7 +114,7 @@ def _tail(
         call=_call(found, results, benchmark),
         sliders=(
             _slider("success-rate", "success rate", start[0]),
-            _slider("tail-share", "tail, as a share of the right answers", start[1]),
+            _slider("tail-share", "tail, share of right answers", start[1]),
         ),
         frames=frames,
     )
@@ -171,7 +171,7 @@ def _advantage(start: int) -> Chart:
     )
     return Chart(
         name="advantage",
-        title="How hard a group pushes, by the success rate of its problem",
+        title="How hard a group pushes, by success rate",
         figure=charts.figure(
             traces, x="success rate", y="mean |advantage|", xaxis={"range": [0, 1]}
         ),

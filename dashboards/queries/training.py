@@ -11,8 +11,8 @@ from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 from fgrpo_bench.tables import METRICS
 
-LONGEST = 200
-"""Points of a line by training step."""
+LONGEST = 40
+"""Points of a line by training step: of more the noise hides which line is above."""
 LEARNING = ("eval_pass_at_1", "eval_pass_at_n")
 _VALUES = ("seconds", "gpus", "tokens", *(n for n in NUMBERS if n != TOKENS_PER_SECOND), *LEARNING)
 

@@ -40,8 +40,8 @@ function draw(div) {
     const height = Number(div.dataset.height) + 22 * rows;
     layout.height = height;
     div.style.height = `${height}px`;
-    layout.legend = { ...LEGEND_BELOW, y: -70 / (height - 70 - 22 * rows) };
-    layout.margin = { ...layout.margin, b: 60 + 22 * rows };
+    layout.legend = { ...LEGEND_BELOW, y: -50 / (height - 50 - 22 * rows) };
+    layout.margin = { ...layout.margin, b: 50 + 22 * rows };
   }
   const config = {
     responsive: true,
@@ -55,6 +55,7 @@ function draw(div) {
     layout.xaxis.automargin = false;
     if (chart.data.some((trace) => trace.type === "heatmap")) {
       layout.yaxis.showticklabels = false;
+      layout.margin = { ...layout.margin, l: 8 };
       const ticktext = layout.xaxis.ticktext.map((text) => text.replaceAll("<br>", " "));
       layout.xaxis = { ...layout.xaxis, ticktext, tickangle: -90, automargin: true };
     }
@@ -164,6 +165,13 @@ function folds(root) {
     form.addEventListener("input", () => { button.hidden = false; });
   }
 }
+
+// An arrow key follows the link that names it, unless something has the focus that the key is for.
+document.addEventListener("keydown", (event) => {
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (event.target.closest("input, select, textarea, [tabindex='0']")) return;
+  document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`)?.click();
+});
 
 async function refresh() {
   if (document.hidden || document.activeElement?.closest("main :is(select, input)")) return;

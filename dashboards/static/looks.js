@@ -11,11 +11,13 @@ function hsl(red, green, blue) {
   return [60 * h, d / (1 - Math.abs(2 * l - 1)), l];
 }
 
-// A dark colour becomes a light one and a light one darker, so that what stood out still does.
+// A dark colour becomes a light one and a light one darker, so that what stood out still does, and
+// shades of one colour stay apart; white is the page.
 function turned(red, green, blue, alpha = 1) {
   const [h, s, l] = hsl(red, green, blue);
-  const light = Math.min(0.8, Math.max(0.45, 1 - l));
-  return `hsla(${h.toFixed(0)},${(100 * s).toFixed(0)}%,${(100 * light).toFixed(0)}%,${alpha})`;
+  if (l === 1) return `rgba(22,25,29,${alpha})`;
+  const light = Math.min(0.86, Math.max(0.45, 1.02 - 0.8 * l));
+  return `hsla(${h.toFixed(0)},${(85 * s).toFixed(0)}%,${(100 * light).toFixed(0)}%,${alpha})`;
 }
 
 function channels(color) {
@@ -68,10 +70,22 @@ function note(trace, more) {
   return { text, font: { size: SIZE, color: themed(color, "color") }, ...more };
 }
 
+// Of more lines than there is room for, those whose names hide no other, the strong ones first; the
+// pointer names the rest.
+function fitting(ends, height) {
+  if (ends.length * LINE <= height) return ends;
+  const kept = [];
+  for (const end of [...ends].sort((one, other) => strong(other.trace) - strong(one.trace))) {
+    if (kept.every((other) => Math.abs(other.at - end.at) >= LINE)) kept.push(end);
+  }
+  return kept;
+}
+
 // At the ends of lines, as near to their heights as the letters allow.
 function atEnds(div, chart) {
   const axis = div._fullLayout.yaxis, height = axis._length;
-  const ends = named(chart).map((trace) => ({ trace, at: axis.d2p(trace.y[trace.y.length - 1]) }));
+  const ends = fitting(
+    named(chart).map((trace) => ({ trace, at: axis.d2p(trace.y[trace.y.length - 1]) })), height);
   ends.sort((one, other) => one.at - other.at);
   ends.forEach((end, i) => {
     if (i) end.at = Math.max(end.at, ends[i - 1].at + LINE);
@@ -93,7 +107,8 @@ const overlap = (a, b) =>
 const box = (x, y, width, height) =>
   ({ left: x - width / 2, right: x + width / 2, high: y - height / 2, low: y + height / 2 });
 
-// Beside the last point of each trace, where it hides least.
+// Beside the last point of each trace, where it hides least; a name that would hide much is left to
+// the pointer, unless its trace is strong.
 function besidePoints(div, chart) {
   const { xaxis, yaxis } = div._fullLayout;
   const points = named(chart).map((trace) => {
@@ -111,7 +126,7 @@ function besidePoints(div, chart) {
     }
   }
   points.sort((one, other) => strong(other.trace) - strong(one.trace));
-  return points.map(({ trace, x, y, px, py }) => {
+  return points.flatMap(({ trace, x, y, px, py }) => {
     const width = wide(trace) + 4;
     const places = [];
     for (const far of [0, 16, 32, 48]) {
@@ -124,16 +139,18 @@ function besidePoints(div, chart) {
       const own = box(px + ax, py + ay, width, LINE);
       const out = overlap(own, own) -
         overlap(own, { left: 0, right: xaxis._length, high: 0, low: yaxis._length });
-      return taken.reduce((sum, other) => sum + overlap(own, other), 2 * out) + 0.4 * Math.hypot(ax - width / 2, ay);
+      return taken.reduce((sum, other) => sum + overlap(own, other), 2 * out);
     };
-    const [ax, ay] = places.reduce((best, place) => (hidden(place) < hidden(best) ? place : best));
+    const cost = (place) => hidden(place) + 0.4 * Math.hypot(place[0] - width / 2, place[1]);
+    const [ax, ay] = places.reduce((best, place) => (cost(place) < cost(best) ? place : best));
+    if (!strong(trace) && hidden([ax, ay]) > 0.3 * width * LINE) return [];
     taken.push(box(px + ax, py + ay, width, LINE));
     const far = Math.abs(ay) > 13;
-    return note(trace, {
+    return [note(trace, {
       x, y, ax, ay, xanchor: "center", yanchor: "middle", showarrow: true, arrowhead: 0,
       arrowwidth: 0.8, arrowcolor: far ? themed("#8a8f96", "color") : "rgba(0,0,0,0)", standoff: 5,
       borderpad: 0,
-    });
+    })];
   });
 }
 

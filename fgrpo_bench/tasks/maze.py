@@ -149,6 +149,12 @@ class Maze:
             for row, length in zip(doubled, lengths.tolist(), strict=True)
         ]
 
+    @staticmethod
+    def in_words(problem: Problem) -> str:
+        """What a problem asks, e.g. `16 moves to the goal of 9-4-h0`."""
+        maze = mazes.read_maze(problem.target)
+        return f"{len(maze.moves)} moves to the goal of {problem.problem_id}"
+
     @cached_property
     def _heldout(self) -> NDArray[np.int8]:
         """Their trees, [n_heldout, cells]."""

@@ -37,7 +37,7 @@ N, KS, STEPS, SEEDS = 256, (1, 2, 4, 8, 16, 32, 64, 128, 256), 200, (11, 12, 13)
 CELLS = [("grpo", n, 0.0) for n in (2, 4, 8, 16, 32)] + [
     (algorithm, 8, gamma) for algorithm in ("grpo", "dapo") for gamma in (0.25, 0.5, 1.0)
 ]
-EVALUATION = {"benchmarks": dict.fromkeys(SIZES), "ks": list(KS), "n_samples": N}
+EVALUATION = {"benchmarks": {name: {} for name in SIZES}, "ks": list(KS), "n_samples": N}
 SPEC = {
     "kind": "evaluate", "fingerprint": "f", "target": {}, "identity": {}, "data": {},
     "evaluation": EVALUATION | {"benchmarks": {name: {"dataset": None} for name in SIZES}},

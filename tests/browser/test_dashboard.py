@@ -83,10 +83,16 @@ def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):
     page.goto(f"{dashboard}/draws")
     drawn(page)
     n = page.locator(".draw").count()
+    if not page.locator("form.lengths").is_visible():
+        page.click("details.fold > summary")
     page.fill("input[name=max]", "2")
     page.click("form.lengths button")
     page.wait_for_url("**max=2**")
     assert page.locator(".draw").count() < n
+    assert page.locator(".filter").inner_text().startswith("Only draws of at most 2 tokens")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**max=2**problem=**")
+    assert "2 of " in page.locator("p.lead").inner_text()
 
 
 def test_every_choice_of_the_weights_is_in_the_address(open_page, dashboard):

@@ -199,6 +199,26 @@ def test_points_and_lengths_can_be_chosen(client):
     assert "7 tokens" not in short
 
 
+def test_draws_are_searched_for_a_text_as_it_stands_and_each_has_an_address(tmp_path):
+    sweep_with_draws(tmp_path, texts=("(a+b) <i>", "aab"))
+    client = client_of(tmp_path)
+
+    def shown(text: str) -> Reader:
+        answer = client.get(f"{BASE}/draws", params={"text": text})
+        assert_inert(answer.text)
+        return Reader(answer.text)
+
+    both, one, none = shown(""), shown("a+b) <i>"), shown("<script>x</script>")
+    ids = [a["id"] for tag, a in both.elements if str(a.get("id", "")).startswith("left-")]
+    assert ids and len(ids) == len(set(ids))
+    assert {f"#{each}" for each in ids} <= {a.get("href") for _, a in both.elements}
+    assert one.text.count("aab") < both.text.count("aab") and "(a+b) <i>" in one.text
+    assert "draws match the filter" in one.text and "match the filter" not in both.text
+    assert "No draw of this side matches" in none.text
+    too_long = client.get(f"{BASE}/draws", params={"text": "x" * 201})
+    assert too_long.status_code == 404 and "at most 200 characters" in too_long.text
+
+
 def test_all_distinct_answers_can_be_listed(tmp_path):
     sweep_with_draws(tmp_path, texts=tuple(f"answer {i}" for i in range(30)))
     client = client_of(tmp_path)
@@ -260,7 +280,7 @@ def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_dif
     page = client.get(href).text
     assert "other-2 disagrees:" in page
     assert "&lt;b&gt;too late&lt;/b&gt;" in page
-    assert "draw 25," in page
+    assert "draw 25<" in page
 
 
 def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):

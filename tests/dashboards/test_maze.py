@@ -101,3 +101,4 @@ def test_the_page_shows_the_walks_of_two_points_side_by_side(tmp_path):
     assert "Wrong turn after 2 of 16 moves; move 4 meets a wall." in Reader(page).text
     assert "A maze of 9 by 9; its path has 16 moves." in Reader(page).text
     assert "<script>x" not in page
+    assert Reader(page).text.count("16 moves to the goal of 9-4-h0") == 3
