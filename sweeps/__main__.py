@@ -1,11 +1,18 @@
 """`python -m sweeps`: see sweeps.cli."""
 
 import sys
+from collections.abc import Sequence
 
 from fgrpo_bench.commandline import entered
 
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command to its exit code."""
+    from sweeps import cli
+
+    return cli.main(argv)
+
+
 if __name__ == "__main__":
     with entered():
-        from sweeps.cli import main
-
         sys.exit(main())
