@@ -113,7 +113,7 @@ def _of(
     weighed: Sequence[_Weighed],
     paces: Sequence[Pace],
 ) -> dict[str, Any]:
-    of = sum(weight for *_, weight in weighed)
+    n_checkpoints = sum(weight for *_, weight in weighed)
     draws, tokens = 0.0, 0.0
     for rates, lengths, weight in weighed:
         each = design.expected_draws(rates)
@@ -124,7 +124,7 @@ def _of(
     alike = [pace.seconds for pace in paces if pace.unit == unit]
     errors = {
         k: sum(weight * mean_variance(design, k, rates) for rates, _, weight in weighed)
-        / (of * n_problems)
+        / (n_checkpoints * n_problems)
         for k in ks
     }
     return {
@@ -169,10 +169,10 @@ def read_graded(
         }
     except ValueError:
         return {}
-    made = marker.get("draws_made", {})
+    drawn = marker.get("draws_made", {})
     means = {name: float(tokens.mean()) for name, (_, tokens) in counts.items()}
-    sampled = sum(made.get(name, 0) * mean for name, mean in means.items())
-    pace = _pace(marker, sampled) if sampled and made.keys() <= means.keys() else None
+    sampled = sum(drawn.get(name, 0) * mean for name, mean in means.items())
+    pace = _pace(marker, sampled) if sampled and drawn.keys() <= means.keys() else None
     return {name: Graded(rates, tokens, pace) for name, (rates, tokens) in counts.items()}
 
 
@@ -238,8 +238,8 @@ def draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> Used | None:
         for name in benchmarks:
             path = stage.benchmark(name).passk
             with reading(path):
-                made = pl.col("n_scored") + pl.col("n_unscored").list.sum()
-                counted = _by_problem(path).select(pl.len(), draws=made.sum()).collect()
+                drawn = pl.col("n_scored") + pl.col("n_unscored").list.sum()
+                counted = _by_problem(path).select(pl.len(), draws=drawn.sum()).collect()
             problems += counted["len"].item()
             draws += counted["draws"].item()
     except (OSError, ValueError):
@@ -286,9 +286,9 @@ def _hours(row: Mapping[str, Any]) -> str:
 
 def _checkpoints(row: Mapping[str, Any]) -> str:
     """How many, and which success rates are taken for them."""
-    of, own, bases = row["checkpoints"], row["graded"], row["graded_bases"]
-    named = f"{of} checkpoint" + ("" if of == 1 else "s")
-    if own == of:
+    n, own, bases = row["checkpoints"], row["graded"], row["graded_bases"]
+    named = f"{n} checkpoint" + ("" if n == 1 else "s")
+    if own == n:
         return f"{named}, by success rates of their own graded draws"
     others = (
         f"of the base models' graded draws ({bases} models; after training they differ)"
