@@ -79,27 +79,27 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     analysis = analyse(load_results(paths), known.get("select", LAST))
     results = analysis.results
     unseen: list[str] = []
-    found = [*_foreign(known, paths, path)]
-    found += _files(path, known, unseen, at_home=at_home)
-    found += _inputs(known, results)
-    found += _markers(results, unseen)
+    differences = [*_foreign(known, paths, path)]
+    differences += _files(path, known, unseen, at_home=at_home)
+    differences += _inputs(known, results)
+    differences += _markers(results, unseen)
     for point, benchmark, version in graded(results):
         others = point.beside(benchmark)
         for each in (version, *others.values()):
-            found += wrong_scores(point, benchmark, each)
+            differences += wrong_scores(point, benchmark, each)
         if regrade:
-            found += wrong_verdicts(point, benchmark, version)
+            differences += wrong_verdicts(point, benchmark, version)
             for grader, each in others.items():
-                found += wrong_verdicts(point, benchmark, each, grader)
-    found += wrong_likelihoods(results)
-    found += wrong_frames(analysis, unseen)
+                differences += wrong_verdicts(point, benchmark, each, grader)
+    differences += wrong_likelihoods(results)
+    differences += wrong_frames(analysis, unseen)
     if path.name in KINDS:
-        found += _text(path, known, analysis)
-    found += _drawings(path, known, analysis, unseen)
+        differences += _text(path, known, analysis)
+    differences += _drawings(path, known, analysis, unseen)
     if not regrade:
         unseen.append("whether the stored responses are judged rightly (--regrade judges again)")
     unseen.append("whether these weights give these draws, and the training these weights")
-    return Verified(differences=tuple(found), unseen=tuple(unseen))
+    return Verified(differences=tuple(differences), unseen=tuple(unseen))
 
 
 def _run(path: Path, known: Mapping[str, Any], root: Path) -> tuple[RunPaths, bool]:

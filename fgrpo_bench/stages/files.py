@@ -191,12 +191,12 @@ def read_json(path: Path, shape: Shape = dict) -> Any:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         fault = misfit(value, shape)
-        said = f"does not hold what belongs there ({fault})"
+        problem = f"does not hold what belongs there ({fault})"
     except (ValueError, RecursionError) as error:
-        said = fault = f"holds no valid JSON ({error})"
+        problem = fault = f"holds no valid JSON ({error})"
     if fault is not None:
         raise ValueError(
-            f"{path} {said}; it was changed by hand or by a faulty disk: delete it and run the "
+            f"{path} {problem}; it was changed by hand or by a faulty disk: delete it and run the "
             "sweep again, which makes only what is missing"
         )
     return value
@@ -216,10 +216,10 @@ def fields_of(path: Path) -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        said = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        reason = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise ValueError(
-            f"{path} does not hold what belongs there ({said}); it was changed by hand or written "
-            "by another version: delete it and run the sweep again, which writes it anew"
+            f"{path} does not hold what belongs there ({reason}); it was changed by hand or "
+            "written by another version: delete it and run the sweep again, which writes it anew"
         ) from error
 
 

@@ -28,14 +28,14 @@ def best(candidates: Sequence[Candidate], *, budget: float | None = None) -> Can
 
     budget: None is no limit. None where no candidate is within it.
     """
-    within = [one for one in candidates if budget is None or one.cost <= budget]
-    return max(within, key=lambda one: (one.score, -one.step), default=None)
+    within = [candidate for candidate in candidates if budget is None or candidate.cost <= budget]
+    return max(within, key=lambda candidate: (candidate.score, -candidate.step), default=None)
 
 
 def within_budget(candidates: Sequence[Candidate], budget: float) -> Candidate | None:
     """The latest checkpoint that costs no more than the budget; None where there is none."""
-    within = [one for one in candidates if one.cost <= budget]
-    return max(within, key=lambda one: one.step, default=None)
+    within = [candidate for candidate in candidates if candidate.cost <= budget]
+    return max(within, key=lambda candidate: candidate.step, default=None)
 
 
 def is_for_selection(problem_id: str) -> bool:

@@ -23,15 +23,15 @@ T = TypeVar("T")
 
 def models_of(client: Any, experiment_id: str, run_id: str) -> list[Any]:
     """The logged models of a run that are not in the trash, the oldest first."""
-    found, token = [], None
+    models, token = [], None
     while True:
         page = client.search_logged_models(
             [experiment_id], filter_string=f"source_run_id = '{run_id}'", page_token=token
         )
-        found += page
+        models += page
         token = page.token
         if not token:
-            return sorted(found, key=lambda model: (model.creation_timestamp, model.model_id))
+            return sorted(models, key=lambda model: (model.creation_timestamp, model.model_id))
 
 
 def write_models(client: Any, run: Any, wanted: RunState, *, new: bool) -> None:
@@ -44,15 +44,15 @@ def write_models(client: Any, run: Any, wanted: RunState, *, new: bool) -> None:
     experiment_id, run_id = run.info.experiment_id, str(run.info.run_id)
     stored: dict[int, Any] = {}
     for model in [] if new else models_of(client, experiment_id, run_id):
-        state = next((one for one in wanted.models if _fits(model, one)), None)
+        state = next((each for each in wanted.models if _fits(model, each)), None)
         if state is None or state.step in stored:
             client.delete_logged_model(model.model_id)
         else:
             stored[state.step] = model
     metrics, outputs = [], {}
     for state in wanted.models:
-        found = stored.get(state.step)
-        model_id, held = _model(client, experiment_id, run_id, state, found)
+        existing = stored.get(state.step)
+        model_id, held = _model(client, experiment_id, run_id, state, existing)
         outputs[model_id] = state.step
         metrics += [
             Metric(
@@ -81,8 +81,8 @@ def write_models(client: Any, run: Any, wanted: RunState, *, new: bool) -> None:
         linked = {output.model_id for output in known}
     unlinked = {name: step for name, step in outputs.items() if name not in linked}
     if unlinked:
-        made = [LoggedModelOutput(name, step) for name, step in unlinked.items()]
-        client.log_outputs(run_id, made)
+        links = [LoggedModelOutput(name, step) for name, step in unlinked.items()]
+        client.log_outputs(run_id, links)
 
 
 def _fits(model: Any, wanted: ModelState) -> bool:
@@ -103,10 +103,10 @@ def _scores(model: Any) -> Scores:
 
 
 def _model(
-    client: Any, experiment_id: str, run_id: str, wanted: ModelState, found: Any | None
+    client: Any, experiment_id: str, run_id: str, wanted: ModelState, existing: Any | None
 ) -> tuple[str, Scores]:
     """Id of the external model, made ready where it is not yet, and the scores that it holds."""
-    made = found or client.create_logged_model(
+    model = existing or client.create_logged_model(
         experiment_id,
         name=wanted.name,
         source_run_id=run_id,
@@ -114,19 +114,19 @@ def _model(
         params=dict(wanted.params),
         model_type="checkpoint",
     )
-    if found is not None and found.tags != dict(wanted.tags):
-        client.set_logged_model_tags(found.model_id, dict(wanted.tags))
-    if str(made.status) != "READY":
-        upload(client, made.artifact_location, {MODEL_FILE: _description(made, wanted)})
-        client.finalize_logged_model(made.model_id, "READY")
-    return str(made.model_id), _scores(made)
+    if existing is not None and existing.tags != dict(wanted.tags):
+        client.set_logged_model_tags(existing.model_id, dict(wanted.tags))
+    if str(model.status) != "READY":
+        upload(client, model.artifact_location, {MODEL_FILE: _description(model, wanted)})
+        client.finalize_logged_model(model.model_id, "READY")
+    return str(model.model_id), _scores(model)
 
 
-def _description(made: Any, wanted: ModelState) -> bytes:
+def _description(model: Any, wanted: ModelState) -> bytes:
     """The MLmodel file without which no model version can be registered of it."""
     from mlflow.models.utils import get_external_mlflow_model_spec
 
-    spec = get_external_mlflow_model_spec(made)
+    spec = get_external_mlflow_model_spec(model)
     spec.utc_time_created = str(datetime.fromtimestamp(wanted.created / 1000, UTC))
     return str(spec.to_yaml()).encode()
 
