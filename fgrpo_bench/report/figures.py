@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,7 +33,7 @@ class Picture:
     """Whether it can be read in one column of two."""
 
     @property
-    def versions(self) -> dict[str, Callable[[], Figure]]:
+    def versions(self) -> Mapping[str, Callable[[], Figure]]:
         """By file name: as wide as a page, and where it fits as wide as a column."""
         wide = {self.name: partial(self.draw, width=PAGE)}
         if not self.fits_column:

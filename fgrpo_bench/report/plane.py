@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.typing import LegendLocType
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
@@ -96,7 +97,7 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
                       color=color if hollow else "white", zorder=3)  # fmt: skip
         handles.append(handle)
     names = [in_math(f"{number}  {cell.label}") for number, cell in enumerate(known)]
-    place = "outside right upper" if is_wide else "outside lower center"
+    place: LegendLocType = "outside right upper" if is_wide else "outside lower center"
     figure.legend(handles, names, loc=place, ncols=1 if is_wide else 2, markerscale=0.5,
                   handlelength=1)  # fmt: skip
     axes.set_xlabel(f"pass@{ends[0]} (%)")

@@ -80,7 +80,10 @@ def test_one_changed_bit_of_any_result_is_found_and_nothing_else(
 ) -> None:
     path = one(whole, pattern)
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
+    at = len(content) // 2
+    if path.name == "provenance.json":  # where it may be the digest of another file
+        at = content.index(b'"content_sha256": "') + 20
+    content[at] ^= 1
     path.write_bytes(content)
     assert list(faults(whole)) == [path.relative_to(whole.folder).as_posix()]
 
