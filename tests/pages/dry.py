@@ -29,7 +29,9 @@ class Parsed(Exception):
 
 def main_of(module: str) -> Main:
     """The function behind `python -m <module>`."""
-    package = module if module.startswith("fgrpo_bench.stats") else f"{module}.__main__"
+    package = {"sweeps": "sweeps.cli", "fgrpo_bench.stats.power": module}.get(
+        module, f"{module}.__main__"
+    )
     try:
         return import_module(package).main
     except ModuleNotFoundError:
