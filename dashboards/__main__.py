@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fgrpo_bench.commandline import Parser, entered
 from fgrpo_bench.stages.paths import default_root
 
 EXAMPLES = """examples:
@@ -70,14 +71,11 @@ def _mlflow(arguments: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    shape = argparse.RawDescriptionHelpFormatter
     about = "Views over the stored results."
-    parser = argparse.ArgumentParser(
-        prog="python -m dashboards", description=about, epilog=EXAMPLES, formatter_class=shape
-    )
+    parser = Parser(prog="python -m dashboards", description=about, epilog=EXAMPLES)
     commands = parser.add_subparsers(dest="command", required=True)
     serve, export, mlflow = (
-        commands.add_parser(name, help=words, epilog=examples, formatter_class=shape)
+        commands.add_parser(name, help=words, epilog=examples)
         for name, words, examples in (
             ("serve", SERVED, SERVE),
             ("export", "the dashboard as a folder of files", EXPORT),
@@ -124,4 +122,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with entered():
+        sys.exit(main())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from evaluators import commands
+from fgrpo_bench.commandline import Parser, entered
+from fgrpo_bench.doors import meant
 
 EXAMPLES = """examples:
   python -m evaluators run checkpoint=Qwen/Qwen2.5-7B benchmarks=[math500,aime24] n_samples=64
@@ -20,18 +20,23 @@ exit code 0: done (or was done before); 75: stopped at a save, run it again; oth
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command to its exit code."""
-    parser = argparse.ArgumentParser(
+    from evaluators import commands
+
+    parser = Parser(
         prog="python -m evaluators",
         description="A checkpoint in; draws, grades and pass@k out.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add(subparsers)
     options, others = parser.parse_known_args(argv)
     for other in others:  # argparse gives up on words that stand after an option
         if other.startswith("-") or "=" not in other or getattr(options, "words", None) is None:
-            parser.error(f"unknown argument {other!r}: see `python -m evaluators --help`")
+            near = meant(other, parser.options())
+            parser.error(
+                f"unknown argument {other!r}{near}: see `python -m evaluators {options.command} "
+                "--help`"
+            )
         vars(options)[options.words].append(other)
     try:
         code: int = options.run(parser, options)
@@ -42,4 +47,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with entered():
+        sys.exit(main())

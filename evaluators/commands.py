@@ -32,14 +32,23 @@ conf/evaluate.yaml has every key with its value. The same command goes on after 
 n_samples draws only what is missing.
 
 With a folder that holds a spec.json it runs that stage."""
-
 PLAN = """Say what `run` with the same words would draw; draw nothing.
 
 Under a design that stops (design=staged) these are expected draws, tokens and hours beside those of
 n_samples for every problem, and the standard error of mean pass@k of both: by success rates of what
 is graded here, else by a prior that is named."""
-
-
+EXAMPLES = {
+    "run": [
+        "checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500,aime24]' n_samples=64",
+        "checkpoint=out/step-300 'benchmarks=[math500]' n_samples=64",
+    ],
+    "plan": ["checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500]' n_samples=1024 design=staged"],
+    "grade": ["qwen2.5-7b-1f0a52c3", "qwen2.5-7b-1f0a52c3 --grader math"],
+    "audit": ["qwen2.5-7b-1f0a52c3", "qwen2.5-7b-1f0a52c3 --json"],
+    "import": ["samples_math500.jsonl --benchmark math500 --name theirs"],
+    "export-lm-eval": ["math500 aime24 --to tasks", "math500 --to tasks --n-samples 64"],
+}
+"""What follows the command, by its name."""
 COMPARED_HELP = "most draws to judge by plain math-verify too; default: %(default)s"
 EXPORTED_HELP = "files of conf/benchmark/, fetched; and key=value as they were given to fetch"
 OVERRIDES_HELP = "keys of the benchmark, as they were given to fetch"
@@ -47,10 +56,7 @@ OVERRIDES_HELP = "keys of the benchmark, as they were given to fetch"
 
 def add(subparsers: Any) -> None:
     """Add every command to the parser."""
-    raw = argparse.RawDescriptionHelpFormatter
-    run = subparsers.add_parser(
-        "run", help="draw, grade and score", description=RUN, formatter_class=raw
-    )
+    run = _command(subparsers, "run", "draw, grade and score", RUN)
     run.add_argument(
         "what", nargs="+", metavar="folder|key=value", help="a stage's folder, or overrides"
     )
@@ -60,30 +66,27 @@ def add(subparsers: Any) -> None:
     run.add_argument("--dry-run", action="store_true", help="the same as `plan`")
     run.set_defaults(run=_run, words="what")
 
-    plan = subparsers.add_parser(
-        "plan",
-        help="what would be drawn, and what it would cost",
-        description=PLAN,
-        formatter_class=raw,
-    )
+    plan = _command(subparsers, "plan", "what would be drawn, and what it would cost", PLAN)
     plan.add_argument("what", nargs="+", metavar="folder|key=value", help="as of `run`")
     plan.set_defaults(run=_plan, words="what")
 
-    grade = subparsers.add_parser(
+    grade = _command(
+        subparsers,
         "grade",
-        help="grade stored draws again",
-        description="Grade stored draws with the present grader; draws nothing. Grades of other "
-        "versions stay beside; pass@k is computed anew.",
+        "grade stored draws again",
+        "Grade stored draws with the present grader; draws nothing. Grades of other versions stay\n"
+        "beside; pass@k is computed anew.",
     )
     grade.add_argument("evaluation", help="folder or name under evals/")
     grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
     grade.set_defaults(run=_grade, words=None)
 
-    audit = subparsers.add_parser(
+    audit = _command(
+        subparsers,
         "audit",
-        help="what a reviewer would ask about the grades",
-        description="Share of draws unscored, without a box, cut off, judged otherwise by plain "
-        "math-verify on the whole response, with examples; distinct answers. Changes nothing.",
+        "what a reviewer would ask about the grades",
+        "Share of draws unscored, without a box, cut off, judged otherwise by plain math-verify\n"
+        "on the whole response, with examples; distinct answers. Changes nothing.",
     )
     audit.add_argument("evaluation", help="folder or name under evals/")
     audit.add_argument(
@@ -92,10 +95,11 @@ def add(subparsers: Any) -> None:
     audit.add_argument("--json", action="store_true", help="print JSON")
     audit.set_defaults(run=_audit, words=None)
 
-    imported = subparsers.add_parser(
+    imported = _command(
+        subparsers,
         "import",
-        help="score what another program has drawn",
-        description="Store and score draws of another program: lm-eval's samples_*.jsonl, or lines "
+        "score what another program has drawn",
+        "Store and score draws of another program: lm-eval's samples_*.jsonl, or lines\n"
         '{"problem_id" or "problem": ..., "response" or "responses": ...}.',
     )
     imported.add_argument("file", type=Path, help="JSON Lines")
@@ -105,10 +109,11 @@ def add(subparsers: Any) -> None:
     imported.add_argument("--subset", action="store_true", help="the file may lack problems")
     imported.set_defaults(run=_import, words="overrides")
 
-    export = subparsers.add_parser(
+    export = _command(
+        subparsers,
         "export-lm-eval",
-        help="write tasks for lm-evaluation-harness",
-        description="Write a folder for `lm_eval --include_path <folder>`; says how to call it.",
+        "write tasks for lm-evaluation-harness",
+        "Write a folder for `lm_eval --include_path <folder>`; says how to call it.",
     )
     export.add_argument("benchmarks", nargs="+", help=EXPORTED_HELP)
     export.add_argument("--to", type=Path, required=True, help="folder to write")
@@ -118,6 +123,14 @@ def add(subparsers: Any) -> None:
     fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
     add_fetch_arguments(fetch)
     fetch.set_defaults(run=lambda _, options: fetch_command(options), words="names")
+
+
+def _command(subparsers: Any, name: str, words: str, description: str) -> argparse.ArgumentParser:
+    shown = "\n".join(f"  python -m evaluators {name} {example}" for example in EXAMPLES[name])
+    command: argparse.ArgumentParser = subparsers.add_parser(
+        name, help=words, description=description, epilog=f"examples:\n{shown}"
+    )
+    return command
 
 
 def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:

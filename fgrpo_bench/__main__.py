@@ -9,7 +9,8 @@ import runpy
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
+
+from fgrpo_bench.commandline import CHECKOUT, lacking, outside
 
 COMMANDS = {
     "sweeps": ("sweeps", "plan a sweep, run it, and follow it, here or on SLURM"),
@@ -25,9 +26,6 @@ COMMANDS = {
     "completion": ("sweeps.completion", "print what makes the Tab key complete, for bash or zsh"),
 }
 """By name: the module that is run, and what it does in a line."""
-NEEDED = ("numpy", "polars", "pydantic", "hydra")
-"""Packages of the environment that every command needs."""
-CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,9 +44,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if CHECKOUT.joinpath("sweeps").is_dir() and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
     module, _ = COMMANDS[name]
-    lacking = [each for each in NEEDED if find_spec(each) is None]
-    if lacking or find_spec(module.partition(".")[0]) is None:
-        print(outside(name, lacking), file=sys.stderr)
+    packages = lacking()
+    if packages:
+        print(outside(packages), file=sys.stderr)
+        return 2
+    if find_spec(module.partition(".")[0]) is None:
+        print(
+            f"{name} is not part of the installed package: run it in a checkout of the repository",
+            file=sys.stderr,
+        )
         return 2
     sys.argv = [f"python -m {module}", *rest]
     runpy.run_module(module, run_name="__main__", alter_sys=True)  # ends by SystemExit, or with 0
@@ -66,19 +70,6 @@ def listing() -> str:
             *lines,
         ]
     )
-
-
-def outside(name: str, lacking: Sequence[str]) -> str:
-    """How to enter the environment, in one line. lacking: packages that this Python does not have;
-    none where it is only the checkout that is missing."""
-    if not lacking:
-        return (
-            f"{name} is not part of the installed package: run it in a checkout of the repository"
-        )
-    enter = "source .venv/bin/activate"
-    if not CHECKOUT.joinpath(".venv", "bin", "python").exists():
-        enter = f"make setup && {enter}"
-    return f"{sys.executable} has no {', '.join(lacking)}: run `cd {CHECKOUT} && {enter}` first"
 
 
 if __name__ == "__main__":

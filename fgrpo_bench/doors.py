@@ -8,7 +8,7 @@ the table's own name (GRADERS, TASKS, ...). No name is given twice.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -87,10 +87,20 @@ def meant(name: str, valid: Iterable[str]) -> str:
     >>> meant("groupsiz", ["gamma", "groupsize"])
     ' (did you mean groupsize?)'
     """
+    near = nearest(name, valid)
+    return did_you_mean([near] if near else [])
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """The same of names that are chosen already; empty for none."""
+    return f" (did you mean {' or '.join(names)}?)" if names else ""
+
+
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name that is spelt most like a wrong one; None where none is."""
     from difflib import get_close_matches  # a refusal alone needs it
 
-    near = get_close_matches(name, list(valid), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    return next(iter(get_close_matches(name, list(valid), n=1)), None)
 
 
 def origin(name: str, key: str) -> dict[str, str] | None:

@@ -57,11 +57,13 @@ def choose_run(
             f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
         )
     others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
-    near = meant(sweep, {run.sweep for run in others} - {sweep})
+    declared = _declared()
+    near = "" if sweep in declared else meant(sweep, {run.sweep for run in others} | declared)
+    start = sweep if sweep in declared else "<sweep>"
     known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
     named = " ".join(filter(None, [sweep, experiment, version]))
     raise FileNotFoundError(
-        f"no run of {named}{near} under {root}: run `python -m sweeps run {sweep}` first, or name "
+        f"no run of {named}{near} under {root}: run `python -m sweeps run {start}` first, or name "
         f"another --root, --experiment or --version{known}"
     )
 
@@ -75,6 +77,13 @@ def _usual(sweep: str) -> tuple[str | None, str | None]:
     except (ImportError, ValueError):  # no Hydra, or no conf/ beside an installed package
         return None, None
     return config["experiment"]["name"], config["version"]
+
+
+def _declared() -> set[str]:
+    """The sweeps of conf/; none beside an installed package."""
+    from fgrpo_bench.specs.config import options
+
+    return set(options("sweep"))
 
 
 def _listed(runs: Sequence[RunPaths]) -> str:

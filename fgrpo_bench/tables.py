@@ -7,7 +7,7 @@ A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757..., null)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -117,6 +117,8 @@ LATER = frozenset({*BOUNDS, "n_unscored", "end_token"})
 """Columns that tables of before they were stored lack; they are null there."""
 
 _DRAW = ("problem_id", "draw")
+SMALL = 1_000
+"""Rows up to which a table's keys are sooner counted in Python than asked for in a query."""
 _KEYS = {
     tuple(schema): key
     for schema, key in (
@@ -204,10 +206,16 @@ def _checked(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame
     return frame
 
 
+def _n_unique(frame: pl.DataFrame, key: Sequence[str]) -> int:
+    if len(frame) > SMALL:
+        return int(frame.select(pl.struct(key).n_unique()).item())
+    return len(set(zip(*(frame[name].to_list() for name in key), strict=True)))
+
+
 def _repeated(frame: pl.DataFrame) -> str | None:
     """The first row that a table has twice, in words; None where each stands for itself."""
     key = _KEYS.get(tuple(frame.columns))
-    if key is None or frame.select(pl.struct(key).n_unique()).item() == len(frame):
+    if key is None or _n_unique(frame, key) == len(frame):
         return None
     twice = frame.filter(pl.struct(key).is_duplicated()).row(0, named=True)
     return "more than one row has " + " and ".join(f"{name} {twice[name]!r}" for name in key)

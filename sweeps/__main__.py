@@ -2,7 +2,10 @@
 
 import sys
 
-from sweeps.cli import main
+from fgrpo_bench.commandline import entered
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with entered():
+        from sweeps.cli import main
+
+        sys.exit(main())

@@ -7,8 +7,8 @@ import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.doors import meant
 from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
 
@@ -32,7 +32,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments, others = parser.parse_known_args(argv)
     for other in others:  # argparse gives up on overrides that stand after an option
         if other.startswith("-") or "=" not in other:
-            parser.error(f"unknown argument {other!r}: see `python -m sweeps --help`")
+            near = meant(other, commands()[arguments.command])
+            parser.error(
+                f"unknown argument {other!r}{near}: see "
+                f"`python -m sweeps {arguments.command} --help`"
+            )
     arguments.overrides += others
     return arguments
 
@@ -50,17 +54,8 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-class _Parser(argparse.ArgumentParser):
-    """Names the command that was meant."""
-
-    def error(self, message: str) -> NoReturn:
-        wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-        near = wrong and meant(wrong[1], re.findall(r"[\w-]+", wrong[2]))
-        super().error(f"{message}{near or ''}")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m sweeps",
         description="Plan a sweep, run it, and follow it.",
         epilog="""\
@@ -72,7 +67,6 @@ examples:
   python -m sweeps cancel groupsize      stop it where it can be continued
   python -m sweeps check groupsize       is every file as it was made?
 """,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
 
@@ -85,7 +79,6 @@ examples:
             help=summary,
             description=summary[0].upper() + summary[1:] + ".",
             epilog=f"{more}\nexamples:\n{shown}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_argument("sweep", help="name of a sweep: a file of conf/sweep")
         if point:
@@ -212,10 +205,14 @@ def find_run(sweep: str, overrides: Sequence[str]) -> RunPaths:
         raise ValueError(
             f"{sweep} has {len(runs)} runs under {root}; name one of them:\n" + "\n".join(lines)
         )
+    from fgrpo_bench.specs.config import options
+
     there = sorted({plan.parts[-4] for plan in root.glob("*/*/*/plan.json")})
+    declared = options("sweep")
+    near = "" if sweep in declared else meant(sweep, {*there, *declared})
     asked = " ".join([sweep, *(f"{key}={value}" for key, value in given.items())])
     raise ValueError(
-        f"no run of {asked}{meant(sweep, set(there) - {sweep})} under {root}: "
+        f"no run of {asked}{near} under {root}: "
         + (f"there are runs of {', '.join(there)}; " if there else "there are no runs at all; ")
         + "start one with `python -m sweeps run <sweep>`, or name another folder with "
         "run_root=<folder>"

@@ -8,7 +8,6 @@ stand, which takes a fraction of a second.
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import sys
@@ -17,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from fgrpo_bench.__main__ import COMMANDS
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.stages.paths import default_root
 from sweeps import REPOSITORY
 from sweeps.arguments import KEYS, commands
@@ -36,14 +36,13 @@ SHELLS = ("bash", "zsh")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a shell's script, or what a line can go on with; exit code 0."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench completion",
         description="Print the script that makes the Tab key complete sweeps, overrides and "
         "targets of make, for a shell to read.",
         epilog="examples:\n"
         "  source <(python -m fgrpo_bench completion bash)     also as a line of ~/.bashrc\n"
         "  source <(python -m fgrpo_bench completion zsh)      likewise of ~/.zshrc\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", choices=SHELLS)
     arguments = sys.argv[1:] if argv is None else list(argv)

@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from fgrpo_bench import engines
+from fgrpo_bench.doors import meant
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.warmup import check_fits
@@ -42,8 +43,9 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
     for cell, seed in product(dict.fromkeys(_cells(declaration.sweep)), grid.seed):
         if cell.algorithm not in known:
             raise ValueError(
-                f"unknown algorithm {cell.algorithm!r}: valid ones are {', '.join(sorted(known))} "
-                "(the files of conf/algorithm/ that conf/config.yaml lists)"
+                f"unknown algorithm {cell.algorithm!r}{meant(cell.algorithm, known)}: valid ones "
+                f"are {', '.join(sorted(known))} (the files of conf/algorithm/ that "
+                "conf/config.yaml lists)"
             )
         if _excluded(declaration, cell, seed):
             continue

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.__main__ import CHECKOUT, COMMANDS, listing, main, outside
+from fgrpo_bench.__main__ import COMMANDS, listing, main
+from fgrpo_bench.commandline import CHECKOUT, Parser
 
 
-def said(*arguments: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+def said(
+    *arguments: str, python: str = sys.executable, module: str = "fgrpo_bench"
+) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT)}
-    command = [python, "-m", "fgrpo_bench", *arguments]
+    command = [python, "-m", module, *arguments]
     return subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True)
 
 
@@ -59,10 +62,25 @@ def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(
 
 def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
-    told = said("sweeps", "plan", "smoke", python=str(tmp_path / "bare/bin/python"))
-    assert told.returncode == 2
-    assert told.stderr.count("\n") == 1
-    assert " has no numpy, polars, pydantic, hydra: run `cd " in told.stderr
-    assert "source .venv/bin/activate` first" in told.stderr
-    assert said(python=str(tmp_path / "bare/bin/python")).stdout == f"{listing()}\n"
-    assert outside("sweeps", []).startswith("sweeps is not part of the installed package")
+    bare = str(tmp_path / "bare/bin/python")
+    for command in (
+        ["fgrpo_bench", "sweeps", "plan", "smoke"],
+        ["sweeps", "plan", "smoke"],
+        ["evaluators", "run", "x"],
+        ["dashboards", "serve"],
+    ):
+        told = said(*command[1:], python=bare, module=command[0])
+        assert told.returncode == 2
+        assert told.stderr.count("\n") == 1
+        assert " has no numpy, polars, pydantic, hydra: run `cd " in told.stderr
+        assert "source .venv/bin/activate` first" in told.stderr
+    assert said(python=bare).stdout == f"{listing()}\n"
+
+
+def test_a_misspelt_choice_or_option_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = Parser(prog="p")
+    parser.add_argument("--to", choices=["lm-eval", "inspect"])
+    for word, near in (("--to=lmeval", "lm-eval"), ("--two", "--to")):
+        with pytest.raises(SystemExit):
+            parser.parse_args([word])
+        assert f"(did you mean {near}?)" in capsys.readouterr().err

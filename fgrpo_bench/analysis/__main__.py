@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ import polars as pl
 from fgrpo_bench.analysis.checkpoints import LAST, RULES
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.store import folder_of, load
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.runs import add_run_options
 
 EXAMPLES = """\
@@ -23,12 +23,11 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.analysis",
         description="Compute every number of a sweep, or read them where its results have not "
         "changed since, and list the frames or print one as CSV. Columns: docs/analysis.md.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
     add_run_options(parser)

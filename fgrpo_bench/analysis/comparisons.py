@@ -138,7 +138,7 @@ class _Draws:
 
     def __init__(self, resamples: Resamples, ks: Sequence[int]) -> None:
         self._resamples, self._ks = resamples, ks
-        self._known: dict[tuple[str, At], list[Floats]] = {}
+        self._known: dict[tuple[str, At], Floats] = {}
 
     def p_values(self, column: str, each: Compared) -> list[float | None]:
         """At every k, over the problems that every seed has judged; None for averages and where
@@ -149,24 +149,21 @@ class _Draws:
         new, old = self._resamples.paired(column, each.new, each.old)
         both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
         values = (new.values - old.values)[:, both]
-        rows = [
-            (self._variance(column, at), [scores[at].seeds.index(seed) for seed in own.seeds])
+        of_new, of_old = (
+            self._variance(column, at)[:, [scores[at].seeds.index(seed) for seed in own.seeds]]
             for at, own in ((each.new, new), (each.old, old))
-        ]
-        out: list[float | None] = []
-        for i in range(len(self._ks)):
-            variances = sum(variance[i][own][:, both] for variance, own in rows)
-            has_all = np.size(variances) and not np.isnan(variances).any()
-            out.append(
-                normal_test(values[:, :, i].ravel(), np.ravel(variances)).p_value
-                if has_all
-                else None
+        )
+        variances = (of_new + of_old)[:, :, both].reshape(len(self._ks), -1)
+        return [
+            normal_test(values[:, :, i].ravel(), own).p_value if own.size and has_all else None
+            for i, (own, has_all) in enumerate(
+                zip(variances, ~np.isnan(variances).any(axis=1), strict=True)
             )
-        return out
+        ]
 
-    def _variance(self, benchmark: str, at: At) -> list[Floats]:
-        """Scores.draw_variance at every k."""
+    def _variance(self, benchmark: str, at: At) -> Floats:
+        """Scores.draw_variance at every k, [ks, seeds, problems]."""
         if (benchmark, at) not in self._known:
             own = self._resamples.scores[benchmark][at]
-            self._known[benchmark, at] = [own.draw_variance(k) for k in self._ks]
+            self._known[benchmark, at] = np.array([own.draw_variance(k) for k in self._ks])
         return self._known[benchmark, at]

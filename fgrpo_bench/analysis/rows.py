@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -431,6 +432,7 @@ _TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
 Row = TypeVar("Row")
 
 
+@cache
 def schema(row: type) -> pl.Schema:
     """Columns of the frame of a row class."""
     return pl.Schema({name: _type(hint) for name, hint in get_type_hints(row).items()})

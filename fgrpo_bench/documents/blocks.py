@@ -49,6 +49,11 @@ class Figure:
     caption: str
 
 
+def in_column(name: str) -> str:
+    """The name of a figure as it is drawn for one column of two."""
+    return f"{name}-column"
+
+
 Block = Heading | Paragraph | Outline | Notes | Figure | Table
 """A table brings its title as a heading."""
 

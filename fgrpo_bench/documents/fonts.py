@@ -1,8 +1,8 @@
 """The fonts within PDF files: what a figure needs of one, cut out of it once for many figures.
 
 A PDF holds the glyphs that it uses, and to cut these out of a font takes as long as to draw a
-small figure. So all of them hold the printable characters of ASCII, and what else each uses: most
-share one part, and what a file holds does not depend on those that were drawn before it.
+small figure. So all of them hold COMMON, and what else each uses: most share one part, and what a
+file holds does not depend on those that were drawn before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, BinaryIO
 from matplotlib.backends import _backend_pdf_ps
 from matplotlib.font_manager import get_font
 
-PRINTABLE = range(0x20, 0x7F)
+COMMON = [*range(0x20, 0x7F), *map(ord, "\N{MINUS SIGN}\ufb00\ufb01\ufb02\ufb03\ufb04")]
+"""Characters that all files hold: those of ASCII, the minus of axes, and ff, fi, fl, ffi and ffl as
+one glyph."""
 _own_subset: Callable[..., Any] = _backend_pdf_ps.get_glyphs_subset
 
 
@@ -50,13 +52,13 @@ class _Part:
 @contextmanager
 def _subset(path: Any, glyphs: Iterable[int]) -> Iterator[_Part]:
     """In the place of matplotlib's get_glyphs_subset."""
-    yield _part(path, frozenset(glyphs) | _printable(path))
+    yield _part(path, frozenset(glyphs) | _common(path))
 
 
 @lru_cache
-def _printable(path: Any) -> frozenset[int]:
+def _common(path: Any) -> frozenset[int]:
     font = get_font(path)
-    return frozenset(map(font.get_char_index, PRINTABLE))
+    return frozenset(map(font.get_char_index, COMMON))
 
 
 @lru_cache

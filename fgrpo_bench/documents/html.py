@@ -9,8 +9,17 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import groupby
 
-from fgrpo_bench.documents.blocks import Block, Figure, Heading, Notes, Outline, Paragraph
+from fgrpo_bench.documents.blocks import (
+    Block,
+    Figure,
+    Heading,
+    Notes,
+    Outline,
+    Paragraph,
+    in_column,
+)
 from fgrpo_bench.documents.table import Table, Value, legend_and_notes, lines_of
 from fgrpo_bench.documents.terminal import plain
 
@@ -23,8 +32,7 @@ body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1.25rem 4rem; color: #1
 h1 { font-size: 1.45rem; line-height: 1.3; margin: 0 0 1rem; }
 h2 { font-size: 1.12rem; margin: 2.4rem 0 0.6rem; padding-top: 0.4rem; }
 p, ul, nav, figcaption { max-width: 52rem; overflow-wrap: anywhere; }
-nav { columns: 2 20rem; font-size: 0.9rem; border: 1px solid #ddd; border-radius: 6px;
-  padding: 0.7rem 1rem; }
+nav { font-size: 0.9rem; }
 nav a { display: block; color: #0d5299; text-decoration: none; break-inside: avoid; }
 nav a:hover, nav a:focus { text-decoration: underline; }
 .alert { border-left: 4px solid #b2182b; padding-left: 0.8rem; font-weight: 600; }
@@ -39,13 +47,17 @@ tbody tr:hover { background: #f3f6f9; }
 u { text-decoration-thickness: 1.5px; text-underline-offset: 3px; }
 .note { font-size: 0.82rem; color: #444; margin: 0.45rem 0 0; }
 .effect { margin: 0.2rem 0; }
-figure { margin: 1.6rem 0; }
-figure svg { display: block; width: 100%; max-width: 52rem; height: auto; }
+.figures { columns: 33rem; column-gap: 2rem; margin: 1.2rem 0; }
+figure { margin: 0; padding-bottom: 1.2rem; break-inside: avoid; }
+figure svg { display: block; width: 100%; max-width: 42rem; height: auto; }
+.narrow { display: none; }
 figcaption { font-size: 0.86rem; color: #444; margin-top: 0.4rem; }
 @media (max-width: 600px) {
   body { padding: 1rem 0.8rem 3rem; font-size: 15px; }
   th, td { padding: 0.22rem 0.5rem; }
-  figure svg { min-width: 38rem; }
+  .scroll > svg { min-width: 36rem; }
+  .narrow { display: block; }
+  .narrow + .scroll { display: none; }
 }
 """
 SVG = "http://www.w3.org/2000/svg"
@@ -56,14 +68,19 @@ DROPPED = (f"{{{SVG}}}metadata", f"{{{SVG}}}script", f"{{{SVG}}}foreignObject")
 def html(title: str, blocks: Sequence[Block], drawings: Mapping[str, str]) -> str:
     """The whole page.
 
-    drawings: SVG by the name of a figure; every figure needs one.
+    drawings: SVG by the name of a figure; every figure needs one, and may have one more of the
+    name `in_column`. Figures that follow each other stand side by side where there is room.
     """
     heads = [_title(block) for block in blocks]
     links = [f'<a href="#part-{i}">{_text(head)}</a>' for i, head in enumerate(heads) if head]
-    parts = [
-        (f'<h2 id="part-{i}">{_text(head)}</h2>\n' if head else "") + _html(block, drawings)
-        for i, (head, block) in enumerate(zip(heads, blocks, strict=True))
-    ]
+    parts = []
+    for is_figures, group in groupby(enumerate(blocks), lambda at: isinstance(at[1], Figure)):
+        drawn = [
+            (f'<h2 id="part-{i}">{_text(heads[i])}</h2>\n' if heads[i] else "")
+            + _html(block, drawings)
+            for i, block in group
+        ]
+        parts += ['<div class="figures">', *drawn, "</div>"] if is_figures else drawn
     return "\n".join(
         [
             "<!doctype html>",
@@ -76,7 +93,7 @@ def html(title: str, blocks: Sequence[Block], drawings: Mapping[str, str]) -> st
             "</head>",
             "<body>",
             f"<h1>{_text(title)}</h1>",
-            f"<nav>{''.join(links)}</nav>",
+            f"<nav><details><summary>Contents</summary>{''.join(links)}</details></nav>",
             *(part for part in parts if part),
             "</body>",
             "</html>",
@@ -113,11 +130,19 @@ def _html(block: Block, drawings: Mapping[str, str]) -> str:
         case Notes(lines=notes):
             return f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in notes)}</ul>"
         case Figure(name=name, caption=caption):
-            drawn = inline_svg(drawings[name], name=name, label=caption)
-            words = f"<figcaption>{_text(caption)}</figcaption>"
-            return f'<figure><div class="scroll">{drawn}</div>{words}</figure>'
+            return _figure(name, caption, drawings)
         case Table():
             return _table(block)
+
+
+def _figure(name: str, caption: str, drawings: Mapping[str, str]) -> str:
+    """A drawing, and beside it for narrow screens the one for a column, where there is one."""
+    wide = inline_svg(drawings[name], name=name, label=caption)
+    parts = [f'<div class="scroll">{wide}</div>', f"<figcaption>{_text(caption)}</figcaption>"]
+    if (column := in_column(name)) in drawings:
+        narrow = inline_svg(drawings[column], name=column, label=caption)
+        parts.insert(0, f'<div class="narrow">{narrow}</div>')
+    return f"<figure>{''.join(parts)}</figure>"
 
 
 def _table(table: Table) -> str:

@@ -25,6 +25,10 @@ FITTED = (
     r"\usebox0",
 )
 """Sets LaTeX's box 0 no wider than the text and no higher than most of a page."""
+COLUMN_WIDTH = 234
+"""Points of one column of two, 3.25 inches; a table that is wider spans both."""
+LETTER, GAP = 4.5, 8
+"""Points of a letter at the size of tables, on average, and between two columns of a table."""
 LATEX_WIDTH = 100
 """Characters of a row, above which a table is broken where it may be."""
 _MINUS = re.compile(r"(?<![\w.)-])-(?=\.?\d)")
@@ -44,7 +48,7 @@ _LATEX = {
 
 def latex_table(table: Table, *, caption: str) -> str:
     """A floating table with booktabs rules, made smaller where it is wider than the text or, with
-    caption and notes, higher than a page.
+    caption and notes, higher than a page. In an article of two columns a wide one spans both.
 
     caption: LaTeX, already escaped.
     """
@@ -53,10 +57,13 @@ def latex_table(table: Table, *, caption: str) -> str:
         return "--" if text == NONE else escape_latex(text)
 
     rows = lines_of(table, escaped, _latex)
-    parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in _parts(table)]
+    columns = _parts(table)
+    parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in columns]
+    is_wide = any(_points(table, some) > COLUMN_WIDTH for some in columns)
+    environment = "table*" if is_wide else "table"
     return "\n".join(
         [
-            r"\begin{table}",
+            rf"\begin{{{environment}}}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
             rf"\caption{{{caption}}}\label{{{label(table)}}}\medskip",
             r"\sbox0{%",
@@ -67,7 +74,7 @@ def latex_table(table: Table, *, caption: str) -> str:
                 rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
                 for note in legend_and_notes(table, escaped, _latex)
             ),
-            r"\end{table}",
+            rf"\end{{{environment}}}",
             "",
         ]
     )
@@ -83,14 +90,22 @@ def label(table: Table) -> str:
 def _parts(table: Table) -> list[list[int]]:
     """Columns that stand side by side: all, or where these are too many the words with those from
     one break to the next."""
-    every = range(len(table.header))
-    rows = (table.header, *table.rows)
-    widths = [max(len(text_of(row[i])) for row in rows) for i in every]
-    if sum(widths) <= LATEX_WIDTH or not table.breaks:
-        return [list(every)]
+    every = list(range(len(table.header)))
+    if sum(_letters(table, every)) <= LATEX_WIDTH or not table.breaks:
+        return [every]
     ends = [*table.breaks[1:], len(table.header)]
     words = range(table.breaks[0])
     return [[*words, *range(a, b)] for a, b in zip(table.breaks, ends, strict=True)]
+
+
+def _letters(table: Table, some: Sequence[int]) -> list[int]:
+    """The longest text of some columns each."""
+    return [max(len(text_of(row[i])) for row in (table.header, *table.rows)) for i in some]
+
+
+def _points(table: Table, some: Sequence[int]) -> float:
+    """About how wide some columns are together when LaTeX has set them."""
+    return LETTER * sum(_letters(table, some)) + GAP * len(some)
 
 
 def _tabular(rows: Sequence[Sequence[str]], table: Table) -> str:
@@ -123,8 +138,13 @@ def escape_latex(text: str) -> str:
     star would belong to the row end before it. Characters that its usual fonts lack are named, and
     the hyphen before a number is set as a minus."""
     text = _MINUS.sub("$-$", "".join(map(_set_by_latex, plain(text))))
-    text = _SYMBOL.sub(lambda found: r"$\gamma$" if found[0] == "gamma" else "$N$", text)
+    text = with_symbols(text)
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
+
+
+def with_symbols(text: str) -> str:
+    """The focal exponent and the group size as math, for LaTeX and for figures."""
+    return _SYMBOL.sub(lambda word: r"$\gamma$" if word[0] == "gamma" else "$N$", text)
 
 
 def _set_by_latex(character: str) -> str:

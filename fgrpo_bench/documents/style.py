@@ -1,11 +1,14 @@
 """How figures look: one style, and saving; the colours are those of `colors`.
 
+A figure is drawn for the width that it has on paper, so that its letters have their size there.
+
 Figures are drawn on their own canvas, without pyplot and its global state, and the same data give
 the same bytes (no date, fixed ids).
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import BytesIO
@@ -17,36 +20,52 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fgrpo_bench.documents.fonts import shared_fonts
+from fgrpo_bench.documents.latex import with_symbols
 from fgrpo_bench.stages.files import write_whole
 
+PAGE = 5.5
+"""Inches; the text of a paper in one column."""
+COLUMN = 3.25
+"""Inches; one column of a paper in two."""
+SIZE, SMALL = 8.0, 7.0
+"""Points of letters, and of those that are secondary."""
 RC: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#555555",
     "axes.grid": True,
-    "axes.labelsize": 10,
+    "axes.labelsize": SIZE,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "figure.constrained_layout.h_pad": 0.08,
-    "figure.constrained_layout.w_pad": 0.08,
+    "axes.linewidth": 0.6,
+    "axes.titlepad": 4.0,
+    "axes.titlesize": SIZE,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
     "figure.dpi": 100,
     "font.family": "DejaVu Sans",
-    "font.size": 9.5,
+    "font.size": SIZE,
     "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.7,
-    "legend.fontsize": 9,
+    "grid.linewidth": 0.5,
+    "legend.borderaxespad": 0.3,
+    "legend.columnspacing": 1.4,
+    "legend.fontsize": SMALL,
     "legend.frameon": False,
-    "lines.linewidth": 1.8,
+    "legend.handlelength": 1.6,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "mathtext.fontset": "dejavusans",
     "pdf.fonttype": 42,
     "svg.hashsalt": "fgrpo-bench",
     "xtick.color": "#555555",
     "xtick.labelcolor": "black",
+    "xtick.labelsize": SMALL,
+    "xtick.major.width": 0.6,
     "ytick.color": "#555555",
     "ytick.labelcolor": "black",
+    "ytick.labelsize": SMALL,
+    "ytick.major.width": 0.6,
 }
-WIDTH = 8.0
-"""Inches; the width of a README at 100 pixels an inch."""
 METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
@@ -55,26 +74,40 @@ METADATA: dict[str, dict[str, None]] = {
 KINDS = tuple(METADATA)
 
 
-def label_ends(axes: Axes, labels: Sequence[tuple[float, str, str]], *, gap: float) -> None:
+def wrapped(text: str, inches: float, size: float = SIZE) -> str:
+    """A text in lines that fit a width, by the mean width of a letter, with its symbols as math."""
+    letters = max(8, int(inches * 72 / (0.56 * size)))
+    lines = textwrap.wrap(text, letters, break_on_hyphens=False, break_long_words=False)
+    return in_math("\n".join(lines))
+
+
+def in_math(text: str) -> str:
+    """The focal exponent and the group size as math, and every other letter as it stands."""
+    return with_symbols(text.replace("$", r"\$"))
+
+
+def label_ends(axes: Axes, labels: Sequence[tuple[float, str, str]], *, height: float) -> None:
     """Write labels to the right of the axes, moved apart vertically where they would overlap.
 
-    labels: (y in data, text, colour); gap: least distance between two, as a share of the height.
+    labels: (y in data, text, colour); height: of the axes in inches, about.
     """
+    gap = 1.2 * SMALL / (72 * height)
     low, high = axes.get_ylim()
     placed = sorted(((y - low) / (high - low), text, color) for y, text, color in labels)
-    heights = _apart([y for y, _, _ in placed], gap)
-    for height, (y, text, color) in zip(heights, placed, strict=True):
+    apart = _apart([y for y, _, _ in placed], gap)
+    for y, (end, text, color) in zip(apart, placed, strict=True):
         axes.plot(
             [1.005, 1.035],
-            [y, height],
+            [end, y],
             color=color,
-            lw=0.8,
+            lw=0.6,
             transform=axes.transAxes,
             clip_on=False,
         )
         axes.text(
-            1.045, height, text, color=color, fontsize=9, va="center", transform=axes.transAxes
-        )
+            1.045, y, in_math(text), color=color, fontsize=SMALL, va="center",
+            transform=axes.transAxes,
+        )  # fmt: skip
 
 
 def _apart(heights: Sequence[float], gap: float) -> list[float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.results import load_results
 from fgrpo_bench.runs import add_run_options, choose_run, has_checkpoints, own_view
@@ -44,12 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] in FOR_OTHERS:
         return int(import_module(FOR_OTHERS[given[0]]).main(given[1:]))
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.report",
         description="Rebuild table, words and figures of a sweep into its report folder, from the "
         "stored files alone. A sweep in progress gives a report on what is done.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sweep", nargs="?", help="name of the sweep, e.g. groupsize")
     add_run_options(parser)

@@ -78,7 +78,7 @@ def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str
 def draw(analysis: Analysis, name: str | None = None) -> dict[str, bytes]:
     """The figures of a report by file name; nothing is written. name: of one, without its suffix;
     None draws all."""
-    return _files(_drawn([each for each in _pictures(analysis) if name in (None, each.name)]))
+    return _files(_drawn(_pictures(analysis), only=name))
 
 
 Drawn = Mapping[str, Mapping[str, bytes]]
@@ -91,11 +91,18 @@ def _pictures(analysis: Analysis) -> list[Picture]:
     return list(pictures(analysis))
 
 
-def _drawn(pictures: Sequence[Picture], kinds: Sequence[str] | None = None) -> Drawn:
-    """kinds: of files; None is all."""
+def _drawn(
+    pictures: Sequence[Picture], kinds: Sequence[str] | None = None, only: str | None = None
+) -> Drawn:
+    """kinds: of files; only: one file name without suffix; None of either is all."""
     from fgrpo_bench.documents import style
 
-    return {each.name: style.drawings(each.draw, kinds or style.KINDS) for each in pictures}
+    return {
+        name: style.drawings(drawn, kinds or style.KINDS)
+        for each in pictures
+        for name, drawn in each.versions.items()
+        if only in (None, name)
+    }
 
 
 def _files(drawn: Drawn) -> dict[str, bytes]:

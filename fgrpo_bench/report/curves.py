@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
-from fgrpo_bench.documents.style import WIDTH, label_ends
+from fgrpo_bench.documents.style import COLUMN, PAGE, in_math, label_ends, wrapped
 from fgrpo_bench.report.looks import Look, algorithms, looks
 from fgrpo_bench.specs import method_name
 
@@ -21,14 +21,14 @@ ABREAST = 4
 AXES = {"group_size": "group size N", "focal_gamma": "focal exponent gamma"}
 
 
-def curves(analysis: Analysis, column: str) -> Figure:
+def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """pass@k against k, a panel an algorithm; labels at the lines where there is one panel."""
     cells, ks = list(analysis.by_cell.values()), analysis.ks
     names, look = algorithms(cells), looks(cells)
-    n_rows = -(-len(names) // ABREAST)
-    height = 4.6 if len(names) == 1 else 3.6 if n_rows == 1 else 2.6 * n_rows
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    panels = figure.subplots(n_rows, min(len(names), ABREAST), sharey=True, squeeze=False)
+    n_rows, n_columns = rows_and_columns(len(names), width)
+    height = 0.4 + 0.5 * width if len(names) == 1 else 0.8 + 1.5 * n_rows
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
     for axes in panels.flat[len(names) :]:
         axes.set_axis_off()
     for axes, algorithm in zip(panels.flat, names, strict=False):
@@ -45,26 +45,49 @@ def curves(analysis: Analysis, column: str) -> Figure:
                 color=style.color,
                 ls=style.linestyle,
                 marker=style.marker,
-                ms=4,
+                ms=3,
                 clip_on=False,
-                label=_short(cell),
+                label=in_math(short(cell)),
             )
-            labels.append((float(mean[~np.isnan(mean)][-1]), cell.label, style.color))
+            name = cell.label if width > COLUMN else short(cell)
+            labels.append((float(mean[~np.isnan(mean)][-1]), name, style.color))
         axes.set_xscale("log", base=2)
-        every = 1 if len(names) == 1 or len(ks) < 7 else 2
+        every = 1 if len(ks) < 7 or (len(names) == 1 and width > COLUMN) else 2
         axes.set_xticks(ks, [str(k) if i % every == 0 else "" for i, k in enumerate(ks)])
         axes.set_xlim(ks[0], ks[-1])
         axes.minorticks_off()
         axes.set_xlabel("k")
         axes.set_ylim(0, 100)
         if len(names) == 1:
-            label_ends(axes, labels, gap=0.052)
+            label_ends(axes, labels, height=height - 0.4)
         else:
             axes.set_title(method_name(algorithm, 0.0))
-            axes.legend(loc="lower right", handlelength=1.6)
     for axes in panels[:, 0]:
-        axes.set_ylabel(f"pass@k on {column} (%)")
+        axes.set_ylabel(wrapped(f"pass@k on {column} (%)", height / n_rows - 0.15))
+    if len(names) > 1:
+        legend_below(figure, panels.flat, width)
     return figure
+
+
+def rows_and_columns(n_panels: int, width: float) -> tuple[int, int]:
+    """How panels stand in a figure; width: in inches."""
+    n_columns = min(n_panels, ABREAST if width > COLUMN else 2)
+    return -(-n_panels // n_columns), n_columns
+
+
+def legend_below(figure: Figure, panels: Iterable[Axes], width: float) -> None:
+    """What stands in any of the panels, each name once."""
+    handles = {
+        name: handle
+        for axes in panels
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside lower center",
+        ncols=min(4 if width > COLUMN else 2, len(handles)),
+    )
 
 
 def varied_axis(cells: Sequence[Cell]) -> str:
@@ -73,15 +96,17 @@ def varied_axis(cells: Sequence[Cell]) -> str:
     return "group_size" if len(sizes) > 1 else "focal_gamma"
 
 
-def by_axis(analysis: Analysis, column: str, axis: str) -> Figure:
+def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> Figure:
     """pass@k at the smallest and at the largest k along one axis of the grid."""
-    figure, every = Figure(figsize=(WIDTH, 3.7), layout="constrained"), analysis.by_cell.values()
-    panels = figure.subplots(1, len(analysis.ends), squeeze=False)[0]
+    every = analysis.by_cell.values()
     trained = [cell for cell in every if not cell.is_base]
     lines: dict[tuple[str | None, float | int | None], list[Cell]] = {}
     for cell in trained:
         other = cell.focal_gamma if axis == "group_size" else cell.group_size
         lines.setdefault((cell.algorithm, other), []).append(cell)
+    height = (2.1 if width > COLUMN else 1.8) + 0.15 * (len(lines) // (4 if width > COLUMN else 2))
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(1, len(analysis.ends), squeeze=False)[0]
     ticks = sorted({_at(cell, axis) for cell in trained})
     centre = 0 if axis == "group_size" else (len(lines) - 1) / 2  # the first line is gamma = 0
     for axes, k in zip(panels, analysis.ends, strict=True):
@@ -98,28 +123,28 @@ def by_axis(analysis: Analysis, column: str, axis: str) -> Figure:
                 color=style.color,
                 marker=style.marker,
                 ls=style.linestyle,
-                capsize=2.5,
-                elinewidth=1.2,
-                ms=5.5,
-                label=_line_name(key, axis),
+                capsize=2,
+                elinewidth=0.9,
+                ms=4,
+                label=in_math(_line_name(key, axis)),
             )
         for cell in every:
             if cell.is_base:
                 _base_line(axes, analysis.estimate(column, cell, k))
         axes.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
         axes.set_xlim(-0.5, len(ticks) - 0.5)
-        axes.set_xlabel(AXES[axis])
-        axes.set_title(f"pass@{k} on {column} (%)")
+        axes.set_xlabel(in_math(AXES[axis]))
+        axes.set_title(f"pass@{k}")
         axes.margins(y=0.12)
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))
+    panels[0].set_ylabel(wrapped(f"{column} (%)", 1.4))
+    legend_below(figure, panels[:1], width)
     return figure
 
 
 def _base_line(axes: Axes, made: Estimate) -> None:
     if made.mean is None:
         return
-    axes.axhline(100 * made.mean, color=BASE, ls="--", lw=1.4, label="Base")
+    axes.axhline(100 * made.mean, color=BASE, ls="--", lw=1.1, label="Base")
     if made.low is not None and made.high is not None:
         axes.axhspan(100 * made.low, 100 * made.high, color=BASE, alpha=0.1, lw=0)
 
@@ -151,10 +176,12 @@ def _at(cell: Cell, axis: str) -> float:
     return float((cell.group_size if axis == "group_size" else cell.focal_gamma) or 0)
 
 
-def _short(cell: Cell) -> str:
+def short(cell: Cell) -> str:
+    """Without the method, where it stands beside."""
     if cell.is_base:
         return cell.method
-    return f"N={cell.group_size} gamma={cell.focal_gamma:g}"
+    gamma = f" gamma={cell.focal_gamma:g}" if cell.focal_gamma else ""
+    return f"N={cell.group_size}{gamma}"
 
 
 def percents(estimates: Iterable[Estimate]) -> tuple[NDArray[np.float64], ...]:

@@ -9,8 +9,10 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.documents.blocks import in_column
+from fgrpo_bench.documents.style import COLUMN, PAGE
 from fgrpo_bench.report.bars import bars
-from fgrpo_bench.report.curves import AXES, by_axis, curves, varied_axis
+from fgrpo_bench.report.curves import ABREAST, AXES, by_axis, curves, varied_axis
 from fgrpo_bench.report.forest import forest, in_question
 from fgrpo_bench.report.looks import algorithms
 from fgrpo_bench.report.losses import against_base, losses
@@ -25,7 +27,18 @@ class Picture:
     name: str
     """File name without suffix."""
     caption: str
-    draw: Callable[[], Figure]
+    draw: Callable[..., Figure]
+    """Takes `width` in inches."""
+    fits_column: bool = True
+    """Whether it can be read in one column of two."""
+
+    @property
+    def versions(self) -> dict[str, Callable[[], Figure]]:
+        """By file name: as wide as a page, and where it fits as wide as a column."""
+        wide = {self.name: partial(self.draw, width=PAGE)}
+        if not self.fits_column:
+            return wide
+        return wide | {in_column(self.name): partial(self.draw, width=COLUMN)}
 
 
 def pictures(analysis: Analysis) -> Iterator[Picture]:
@@ -39,6 +52,7 @@ def pictures(analysis: Analysis) -> Iterator[Picture]:
                 name=f"training-{algorithm}",
                 caption=f"Training of {caption(analysis, algorithm)}.",
                 draw=partial(training, analysis, algorithm),
+                fits_column=False,
             )
 
 
@@ -52,6 +66,7 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
                 name=f"curves-{name}",
                 caption=f"pass@k on {column}: mean over seeds and problems, 95% intervals.",
                 draw=partial(curves, analysis, column),
+                fits_column=len(algorithms(cells)) <= ABREAST,
             )
         yield Picture(
             name=f"by-{axis.replace('_', '-')}-{name}",
@@ -81,6 +96,7 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
             "at once; the bar on the zero line: where the first loss is, with an arrow where "
             "there may be none.",
             draw=partial(losses, analysis, column),
+            fits_column=False,
         )
     if any(analysis.covered(column, cell, ks[-1]) for cell in cells):
         yield Picture(

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import OPEN, ROBUST, Analysis
 from fgrpo_bench.analysis.rows import Comparison
-from fgrpo_bench.documents.style import WIDTH
+from fgrpo_bench.documents.style import PAGE, SMALL, wrapped
 
 COLORS = {1: "#0072b2", -1: "#d55e00", 0: "#666666"}
 """Of a difference that is robust or suggestive, up and down, and of an open one."""
@@ -19,13 +19,17 @@ def in_question(analysis: Analysis, column: str) -> list[Comparison]:
     return [row for row in rows if row.family is not None]
 
 
-def forest(analysis: Analysis, column: str) -> Figure:
+def forest(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A panel a k with a row a pair: the difference with its 95% interval, filled where it is
     robust, and a dot a seed."""
     rows = in_question(analysis, column)
     ks = sorted({row.k for row in rows})
     pairs = list(dict.fromkeys((row.group, row.name) for row in rows))
-    figure = Figure(figsize=(WIDTH, 0.9 + 0.32 * len(pairs)), layout="constrained")
+    several = len({group for group, _ in pairs}) > 1
+    words = [f"{group}: {name}" if several else str(name) for group, name in pairs]
+    names = [wrapped(text, 0.32 * width, SMALL) for text in words]
+    n_lines = sum(max(name.count("\n") + 1, 1.7) for name in names)
+    figure = Figure(figsize=(width, 0.6 + 0.14 * n_lines), layout="constrained")
     panels = figure.subplots(1, len(ks), sharey=True, squeeze=False)[0]
     places = {pair: -i for i, pair in enumerate(pairs)}
     for axes, k in zip(panels, ks, strict=True):
@@ -34,10 +38,8 @@ def forest(analysis: Analysis, column: str) -> Figure:
             if row.k == k:
                 _row(axes, row, places[row.group, row.name])
         axes.set_title(f"pass@{k}")
-        axes.set_xlabel("difference, points")
+        axes.set_xlabel("points")
         axes.grid(axis="y", visible=False)
-    several = len({group for group, _ in pairs}) > 1
-    names = [f"{group}: {name}" if several else str(name) for group, name in pairs]
     panels[0].set_yticks(list(places.values()), names)
     panels[0].set_ylim(0.6 - len(pairs), 0.6)
     return figure
@@ -47,8 +49,8 @@ def _row(axes: Axes, row: Comparison, y: int) -> None:
     assert row.low is not None and row.high is not None
     sign = 0 if row.verdict == OPEN else 1 if row.difference > 0 else -1
     color, mean = COLORS[sign], 100 * row.difference
-    axes.plot([100 * row.low, 100 * row.high], [y, y], color=color, lw=1.4, zorder=2)
+    axes.plot([100 * row.low, 100 * row.high], [y, y], color=color, lw=1.2, zorder=2)
     axes.plot([100 * seed for seed in row.by_seed], [y - 0.22] * len(row.by_seed), ".",
-              color=color, ms=4, alpha=0.6, zorder=2)  # fmt: skip
-    axes.plot([mean], [y], "o", ms=6, color=color, zorder=3,
+              color=color, ms=3, alpha=0.6, zorder=2)  # fmt: skip
+    axes.plot([mean], [y], "o", ms=4.5, color=color, zorder=3,
               mfc=color if row.verdict == ROBUST else "white")  # fmt: skip

@@ -8,11 +8,13 @@ from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Band, FirstLoss
-from fgrpo_bench.documents.style import WIDTH
+from fgrpo_bench.documents.style import PAGE, SIZE, SMALL, in_math
 from fgrpo_bench.report.looks import looks
 
 ABREAST = 3
 """Panels beside each other."""
+HIGHEST = 8.2
+"""Inches that all panels have together, so that they fit a page."""
 LOSS = "#b2182b"
 
 
@@ -28,24 +30,24 @@ def against_base(analysis: Analysis, column: str) -> dict[str, tuple[Band, ...]]
     }
 
 
-def losses(analysis: Analysis, column: str) -> Figure:
+def losses(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A panel a trained cell: the difference with its band, and where the first loss is."""
     bands, cells = against_base(analysis, column), list(analysis.by_cell.values())
     n_rows, look = -(-len(bands) // ABREAST), looks(cells)
-    figure = Figure(figsize=(WIDTH, 0.9 + 1.75 * n_rows), layout="constrained")
+    figure = Figure(figsize=(width, 0.4 + min(1.3 * n_rows, HIGHEST)), layout="constrained")
     panels = figure.subplots(n_rows, ABREAST, sharex=True, sharey=True, squeeze=False)
     _log_k(panels[0, 0], analysis.ks)  # which all panels share
     for axes in panels.flat[len(bands) :]:
         axes.set_axis_off()
-    for axes, (name, band) in zip(panels.flat, bands.items(), strict=False):
+    for i, (axes, (name, band)) in enumerate(zip(panels.flat, bands.items(), strict=False)):
         cell = analysis.by_cell[name]
         _curve(axes, band, look[cell].color)
         _crossing(axes, analysis.first_loss_of(column, name, band[0].old), band[-1].k)
-        axes.set_title(cell.label)
+        axes.set_title(in_math(cell.label), pad=12)
         axes.minorticks_off()
-        axes.tick_params(labelbottom=True)
-    figure.supxlabel("k", fontsize=10)
-    figure.supylabel(f"pass@k on {column} less Base (points)", fontsize=10)
+        axes.tick_params(labelbottom=i + ABREAST >= len(bands))
+    figure.supxlabel("k", fontsize=SIZE)
+    figure.supylabel(f"pass@k on {column} less Base (points)", fontsize=SIZE)
     return figure
 
 
@@ -68,22 +70,23 @@ def _curve(axes: Axes, band: tuple[Band, ...], color: str) -> None:
 
 
 def _crossing(axes: Axes, loss: FirstLoss | None, last: int) -> None:
-    """A bar on the zero line over the k at which the first loss may be, and these in words."""
+    """A bar on the zero line over the k at which the first loss may be, and these in words above
+    the panel."""
     if loss is None:
         return
-    axes.text(0.97, 0.93, _words(loss), color=LOSS, fontsize=8, ha="right", va="top",
+    axes.text(0, 1.03, _words(loss), color=LOSS, fontsize=SMALL, va="bottom",
               transform=axes.transAxes)  # fmt: skip
     if loss.low is None:
         return
     end, marker = (last, ">") if loss.high is None else (loss.high, "|")
-    axes.plot([loss.low, end], [0, 0], color=LOSS, lw=4, solid_capstyle="butt", zorder=3)
-    axes.plot([end], [0], color=LOSS, marker=marker, ms=9, mew=2, clip_on=False, zorder=4)
+    axes.plot([loss.low, end], [0, 0], color=LOSS, lw=3, solid_capstyle="butt", zorder=3)
+    axes.plot([end], [0], color=LOSS, marker=marker, ms=6, mew=1.5, clip_on=False, zorder=4)
 
 
 def _words(loss: FirstLoss) -> str:
     if loss.low is None:
         return "no loss"
     if loss.high is None:
-        return f"first loss: k = {loss.low} or later, or none"
+        return f"first loss: k ≥ {loss.low}, or none"
     between = f" to {loss.high}" if loss.high > loss.low else ""
     return f"first loss: k = {loss.low}{between}"

@@ -9,22 +9,27 @@ from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
-from fgrpo_bench.documents.style import WIDTH
-from fgrpo_bench.report.curves import ABREAST
+from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
+from fgrpo_bench.report.curves import ABREAST, legend_below, rows_and_columns, short
 from fgrpo_bench.report.looks import Look, algorithms, looks
 
 
-def plane(analysis: Analysis, column: str) -> Figure:
+def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A point a cell with both 95% intervals, a panel an algorithm; cells that differ in N alone
     are joined in its order. More algorithms than ABREAST share a panel, where points are numbered.
     A cell that another dominates is drawn hollow."""
     every, ks = list(analysis.by_cell.values()), analysis.ks
     names, look = algorithms(every), looks(every)
     if len(names) > ABREAST:
-        return _numbered(analysis, column)
-    figure = Figure(figsize=(WIDTH, 4.6 if len(names) == 1 else 3.9), layout="constrained")
-    panels = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, algorithm in zip(panels, names, strict=True):
+        return _numbered(analysis, column, width)
+    n_rows, n_columns = rows_and_columns(len(names), width)
+    below = 0.14 * (2 + len(every) // (4 if width > COLUMN else 2))
+    height = 3.0 if width > COLUMN and len(names) == 1 else 0.5 + 1.9 * n_rows + below
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    for axes in panels.flat[len(names) :]:
+        axes.set_axis_off()
+    for axes, algorithm in zip(panels.flat, names, strict=False):
         cells = [cell for cell in every if cell.is_base or cell.algorithm == algorithm]
         ends = {cell: analysis.over_k(column, cell) for cell in cells}
         known = [c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None]
@@ -43,25 +48,21 @@ def plane(analysis: Analysis, column: str) -> Figure:
                 xerr=_reach(first),
                 yerr=_reach(last),
                 color=style.color,
-                elinewidth=1.0,
+                elinewidth=0.8,
                 capsize=2,
                 **_marker(style, hollow=is_dominated(analysis, column, cell)),
-                label=_label(cell, several=len(names) > 1),
+                label=in_math(cell.label if len(names) == 1 else short(cell)),
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
         if len(names) > 1:
             axes.set_title(algorithm.upper())
-    panels[0].set_ylabel(f"pass@{ks[-1]} on {column} (%)")
-    handles = {
-        name: handle
-        for axes in panels
-        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    drawn, words = [*handles.values()], [*handles]
-    if len(names) == 1:
-        figure.legend(drawn, words, loc="outside right center", handletextpad=0.2)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(wrapped(f"pass@{ks[-1]} on {column} (%)", height / n_rows - below - 0.2))
+    if width > COLUMN and len(names) == 1:
+        handles, words = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, words, loc="outside right center", handletextpad=0.2)
     else:
-        figure.legend(drawn, words, loc="outside lower center", handletextpad=0.2, ncols=5)
+        legend_below(figure, panels.flat, width)
     return figure
 
 
@@ -71,39 +72,43 @@ def is_dominated(analysis: Analysis, column: str, cell: Cell | str) -> bool:
     return own is not None and own.is_on_front is False
 
 
-def _numbered(analysis: Analysis, column: str) -> Figure:
+def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
     """Every cell in one panel, each with a number that the legend explains; by rising gamma from
     blue to brown."""
     every, ends = list(analysis.by_cell.values()), analysis.ends
     made = {cell: [analysis.estimate(column, cell, k) for k in ends] for cell in every}
     known = [cell for cell in every if all(row.mean is not None for row in made[cell])]
     look = looks(every)
-    figure = Figure(figsize=(WIDTH, 5.4), layout="constrained")
+    is_wide = width > COLUMN
+    height = max(3.8, 0.2 + 0.15 * len(known)) if is_wide else 2.9 + 0.075 * len(known)
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     handles = []
     for number, cell in enumerate(known):
         (first, last), color = made[cell], look[cell].color
         x, y = _percent(first), _percent(last)
         axes.errorbar([x], [y], xerr=_reach(first), yerr=_reach(last), color=color, alpha=0.22,
-                      elinewidth=0.8, ls="none", zorder=1)  # fmt: skip
+                      elinewidth=0.7, ls="none", zorder=1)  # fmt: skip
         hollow = is_dominated(analysis, column, cell)
-        (handle,) = axes.plot([x], [y], marker="o", ms=12, ls="none", mec=color, mew=1.1, zorder=2,
+        (handle,) = axes.plot([x], [y], marker="o", ms=10, ls="none", mec=color, mew=0.9, zorder=2,
                               mfc="white" if hollow else color)  # fmt: skip
-        axes.annotate(str(number), (x, y), ha="center", va="center_baseline", fontsize=6.5,
+        axes.annotate(str(number), (x, y), ha="center", va="center_baseline", fontsize=SMALL,
                       color=color if hollow else "white", zorder=3)  # fmt: skip
         handles.append(handle)
-    names = [f"{number}  {cell.label}" for number, cell in enumerate(known)]
-    figure.legend(handles, names, loc="outside right upper", fontsize=7.5, markerscale=0.5)
+    names = [in_math(f"{number}  {cell.label}") for number, cell in enumerate(known)]
+    place = "outside right upper" if is_wide else "outside lower center"
+    figure.legend(handles, names, loc=place, ncols=1 if is_wide else 2, markerscale=0.5,
+                  handlelength=1)  # fmt: skip
     axes.set_xlabel(f"pass@{ends[0]} (%)")
-    axes.set_ylabel(f"pass@{ends[-1]} on {column} (%)")
+    axes.set_ylabel(wrapped(f"pass@{ends[-1]} on {column} (%)", 2.4))
     return figure
 
 
 def _marker(style: Look, *, hollow: bool) -> dict[str, object]:
     if not style.marker:  # the base models
-        return {"marker": "X", "ms": 7, "ls": "none"}
+        return {"marker": "X", "ms": 5.5, "ls": "none"}
     edge = {"mfc": "white", "mec": style.color} if hollow else {"mec": "white"}
-    return {"marker": style.marker, "ms": 6.5, "ls": "none", "mew": 0.6} | edge
+    return {"marker": style.marker, "ms": 5, "ls": "none", "mew": 0.6} | edge
 
 
 def plane_words(analysis: Analysis, column: str) -> str:
@@ -115,12 +120,6 @@ def plane_words(analysis: Analysis, column: str) -> str:
     if any(is_dominated(analysis, column, cell) for cell in cells):
         words += "; hollow: dominated by another"
     return words
-
-
-def _label(cell: Cell, *, several: bool) -> str:
-    if cell.is_base or not several:
-        return cell.label
-    return f"N={cell.group_size} gamma={cell.focal_gamma:g}"
 
 
 def _percent(made: Estimate) -> float:

@@ -6,7 +6,6 @@ python -m fgrpo_bench.report.published --table 1 --format latex
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis.published import published
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.documents.html import html
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.markdown import markdown
@@ -138,10 +138,9 @@ def render(kind: str, number: int | None = None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; exit code 0, or 1 with a line on standard error."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.report.published",
         description=(__doc__ or "").split("\n    python", 1)[0],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--table", type=int, help="its number in the paper; default: every one")
     parser.add_argument("--format", choices=("md", "latex", "csv", "html"), default="md")

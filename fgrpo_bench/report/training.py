@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, key_of_cell
-from fgrpo_bench.documents.style import WIDTH
+from fgrpo_bench.documents.style import PAGE, in_math, wrapped
 from fgrpo_bench.report.looks import looks
 
 PANELS = {
-    "success_rate": "success rate: share of rollouts that are correct",
+    "success_rate": "success rate of rollouts",
     "active_fraction": "share of groups that are active",
     "entropy": "entropy, nats a token",
     "focal_weight": "focal weight, mean over active groups",
 }
 SMOOTHED = 30
 """Training curves are averaged over 1 / SMOOTHED of their steps."""
-DRAWN = 240
+DRAWN = 120
 """Points of a training curve at most: more are no finer on paper and make large files."""
 
 
@@ -38,9 +38,9 @@ def has_metrics(analysis: Analysis, algorithm: str) -> bool:
     return any(p.is_trained for p in analysis.results.points if p.algorithm == algorithm)
 
 
-def training(analysis: Analysis, algorithm: str) -> Figure:
+def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
     """Reward, active groups, entropy and focal weight by step, a line a cell."""
-    figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
+    figure = Figure(figsize=(width, 4.0), layout="constrained")
     panels, window = figure.subplots(2, 2, sharex=True), _window(analysis)
     cells = list(analysis.by_cell.values())
     look = looks(cells)
@@ -56,12 +56,12 @@ def training(analysis: Analysis, algorithm: str) -> Figure:
             values = np.stack([_smooth(head, window) for head in heads])[:, shown]
             low, high = values.min(axis=0), values.max(axis=0)
             axes.fill_between(steps[shown], low, high, color=color, alpha=0.11, lw=0)
-            axes.plot(steps[shown], values.mean(axis=0), color=color, lw=1.5, label=cell.label)
+            axes.plot(steps[shown], values.mean(axis=0), color=color, lw=1.1,
+                      label=in_math(cell.label))  # fmt: skip
     for axes, title in zip(panels.flat, PANELS.values(), strict=True):
-        axes.set_title(title)
+        axes.set_title(wrapped(title, width / 2 - 0.4))
     for axes in panels[1]:
         axes.set_xlabel("step")
-    figure.suptitle(caption(analysis, algorithm), fontsize=9.5)
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))
     return figure

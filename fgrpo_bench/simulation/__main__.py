@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.simulation.runs import Simulation, freeze, run_paths
 from fgrpo_bench.simulation.settings import GAMMAS, GROUP_SIZES, RULES, SEEDS, Settings, grid
 from fgrpo_bench.simulation.workers import make, processors
@@ -60,12 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.simulation",
         description="The paper's categorical simulation: what the group size does to the mass of "
         "right actions.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--rule", choices=RULES, help="one rule alone, over the whole grid")
     parser.add_argument(

@@ -11,16 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
 from fgrpo_bench import doors
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
+from fgrpo_bench.specs.refusals import refusals
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 T = TypeVar("T")
 
 CHOICES = ("sweep", "experiment", "profile")
+SHOWN = 3
+"""Most keys that a refusal offers for a misspelt one."""
 BENCHMARKS: dict[str, Any] = {path.stem: path for path in (CONF / "benchmark").glob("*.yaml")}
 """Ours by their files; those of plug-ins as what such a file would compose to."""
 
@@ -72,7 +74,9 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     """
     _load_plugins(overrides, conf / f"{root}.yaml")
     for override in overrides:
-        name, _, value = override.partition("=")
+        name, equals, value = override.partition("=")
+        if not equals and not name.startswith("~"):
+            raise ValueError(f"{override!r} is no override: write key=value, e.g. version=v2")
         if name in CHOICES and value not in options(name, conf):
             _unknown(name, value, conf)
     from hydra import compose as hydra_compose
@@ -91,11 +95,11 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         _check_environment(OmegaConf.to_container(config, resolve=False))
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
-        said = [line for line in str(error).splitlines() if not line.startswith("To append")]
-        near = _meant_key(overrides, said[0], conf, root) if said else ""
+        lines = [line for line in str(error).splitlines() if not line.startswith("To append")]
+        near = _meant_key(overrides, lines[0], conf, root) if lines else ""
         raise ValueError(
             f"these overrides cannot be applied: {' '.join(overrides)}\n"
-            + "\n".join(said)
+            + "\n".join(lines)
             + f"{near}\n"
             + f"conf/{root}.yaml and the files it names hold every key with its value"
         ) from error
@@ -114,17 +118,22 @@ def _unknown(group: str, name: str, conf: Path) -> NoReturn:
     )
 
 
-def _meant_key(overrides: Sequence[str], said: str, conf: Path, root: str) -> str:
-    """What the refusal of a key that does not exist adds: the key that is spelt much like it."""
-    refused = re.match(r"Could not override '([^'@]+)'", said)
+def _meant_key(overrides: Sequence[str], refusal: str, conf: Path, root: str) -> str:
+    """What the refusal of a key that does not exist adds: the keys that are spelt much like it, or
+    whose last word is, where it has one word alone."""
+    refused = re.match(r"Could not override '([^'@]+)'", refusal)
     if refused is None:
         return ""
     others = [each for each in overrides if each.partition("=")[0] != refused[1]]
     try:
-        composed = compose(others, conf=conf, root=root)
+        keys = list(_keys(compose(others, conf=conf, root=root)))
     except ValueError:  # they are refused too
         return ""
-    return doors.meant(refused[1], _keys(composed))
+    if "." in refused[1]:
+        return doors.meant(refused[1], keys)
+    last = {key: key.rpartition(".")[2] for key in keys}
+    near = doors.nearest(refused[1], last.values())
+    return doors.did_you_mean([key for key in keys if last[key] == near][:SHOWN])
 
 
 def _keys(config: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -198,69 +207,5 @@ def validated(kind: type[T], config: dict[str, Any]) -> T:
     try:
         return from_dict(kind, config)
     except ValidationError as error:
-        lines = [_explain(fault, config, kind) for fault in error.errors()]
+        lines = refusals(error, config, kind)
         raise ValueError("the configuration is refused:\n" + "\n".join(lines)) from error
-
-
-def _explain(fault: ErrorDetails, config: dict[str, Any], kind: type) -> str:
-    loc, node = _find(fault["loc"], kind)
-    where = ".".join(map(str, loc)) or "configuration"
-    if fault["type"] == "unexpected_keyword_argument":
-        valid = sorted(_find(fault["loc"][:-1], kind)[1].get("properties", config))
-        near = doors.meant(str(loc[-1]), valid)
-        return f"  {where}: unknown key{near}; remove it (valid here: {', '.join(valid)})"
-    if fault["type"] == "value_error":
-        return f"  {where}: {fault['ctx']['error']}"
-    if fault["type"] == "union_tag_invalid":
-        key = fault["ctx"]["discriminator"].strip("'")
-        found, valid = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
-        return f"  {where}.{key} = {found!r}: must be one of {valid}"
-    meaning = " ".join(_describe(fault["loc"], node, kind).split())
-    rule, example = fault["msg"][0].lower() + fault["msg"][1:], "<value>"
-    if fault["type"] in ("list_type", "tuple_type"):
-        rule = "must be a list, also where it has one value"
-        example = f"[{fault['input']}]" if isinstance(fault["input"], int | float) else "[<value>]"
-    names = [*loc]
-    while len(names) > 1 and isinstance(names[-1], int):  # an override sets a list as a whole
-        names.pop()
-        example = "[<value>, ...]"
-    hint = f" It is: {meaning}" if meaning else ""
-    target = ".".join(map(str, names)) or "configuration"
-    return f"  {where} = {fault['input']!r}: {rule}; set {target}={example}.{hint}"
-
-
-def _describe(loc: tuple[int | str, ...], node: dict[str, Any], kind: type) -> str:
-    """The docstring under the field that a location names; empty where there is none."""
-    while loc and not (isinstance(loc[-1], str) and isinstance(node.get("description"), str)):
-        loc = loc[:-1]
-        node = _find(loc, kind)[1]
-    return str(node["description"]) if loc else ""
-
-
-def _find(loc: tuple[int | str, ...], kind: type) -> tuple[tuple[int | str, ...], dict[str, Any]]:
-    """A fault's place as a reader of the YAML knows it, and its schema; a fault in one of several
-    kinds of a thing, e.g. ("profile", "local", "device"), names the kind too."""
-    root = TypeAdapter(kind).json_schema()
-    node, keys = _resolved(root, root), list[int | str]()
-    for part in loc:
-        if "discriminator" in node:
-            node = _resolved({"$ref": node["discriminator"]["mapping"][part]}, root)
-            continue
-        keys.append(part)
-        if isinstance(part, int):
-            node = node.get("items", {})
-        else:
-            node = node.get("properties", {}).get(part) or node.get("additionalProperties") or {}
-        node = _resolved(node, root) if isinstance(node, dict) else {}
-    return tuple(keys), node
-
-
-def _resolved(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    kinds = [each for each in node.get("anyOf", ()) if each.get("type") != "null"]
-    if len(kinds) == 1:
-        node = kinds[0] | {key: value for key, value in node.items() if key != "anyOf"}
-    if "$ref" not in node:
-        return node
-    described = {key: value for key, value in node.items() if key != "$ref"}
-    target: dict[str, Any] = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    return target | described

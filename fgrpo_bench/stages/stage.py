@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import doors
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.stages.files import is_edited, is_unfinished, now, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import (
@@ -217,11 +218,10 @@ exit code 0: done (or was done before); 75: stopped at a save, run it again; oth
 
 def stage_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
     """The parser of `python -m <program> <folder>`, a command that runs stages."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m {program}",
         description=description,
         epilog=f"examples:\n{examples}{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="the stage's folder")
     return parser

@@ -21,6 +21,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.stats.designs import (
     MOST_FIXED,
     PRIOR,
@@ -145,11 +146,10 @@ def _quantile(p: float) -> float:
 
 def main(argv: list[str] | None = None) -> int:
     """Print what the draws can show; exit code 0."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.stats.power",
         description=(__doc__ or "").split("\n", 1)[0],
         epilog=(__doc__ or "").split("\n", 1)[1],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--k", type=_positive, nargs="+", required=True, help="the k of pass@k")
     parser.add_argument("--problems", type=_positive, required=True, help="problems")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.runs import add_run_options
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
 
@@ -33,11 +34,10 @@ examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.theory",
         description=__doc__,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--success-rate", type=float, help="of the policy on a prompt, in (0, 1)")
@@ -172,10 +172,10 @@ def _draw(
     from matplotlib.figure import Figure
 
     from fgrpo_bench.documents.colors import ALGORITHMS
-    from fgrpo_bench.documents.style import WIDTH, save
+    from fgrpo_bench.documents.style import PAGE, in_math, save
 
     def figure() -> Figure:
-        made = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+        made = Figure(figsize=(PAGE, 2.8), layout="constrained")
         axes = made.subplots()
         sizes = np.unique(np.geomspace(2, LARGEST, 400).astype(int))
         for share, color in zip(shares, ALGORITHMS * len(shares), strict=False):
@@ -184,14 +184,14 @@ def _draw(
             at = peak(rates, share)
             height = 100 * mean_tail_miss(np.array([at]), rates, share)[0]
             axes.plot([at], [height], marker="o", color=color)
-            axes.annotate(f"N={at}", (at, height), textcoords="offset points", xytext=(0, 6),
-                          ha="center", color=color)  # fmt: skip
+            axes.annotate(in_math(f"N={at}"), (at, height), textcoords="offset points",
+                          xytext=(0, 6), ha="center", color=color)  # fmt: skip
         if measured is not None and measured.lost:
             axes.plot(list(measured.lost), [100 * v for v in measured.lost.values()], ls="--",
                       marker="s", color="#555555", label="measured: problems lost")  # fmt: skip
         axes.set_xscale("log", base=2)
         axes.set_xticks([2**i for i in range(1, 13)], [str(2**i) for i in range(1, 13)])
-        axes.set_xlabel("group size N")
+        axes.set_xlabel(in_math("group size N"))
         axes.set_ylabel("tail missed by an active group (%)")
         axes.margins(y=0.14)
         axes.set_ylim(bottom=0)

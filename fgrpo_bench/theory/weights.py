@@ -6,7 +6,6 @@ A method is written `advantage[:parameter=value,...][@focal_gamma]`, e.g. `grpo@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -208,29 +207,32 @@ def draw(methods: Sequence[Method], group_sizes: Sequence[int], over: Method, pa
     file for a person."""
     from matplotlib.figure import Figure
 
-    from fgrpo_bench.documents.style import WIDTH, save
+    from fgrpo_bench.documents.style import PAGE, SMALL, in_math, save, wrapped
 
     panels = [(f"N = {size}", lines_at(methods, size)) for size in group_sizes]
     panels.append((over.label, lines_over(over)))
     highest = max(float(line.values.max()) for _, lines in panels for line in lines)
 
     def figure() -> Figure:
-        made = Figure(figsize=(WIDTH * max(1, len(panels) / 2), 4.6), layout="constrained")
-        for axes, (title, lines) in zip(
-            made.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
-        ):
+        n_rows = -(-len(panels) // 2)
+        made = Figure(figsize=(PAGE, 3.7 * n_rows), layout="constrained")
+        grid = made.subplots(n_rows, 2, sharey=True, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        for axes, (title, lines) in zip(grid.flat, panels, strict=False):
             for line in lines:
-                label = textwrap.fill(", ".join(line.labels), 24, break_on_hyphens=False)
+                label = wrapped(", ".join(line.labels), PAGE / 4 - 0.4, SMALL)
                 axes.plot(CURVE, line.values, color=line.color, ls=line.style, label=label)
             axes.set_xscale("log")
             axes.set_yscale("log", base=2)
             axes.set_ylim(2**-4, 2 ** math.ceil(math.log2(highest) + 0.1))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}" if y >= 1 else f"1/{1 / y:g}")
-            axes.set_xlabel("success rate p")
-            axes.set_title(title)
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
-        made.axes[0].set_ylabel("weight, relative to p = 0.5")
+            axes.set_xlabel("success rate $p$")
+            axes.set_title(in_math(title))
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+        for axes in grid[:, 0]:
+            axes.set_ylabel("weight, relative to $p$ = 0.5")
         return made
 
     return save(figure, path)[0]

@@ -6,8 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from fgrpo_bench.commandline import Parser, entered
 from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
 
+EXAMPLES = """examples (each has a --help):
+  python -m fgrpo_bench.tracking sync                    every sweep under the root
+  python -m fgrpo_bench.tracking sync groupsize gamma    two sweeps, all experiments and versions
+  python -m fgrpo_bench.tracking rebuild                 an empty store, filled from the files"""
 SYNC = """examples:
   python -m fgrpo_bench.tracking sync                    every sweep under the root
   python -m fgrpo_bench.tracking sync groupsize gamma    two sweeps, all experiments and versions
@@ -69,11 +74,10 @@ def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.tracking",
         description="MLflow as a view of the stored files: one run a point, below its cell.",
-        epilog=f"{SYNC}\n\n{REBUILD}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=EXAMPLES,
     )
     commands = parser.add_subparsers(dest="command", required=True)
     sync = _command(commands, "sync", "bring MLflow up to date with the stored files", SYNC)
@@ -91,30 +95,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: argparse._SubParsersAction[Parser],
     name: str,
     words: str,
     epilog: str,
 ) -> argparse.ArgumentParser:
-    made = commands.add_parser(
+    command = commands.add_parser(
         name,
         help=words,
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument(
+    command.add_argument(
         "--root",
         type=Path,
         default=default_root(),
         help="folder of all runs (default: FGRPO_RUN_ROOT, or runs)",
     )
-    made.add_argument(
+    command.add_argument(
         "--tracking-uri",
         metavar="URI",
         help="MLflow server or database (default: MLFLOW_TRACKING_URI, or the store in the root)",
     )
-    return made
+    return command
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with entered():
+        sys.exit(main())

@@ -13,20 +13,29 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
-from fgrpo_bench.report.build import render
+from fgrpo_bench.report.build import draw, render
 from fgrpo_bench.report.content import latex
 from fgrpo_bench.report.published import main as paper_tables
 from tests.latex.install import LATEX
-from tests.support.report import forget, nine_benchmarks, small_sweep
+from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep
 
 pytestmark = pytest.mark.latex
 
 
-def set_by_latex(folder: Path, tables: str) -> str:
-    """The words of the PDF; raises where LaTeX complains or a table is larger than the page."""
+TWO_COLUMNS = r"""\documentclass[twocolumn]{article}
+\usepackage[letterpaper,textwidth=6.75in,textheight=9in,columnsep=.25in]{geometry}"""
+
+
+def set_by_latex(
+    folder: Path, tables: str, begins: str = r"\documentclass{article}", figures: str = ""
+) -> str:
+    """The words of the PDF; raises where LaTeX complains or something is larger than its place.
+
+    begins: the first lines; figures: what stands before the tables.
+    """
     LATEX.require()
     needed = re.findall(r"\\usepackage\{[^}]*\}", tables.splitlines()[0])
-    document = [r"\documentclass{article}", *needed, r"\begin{document}", tables, r"\end{document}"]
+    document = [begins, *needed, r"\begin{document}", figures, tables, r"\end{document}"]
     (folder / "paper.tex").write_text("\n".join(document), encoding="utf-8")
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
@@ -46,6 +55,23 @@ def test_the_tables_of_a_sweep_compile_as_they_are(tmp_path):
     analysis = analyse(small_sweep(tmp_path))
     words = set_by_latex(tmp_path, render(analysis, "latex"))
     assert "GRPO" in words and "Checkpoints: the last one of every run." in words
+
+
+def test_tables_and_figures_fit_an_article_of_two_columns(tmp_path):
+    results = small_sweep(tmp_path, "groupsize", ONE_SEED)
+    analysis = analyse(results)
+    drawn = draw(analysis)
+    pdfs = {name: data for name, data in drawn.items() if name.endswith(".pdf")}
+    figures = []
+    for name, data in pdfs.items():
+        (tmp_path / name).write_bytes(data)
+        star = "" if name.endswith("-column.pdf") else "*"
+        drawing = rf"\includegraphics{{{name}}}\caption{{A figure}}"
+        figures.append(rf"\begin{{figure{star}}}{drawing}\end{{figure{star}}}")
+    tables = render(analysis, "latex")
+    words = set_by_latex(tmp_path, tables, TWO_COLUMNS, "\n".join(figures) + r"\clearpage")
+    assert "Figure 12: A figure" in words and len(pdfs) == 12
+    assert {r"\begin{table}", r"\begin{table*}"} == set(re.findall(r"\\begin\{table\*?\}", tables))
 
 
 def test_nine_benchmarks_with_averages_and_gaps_fit_the_page(tmp_path):

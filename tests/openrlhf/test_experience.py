@@ -88,9 +88,7 @@ def test_an_advantage_of_the_table_takes_the_place_of_openrlhfs_own(gamma, order
 @pytest.mark.parametrize("group_size", [2, 4])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 @pytest.mark.parametrize("advantage", sorted(ADVANTAGES))
-def test_every_advantage_is_that_of_the_embedded_engine(
-    advantage, gamma, group_size, monkeypatch
-):
+def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma, group_size, monkeypatch):
     monkeypatch.setattr(by_rewards, "EPSILON", OPENRLHF_EPSILON)
     parameters = {"k": group_size // 2} if "k" in parameters_of(advantage) else {}
     log_probs = torch.randn(16, 5, generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,7 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.rows import Cell, FirstLoss, to_frame
-from fgrpo_bench.documents.style import RC
+from fgrpo_bench.documents.style import RC, in_math
 from fgrpo_bench.report.curves import by_axis, curves, varied_axis
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.forest import forest, in_question
@@ -68,7 +68,7 @@ def test_every_trained_cell_has_its_band_over_k(analysis):
     figure = losses(analysis, "countdown")
     panels = [axes for axes in figure.axes if axes.get_lines()]
     assert [axes.get_title(loc="left") or axes.get_title() for axes in panels] == [
-        cell.label for cell in analysis.by_cell.values() if not cell.is_base
+        in_math(cell.label) for cell in analysis.by_cell.values() if not cell.is_base
     ]
     band = analysis.band("countdown", "grpo-n2-g0", "base")
     zero, curve, *_ = panels[0].get_lines()
@@ -85,7 +85,7 @@ def test_every_trained_cell_has_its_band_over_k(analysis):
     ("low", "high", "ends", "words"),
     [
         (None, None, None, "no loss"),
-        (3, None, (3, 32), "first loss: k = 3 or later, or none"),
+        (3, None, (3, 32), "first loss: k ≥ 3, or none"),
         (3, 8, (3, 8), "first loss: k = 3 to 8"),
         (3, 3, (3, 3), "first loss: k = 3"),
     ],
@@ -94,7 +94,7 @@ def test_the_first_loss_is_a_bar_on_the_zero_line(analysis, low, high, ends, wor
     loss = FirstLoss(column="countdown", new="grpo-n2-g0", old="base", low=low, high=high, words="")
     changed = replace(analysis, first_loss=to_frame(FirstLoss, [loss]))
     axes = losses(changed, "countdown").axes[0]
-    bars = [line for line in axes.get_lines() if line.get_linewidth() == 4]
+    bars = [line for line in axes.get_lines() if line.get_linewidth() == 3]
     assert [tuple(line.get_xdata()) for line in bars] == ([ends] if ends else [])
     assert [text.get_text() for text in axes.texts] == [words]
 

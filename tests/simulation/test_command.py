@@ -20,7 +20,7 @@ from fgrpo_bench.simulation.settings import Settings, grid
 from fgrpo_bench.simulation.workers import make, make_one, peak_mb
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.desired import desired_experiment
-from sweeps.__main__ import main as sweeps_main
+from sweeps.cli import main as sweeps_main
 
 TINY = Settings(n_actions=500, n_correct=40, steps=40)
 RUNS = grid(None, group_sizes=[2, 8, 32], gammas=[0.0, 1.0], seeds=[0, 1])

@@ -132,6 +132,15 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         (["smoke", "experiment.train.step=3"], "(did you mean experiment.train.steps?)"),
         (["smoke", "sweep.grid.seeds=[1]"], "(did you mean sweep.grid.seed?)"),
         (["smoke", "+experiment.train.stepz=3"], "stepz: unknown key (did you mean steps?); rem"),
+        (["smoke", "max_paralel=2"], "(did you mean profile.max_parallel?)"),
+        (["smoke", "group_size=[4]"], "(did you mean sweep.grid.group_size?)"),
+        (["smoke", "smoke"], "'smoke' is no override: write key=value, e.g. version=v2"),
+        (["smoke", "sweep.grid.algorithm=[grop]"], "unknown algorithm 'grop' (did you mean grpo?)"),
+        (["smoke", "experiment.checkpoints=foo"], "checkpoints = 'foo': input should be 'last' or"),
+        (
+            ["smoke", "++algorithms.grpo.parameters.k=[4]"],
+            "k = [4]: input should be a valid",
+        ),
         (["smoke", "sweep.grid.seed=11"], "must be a list, also where it has one value; set swe"),
         (["smoke", "sweep.grid.seed=11"], "; set sweep.grid.seed=[11]. It is: Training seeds"),
         (["smoke", "sweep.grid.group_size=[1]"], "; set sweep.grid.group_size=[<value>, ...]."),
@@ -143,6 +152,7 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         ([*STAGED, f"{DESIGN}.stages=[64,32,1024]"], "32 follows 64, but each stage counts"),
         ([*STAGED, f"{DESIGN}.stages=[]"], "stages = []: tuple should have at least 1 item"),
         ([*STAGED, f"{DESIGN}.enough=0"], "enough = 0: input should be greater than or equal to 1"),
+        (["smoke", f"{DESIGN}=staged"], "conf/design/ (+design@experiment.evaluation.design=staged)"),
         ([*STAGED, "experiment.evaluation.n_samples=512"], "n_samples=512, but the last of design"),
         ([*STAGED, "experiment.evaluation.ks=[1,2048]"], "k=2048 is larger than n_samples=1024"),
         (["smoke", "profile.device=tpu"], "profile.device = 'tpu': input should be 'cpu' or"),
@@ -173,6 +183,8 @@ def test_bad_input_is_one_message_and_exit_code_2(
     [
         (["pln", "smoke"], "(did you mean plan?)"),
         (["status", "smok"], "no run of smok (did you mean smoke?) under"),
+        (["status", "groupsiz"], "no run of groupsiz (did you mean groupsize?) under"),
+        (["status", "smoke", "--jsn"], "unknown argument '--jsn' (did you mean --json?): see"),
     ],
 )
 def test_what_was_meant_is_named(

@@ -8,7 +8,6 @@ it with nothing but Python (fgrpo_bench.report.exports.check_bundle).
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import io
@@ -28,6 +27,7 @@ from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
 from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.analysis.store import folder_of
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.exports import check_bundle
 from fgrpo_bench.report.exports.check_bundle import COUNTS, ESTIMATES, MANIFEST
@@ -58,12 +58,11 @@ The weights are not in it.{left_out}
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.report bundle",
         description="Pack a sweep's results into one archive that verify.py in it checks with "
         "nothing but Python.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
     parser.add_argument("--draws", action="store_true", help="every draw with its text too")

@@ -2,6 +2,7 @@
 
     python verify.py                      in an unpacked bundle
     python verify.py <name>.tar.gz        a packed one
+    python -m fgrpo_bench.report check-bundle <name>.tar.gz    the same, in a checkout
 
 Nothing but Python's standard library is needed, and nothing of the bundle is run. Means are
 computed in whole numbers and fractions, apart from the program that made them.
@@ -34,8 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 where everything agrees, else 1 with a line for everything that does not."""
     given = sys.argv[1:] if arguments is None else arguments
     path = Path(given[0]) if given else Path(__file__).resolve().parent
-    if len(given) > 1 or given[:1] in (["-h"], ["--help"]) or not path.exists():
-        print(__doc__.strip(), file=sys.stderr)
+    if given[:1] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return 0
+    if len(given) > 1 or not path.exists():
+        wrong = f"{len(given)} arguments" if len(given) > 1 else f"{path} does not exist"
+        print(f"error: {wrong}: name one bundle, packed or unpacked (see --help)", file=sys.stderr)
         return 2
     try:
         differences, said = check(path)
@@ -44,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     for line in differences:
         print(line)
-    print(f"{path}: {len(differences)} differences" if differences else f"{path}: {said}")
+    n = f"{len(differences)} difference{'s' if len(differences) > 1 else ''}"
+    print(f"{path}: {n if differences else said}")
     return 1 if differences else 0
 
 

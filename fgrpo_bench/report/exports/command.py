@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.rows import key_of_cell
+from fgrpo_bench.commandline import Parser
 from fgrpo_bench.report.exports import (
     every_eval_ever,
     hf_eval_results,
@@ -44,12 +44,11 @@ examples:
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m fgrpo_bench.report export",
         description="Write the evaluations of a sweep in the format of another program: a file or "
         "more for every checkpoint that stands for a run, and every benchmark.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
     parser.add_argument("--to", required=True, choices=list(FORMATS), help="the format")
