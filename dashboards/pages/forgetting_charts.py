@@ -106,7 +106,9 @@ class Drawing:
                 chosen="" if self.seed is None else f".filter(seed={self.seed})",
                 columns=COUNTS,
             ),
-            note="Click a cell to read its draws; the table below has the same links.",
+            note="Click a cell to read its draws"
+            + (" where this export holds them" if self.links.is_static else "")
+            + "; the table below has the same links.",
             clicks=draws_clicks(
                 self.results, self.links, benchmark=self.benchmark, problems=problems,
                 points=self.points,
