@@ -27,6 +27,10 @@ FRONT = (
     "MLflow's home page lists experiments, and its own view of one begins with what this project "
     "does not use.\nThese addresses open where there is something to see:"
 )
+UNSYNCED = (
+    "MLflow's home page lists experiments: choose one, then Runs. Without --no-sync its pages' own "
+    "addresses stand here."
+)
 
 
 def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
@@ -48,7 +52,7 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
     check_port(host, port)
     results = sync_all(runs, tracking_uri=store.uri) if sync else []
     print(
-        f"\n{FRONT}\n{pages(f'http://{host}:{port}', results)}\n"
+        f"\n{FRONT if results else UNSYNCED}\n{pages(f'http://{host}:{port}', results)}\n"
         "Ready in a few seconds; Ctrl-C stops it.\n",
         flush=True,
     )
@@ -84,11 +88,11 @@ def pages(base: str, results: Sequence[SyncResult]) -> str:
     """The addresses to open: of each experiment its cells and its points in the columns that
     matter, filtered and ordered, and its checkpoints by benchmark."""
     ordered = sorted(results, key=lambda result: len(result.views))  # an old version may know none
-    found = {result.experiment: result for result in ordered}
-    if not found:
+    latest = {result.experiment: result for result in ordered}
+    if not latest:
         return f"MLflow: {base}/#/experiments"
     lines = []
-    for name, result in sorted(found.items()):
+    for name, result in sorted(latest.items()):
         page = f"{base}/#/experiments/{result.experiment_id}"
         learning = "workflowType=machine_learning"
         first = [view for view in SHOWN if view in result.views]
@@ -97,7 +101,7 @@ def pages(base: str, results: Sequence[SyncResult]) -> str:
             for view in dict.fromkeys([*first, *result.views])
         ]
         models = [("checkpoints", f"{page}/models?{learning}")] if POINTS in result.views else []
-        lines += [f"MLflow {name}", *(f"  {what:<11}  {url}" for what, url in [*views, *models])]
+        lines += [f"MLflow {name}", *(f"  {label:<11}  {url}" for label, url in [*views, *models])]
     return "\n".join(lines)
 
 

@@ -34,9 +34,6 @@ from fgrpo_bench.stats.designs import (
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, PASSK, reading, scan_table
 
-SHOWN_KS = (1, 16)
-"""Of the k of pass@k, whose precision is told beside that of the largest."""
-
 
 @dataclass(frozen=True, eq=False)
 class Graded:
@@ -78,7 +75,6 @@ def expected(
     """
     if evaluation.stopping is None:
         return []
-    ks = [k for k in evaluation.ks if k in SHOWN_KS or k == evaluation.ks[-1]]
     rows = []
     for name, n_problems in sizes.items():
         own = [each[name] for each in graded if name in each]
@@ -101,7 +97,7 @@ def expected(
                     "graded": len(own),
                     "graded_bases": len(others),
                 }
-                | _of(design, ks, n_problems, weighed, paces)
+                | _of(design, evaluation.ks, n_problems, weighed, paces)
             )
     return rows
 
@@ -113,7 +109,6 @@ def _of(
     weighed: Sequence[_Weighed],
     paces: Sequence[Pace],
 ) -> dict[str, Any]:
-    of = sum(weight for *_, weight in weighed)
     draws, tokens = 0.0, 0.0
     for rates, lengths, weight in weighed:
         each = design.expected_draws(rates)
@@ -122,17 +117,19 @@ def _of(
     known = all(lengths is not None for _, lengths, _ in weighed)
     unit = paces[0].unit if paces else None
     alike = [pace.seconds for pace in paces if pace.unit == unit]
-    errors = {
-        k: sum(weight * mean_variance(design, k, rates) for rates, _, weight in weighed)
-        / (of * n_problems)
-        for k in ks
-    }
+    every = np.concatenate([rates for rates, *_ in weighed])
+    weights = np.concatenate(
+        [np.full(len(rates), weight / len(rates)) for rates, _, weight in weighed]
+    )
     return {
         "draws": round(draws),
         "tokens": round(tokens) if known else None,
         "seconds": round(tokens * median(alike), 1) if known and alike else None,
         "unit": unit if known else None,
-        "standard_errors": {str(k): float(np.sqrt(variance)) for k, variance in errors.items()},
+        "standard_errors": {
+            str(k): float(np.sqrt(mean_variance(design, k, every, weights) / n_problems))
+            for k in ks
+        },
     }
 
 
@@ -248,30 +245,36 @@ def draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> Used | None:
 
 
 def words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The rows as lines of a table for a person; none without rows."""
+    """The rows as lines of two tables for a person; none without rows."""
     if not rows:
         return []
-    ks = list(rows[0]["standard_errors"])
-    columns = {
+    names = {
         "benchmark": [row["benchmark"] for row in rows],
         "design": [_design(row) for row in rows],
+    }
+    costs = {
         "draws each": [number(row["draws"] / row["problems"] / row["checkpoints"]) for row in rows],
         "draws": [number(row["draws"]) for row in rows],
         "tokens": [number(row["tokens"]) for row in rows],
         "hours": [_hours(row) for row in rows],
-        **{f"+-pass@{k}": [f"{100 * row['standard_errors'][k]:.2f}" for row in rows] for k in ks},
     }
-    shown = {name: cells for name, cells in columns.items() if set(cells) != {NONE}}
-    table = Table(
-        title=f"expected draws of {_checkpoints(rows[0])}",
-        header=tuple(shown),
-        rows=tuple(zip(*shown.values(), strict=True)),
-        n_words=2,
-        notes=(
-            "+-: standard error of a checkpoint's mean pass@k from its draws alone, in points.",
+    errors = {
+        f"k={k}": [f"{100 * row['standard_errors'][k]:.2f}" for row in rows]
+        for k in rows[0]["standard_errors"]
+    }
+    return [
+        *_lines(f"expected draws of {_checkpoints(rows[0])}", names | costs),
+        *_lines(
+            "standard error of a checkpoint's mean pass@k by draws alone, points", names | errors
         ),
-    )
-    return plain_table(table)
+    ]
+
+
+def _lines(title: str, columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """A table of columns by name, those without a value left out; the first two are words."""
+    shown = {name: cells for name, cells in columns.items() if set(cells) != {NONE}}
+    rows = tuple(zip(*shown.values(), strict=True))
+    return plain_table(Table(title=title, header=tuple(shown), rows=rows, n_words=2))
 
 
 def _design(row: Mapping[str, Any]) -> str:

@@ -67,7 +67,7 @@ def _by_step(axes: Sequence[Axes], cells: pl.DataFrame) -> None:
         panel.set_xlabel("step")
         panel.set_ylim(0, 1.02)
         panel.margins(x=0)
-    axes[0].legend(loc="upper left", bbox_to_anchor=(0, -0.24), ncols=4)
+    axes[0].legend(loc="upper left", bbox_to_anchor=(0, -0.24), ncols=3)
 
 
 def _at_end(axes: Axes, cells: pl.DataFrame) -> None:

@@ -116,8 +116,10 @@ class EvalSpec:
     """n: draws a problem, of a design the most. A target: raising it later adds draws to those
     that exist."""
     design: DesignSpec | None = None
-    """When a problem stops; null is never, so that all make n_samples draws. A target too: under
-    another design the draws that exist are used as far as it asks for them."""
+    """When a problem stops: a file of conf/design/ (+design@experiment.evaluation.design=staged) or
+    values of stages and enough; by its own correct draws alone, else pass@k would be biased. Null
+    is never, so that all make n_samples draws. A target too: under another design the draws that
+    exist are used as far as it asks for them."""
     ks: tuple[Positive, ...]
     """The k of pass@k; none above n_samples. n = k is a coin flip per problem: prefer n > k."""
     temperature: PositiveFloat

@@ -39,12 +39,15 @@ def draws_by_prior(design: StagedDesign) -> float:
     return float(design.expected_draws(beta_rates(*PRIOR)).mean())
 
 
-def mean_variance(design: StagedDesign, k: int, rates: Floats) -> float:
+def mean_variance(
+    design: StagedDesign, k: int, rates: Floats, weights: Floats | None = None
+) -> float:
     """Of a problem's pass@k over its draws, as a mean over problems of these success rates,
-    [problems]; over their number it is the variance of mean pass@k."""
-    distinct, times = np.unique(rates, return_counts=True)
+    [problems]; over their number it is the variance of mean pass@k. weights: of the problems, None
+    for the same of all."""
+    distinct, index = np.unique(rates, return_inverse=True)
     variance = design.draw_moments(k=k, success_rate=distinct)[1]
-    return float(np.average(variance, weights=times))
+    return float(np.average(variance, weights=np.bincount(index, weights)))
 
 
 def fewest_draws(*, ks: Sequence[int], rates: Floats, variance: float) -> int | None:

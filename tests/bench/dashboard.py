@@ -16,6 +16,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from urllib.parse import urljoin
 
 import numpy as np
 import polars as pl
@@ -153,7 +154,8 @@ def measure(run: RunPaths) -> None:
     base = f"http://127.0.0.1:{port}/{run.sweep}/{run.experiment}/{run.version}"
     draws = "problem=math500-000100&a=base-s11&b=grpo-n8-g0-s11"
     pages = {
-        "first page": "sweep",
+        "first page": "../../..",
+        "sweep": "sweep",
         "another colour of it": "sweep?show=pass256",
         "compare": "compare",
         "another benchmark": "compare?benchmark=olympiadbench",
@@ -170,11 +172,11 @@ def measure(run: RunPaths) -> None:
         "compare, seen before": "compare?benchmark=olympiadbench",
     }
     try:
-        wait_for(f"http://127.0.0.1:{port}/", process)
+        wait_for(f"http://127.0.0.1:{port}/_static/style.css", process)
         wall, cpu = {}, {}
         for name, page in pages.items():
             begun, spent = time.perf_counter(), _cpu_seconds(process.pid)
-            with urllib.request.urlopen(f"{base}/{page}", timeout=60) as answer:
+            with urllib.request.urlopen(urljoin(f"{base}/", page), timeout=60) as answer:
                 answer.read()
             wall[name] = time.perf_counter() - begun
             cpu[name] = _cpu_seconds(process.pid) - spent

@@ -57,8 +57,8 @@ CHOSEN = ("base", "grpo-n8-g0", "grpo-n8-g1")
 """Cells whose first model is compared with a reference and sampled by vLLM."""
 REFERENCE, N_REFERENCE = 65_536, 16
 """Draws of so many problems that pass@k is compared with."""
-N_VLLM = 32
-"""Problems that vLLM draws for: on processors it is an engine for GPUs out of its place."""
+N_VLLM = 64
+"""Problems that vLLM draws for, some minutes with processors alone."""
 
 
 class Model(NamedTuple):

@@ -88,10 +88,14 @@ def test_without_grades_it_is_by_the_prior_which_is_named(tmp_path):
     assert (staged["tokens"], staged["seconds"]) == (None, None)
     variance = design.draw_moments(k=16, success_rate=rates)[1].mean() / 16
     assert staged["standard_errors"]["16"] == pytest.approx(variance**0.5)
-    title, header, _, *rows, _ = outlook.words([staged, fixed])
+    assert list(fixed["standard_errors"]) == ["1", "4", "16"]
+    title, header, _, *rows = outlook.words([staged, fixed])
     assert "Beta(0.5, 0.5), since nothing is graded" in title
     assert "hours" not in header and "tokens" not in header
     assert rows[0].startswith("countdown  8, 32 until 2 are correct") and "1,536" in rows[1]
+    assert rows[2].startswith("standard error of a checkpoint's mean pass@k")
+    errors = [100 * each for each in fixed["standard_errors"].values()]
+    assert rows[-1].split() == ["countdown", "32", *(f"{each:.2f}" for each in errors)]
 
 
 def test_grades_of_the_base_model_stand_for_checkpoints_without_their_own(tmp_path):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.specs import to_dict
+from fgrpo_bench.specs import DesignSpec, to_dict
 from fgrpo_bench.stages.checkpoints import weights_sha256
 from fgrpo_bench.stages.files import read_json, read_lines, write_json
 from fgrpo_bench.stages.paths import StagePaths
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.openrlhf
 
 N_PROBLEMS, N_SAMPLES = 25, 256
 TOTAL = N_PROBLEMS * N_SAMPLES
+DESIGN = DesignSpec(stages=(64, 128, N_SAMPLES), enough=8)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +37,11 @@ def source(model, tmp_path_factory):
     return paths
 
 
-def stage(folder, source):
+def stage(folder, source, design=None):
     benchmark = replace(EVALUATION.benchmarks["countdown"], n_problems=N_PROBLEMS)
-    evaluation = replace(EVALUATION, benchmarks={"countdown": benchmark}, n_samples=N_SAMPLES)
+    evaluation = replace(
+        EVALUATION, benchmarks={"countdown": benchmark}, n_samples=N_SAMPLES, design=design
+    )
     paths = StagePaths(folder)
     spec = {
         "kind": "evaluate",
@@ -82,13 +85,14 @@ def stored(paths):
 
 
 @pytest.mark.slow
-def test_three_kills_lose_no_stored_draw_and_change_none(source, tmp_path):
-    undisturbed = finish(stage(tmp_path / "undisturbed", source))
-    assert len(undisturbed) == TOTAL
-    paths = stage(tmp_path / "killed", source)
+def test_three_kills_in_the_middle_of_stages_lose_no_stored_draw_and_change_none(source, tmp_path):
+    undisturbed = finish(stage(tmp_path / "undisturbed", source, DESIGN))
+    stops = set(undisturbed.group_by("problem_id").len()["len"])
+    assert len(stops) > 1 and stops <= set(DESIGN.stages)
+    paths = stage(tmp_path / "killed", source, DESIGN)
     rng, kept = random.Random(11), 0
     for _ in range(3):
-        before, more = stored(paths), rng.randrange(10_000, 100_000)
+        before, more = stored(paths), rng.randrange(10_000, 60_000)
         process = start(paths)
         while stored(paths) < before + more:
             assert process.poll() is None, (paths.folder / "log").read_text()[-3000:]
@@ -97,10 +101,10 @@ def test_three_kills_lose_no_stored_draw_and_change_none(source, tmp_path):
         process.wait()
         shards = paths.benchmark("countdown").shards.iterdir()
         now = len({(line[0], line[1]) for shard in shards for line in read_lines(shard)})
-        assert kept < now < TOTAL
+        assert kept < now < len(undisturbed)
         kept = now
     killed = finish(paths)
-    assert read_json(paths.done)["draws_made"] == {"countdown": TOTAL - kept}
+    assert read_json(paths.done)["draws_made"] == {"countdown": len(undisturbed) - kept}
     assert killed.select("problem_id", "draw").is_unique().all()
     assert killed.equals(undisturbed)
 

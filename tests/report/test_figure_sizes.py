@@ -7,7 +7,6 @@ from itertools import combinations
 
 import matplotlib
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from fgrpo_bench.documents.blocks import in_column
@@ -40,7 +39,7 @@ def test_every_figure_keeps_its_words_apart_on_the_page_and_in_a_column(analysis
             names.append(name)
             with matplotlib.rc_context(RC):
                 figure = draw()
-                FigureCanvasAgg(figure).draw()
+                figure.draw_without_rendering()
             assert figure.get_figwidth() == (COLUMN if name == in_column(picture.name) else PAGE)
             words = shown(figure)
             assert {text.get_fontsize() for text in words} <= {SIZE, SMALL}

@@ -2,11 +2,18 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from fgrpo_bench import StagedDesign
 from fgrpo_bench.stats import designs, power
-from fgrpo_bench.stats.designs import beta_rates, cheapest_design, fewest_draws, fixed_design
+from fgrpo_bench.stats.designs import (
+    beta_rates,
+    cheapest_design,
+    fewest_draws,
+    fixed_design,
+    mean_variance,
+)
 from fgrpo_bench.stats.power import advice, draws_needed, half_width, main, worst_variance
 
 RATES = beta_rates(0.5, 0.5)[2::5]
@@ -33,6 +40,13 @@ def test_where_fewer_draws_than_any_first_stage_are_enough_they_are_fixed():
     design = cheapest_design(ks=(4,), rates=RATES, variance=0.03, fixed=few)
     assert few < 16 and design.stages == (few,)
     assert fewest_draws(ks=(4,), rates=RATES, variance=1e-9) is None
+
+
+def test_problems_may_stand_for_several_in_a_mean():
+    design = StagedDesign(stages=(4, 16), enough=2)
+    twice = mean_variance(design, 4, np.array([0.1, 0.4, 0.1]))
+    weighted = mean_variance(design, 4, np.array([0.4, 0.1]), np.array([0.5, 1.0]))
+    assert weighted == pytest.approx(twice, rel=1e-12)
 
 
 def test_all_numbers_up_to_the_most_are_tried(monkeypatch):

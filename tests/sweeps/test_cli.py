@@ -152,6 +152,7 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         ([*STAGED, f"{DESIGN}.stages=[64,32,1024]"], "32 follows 64, but each stage counts"),
         ([*STAGED, f"{DESIGN}.stages=[]"], "stages = []: tuple should have at least 1 item"),
         ([*STAGED, f"{DESIGN}.enough=0"], "enough = 0: input should be greater than or equal to 1"),
+        (["smoke", f"{DESIGN}=staged"], "conf/design/ (+design@experiment.evaluation.design=staged)"),
         ([*STAGED, "experiment.evaluation.n_samples=512"], "n_samples=512, but the last of design"),
         ([*STAGED, "experiment.evaluation.ks=[1,2048]"], "k=2048 is larger than n_samples=1024"),
         (["smoke", "profile.device=tpu"], "profile.device = 'tpu': input should be 'cpu' or"),

@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     for line in differences:
         print(line)
-    print(f"{path}: {len(differences)} differences" if differences else f"{path}: {said}")
+    n = f"{len(differences)} difference{'s' if len(differences) > 1 else ''}"
+    print(f"{path}: {n if differences else said}")
     return 1 if differences else 0
 
 
