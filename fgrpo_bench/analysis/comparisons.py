@@ -155,10 +155,10 @@ class _Draws:
         )
         variances = (of_new + of_old)[:, :, both].reshape(len(self._ks), -1)
         return [
-            normal_test(values[:, :, i].ravel(), own).p_value if own.size and has_all else None
-            for i, (own, has_all) in enumerate(
-                zip(variances, ~np.isnan(variances).any(axis=1), strict=True)
-            )
+            normal_test(values[:, :, i].ravel(), own).p_value
+            if own.size and not np.isnan(own).any()
+            else None
+            for i, own in enumerate(variances)
         ]
 
     def _variance(self, benchmark: str, at: At) -> Floats:

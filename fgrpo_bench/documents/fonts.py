@@ -19,17 +19,18 @@ from matplotlib.font_manager import get_font
 COMMON = [*range(0x20, 0x7F), *map(ord, "\N{MINUS SIGN}\ufb00\ufb01\ufb02\ufb03\ufb04")]
 """Characters that all files hold: those of ASCII, the minus of axes, and ff, fi, fl, ffi and ffl as
 one glyph."""
-_own_subset: Callable[..., Any] = _backend_pdf_ps.get_glyphs_subset
+_backend: Any = _backend_pdf_ps  # not public, so without types that hold
+_own_subset: Callable[..., Any] = _backend.get_glyphs_subset
 
 
 @contextmanager
 def shared_fonts() -> Iterator[None]:
     """Within this, matplotlib takes parts of fonts from `_part`."""
-    _backend_pdf_ps.get_glyphs_subset = _subset
+    _backend.get_glyphs_subset = _subset
     try:
         yield
     finally:
-        _backend_pdf_ps.get_glyphs_subset = _own_subset
+        _backend.get_glyphs_subset = _own_subset
 
 
 @dataclass(frozen=True)
@@ -64,4 +65,4 @@ def _common(path: Any) -> frozenset[int]:
 @lru_cache
 def _part(path: Any, glyphs: frozenset[int]) -> _Part:
     with _own_subset(path, set(glyphs)) as made:
-        return _Part(_backend_pdf_ps.font_as_file(made.font).getvalue(), made.glyph_index_map)
+        return _Part(_backend.font_as_file(made.font).getvalue(), made.glyph_index_map)

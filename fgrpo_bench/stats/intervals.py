@@ -129,7 +129,7 @@ def _of_equal_problems(
     values: NDArray[np.float64],
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Columns with a value of every seed for the same problems, and the values of these."""
-    complete = ~np.isnan(values).any(axis=0)
+    complete = np.asarray(~np.isnan(values).any(axis=0))
     # The usual case first: to look for unlike columns takes longer than all else here.
     for mask in complete[:, :1].T if complete.all() else np.unique(complete, axis=1).T:
         if len(values) and mask.any():
