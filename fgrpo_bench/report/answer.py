@@ -47,10 +47,10 @@ def front_in_words(analysis: Analysis, column: str) -> str | None:
         return None
     plane = " and ".join(f"pass@{k}" for k in analysis.ends)
     if not worse:
-        return f"Plane of {plane}: none of {n} cells dominated."
+        return f"Plane of {plane}: none of the question's {n} cells dominated."
     named = [analysis.by_cell[row.cell].label for row in worse[:NAMED]]
     listed = _and([*named, *_more(worse)])
-    return f"Plane of {plane}: {len(worse)} of {n} cells dominated ({listed})."
+    return f"Plane of {plane}: {len(worse)} of the question's {n} cells dominated ({listed})."
 
 
 def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> Iterator[str]:

@@ -152,11 +152,11 @@ def test_several_columns_are_named_and_those_past_two_are_counted(tmp_path):
 
 def test_the_plane_names_what_is_dominated(analysis):
     assert front_in_words(analysis, "countdown") == (
-        "Plane of pass@1 and pass@32: none of 3 cells dominated."
+        "Plane of pass@1 and pass@32: none of the question's 3 cells dominated."
     )
     front = analysis.front.with_columns(
         is_on_front=pl.when(pl.col("cell") == "grpo-n8-g0").then(False).otherwise("is_on_front")
     )
     assert front_in_words(replace(analysis, front=front), "countdown") == (
-        "Plane of pass@1 and pass@32: 1 of 3 cells dominated (GRPO N=8)."
+        "Plane of pass@1 and pass@32: 1 of the question's 3 cells dominated (GRPO N=8)."
     )
