@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         option = re.search(r"unrecognized arguments: (-\S+)", message)
         near = ""
         if choice:
-            near = meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
+            near = meant(choice[1], re.findall(r"[^\s',]+", choice[2]))  # quoted or not, by version
         elif option:
             near = meant(option[1].partition("=")[0], self.options())
         super().error(f"{message}{near}")

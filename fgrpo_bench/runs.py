@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -57,9 +57,8 @@ def choose_run(
             f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
         )
     others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
-    declared = _declared()
-    near = "" if sweep in declared else meant(sweep, {run.sweep for run in others} | declared)
-    start = sweep if sweep in declared else "<sweep>"
+    near = near_sweep(sweep, (run.sweep for run in others))
+    start = sweep if sweep in _declared() else "<sweep>"
     known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
     named = " ".join(filter(None, [sweep, experiment, version]))
     raise FileNotFoundError(
@@ -77,6 +76,13 @@ def _usual(sweep: str) -> tuple[str | None, str | None]:
     except (ImportError, ValueError):  # no Hydra, or no conf/ beside an installed package
         return None, None
     return config["experiment"]["name"], config["version"]
+
+
+def near_sweep(sweep: str, there: Iterable[str]) -> str:
+    """What a refusal adds to the name of a sweep without runs: the one that was meant; empty for a
+    declared one. there: sweeps with runs."""
+    declared = _declared()
+    return "" if sweep in declared else meant(sweep, declared.union(there))
 
 
 def _declared() -> set[str]:

@@ -205,14 +205,12 @@ def find_run(sweep: str, overrides: Sequence[str]) -> RunPaths:
         raise ValueError(
             f"{sweep} has {len(runs)} runs under {root}; name one of them:\n" + "\n".join(lines)
         )
-    from fgrpo_bench.specs.config import options
+    from fgrpo_bench.runs import near_sweep
 
     there = sorted({plan.parts[-4] for plan in root.glob("*/*/*/plan.json")})
-    declared = options("sweep")
-    near = "" if sweep in declared else meant(sweep, {*there, *declared})
     asked = " ".join([sweep, *(f"{key}={value}" for key, value in given.items())])
     raise ValueError(
-        f"no run of {asked}{near} under {root}: "
+        f"no run of {asked}{near_sweep(sweep, there)} under {root}: "
         + (f"there are runs of {', '.join(there)}; " if there else "there are no runs at all; ")
         + "start one with `python -m sweeps run <sweep>`, or name another folder with "
         "run_root=<folder>"

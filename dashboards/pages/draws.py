@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from dashboards.form import Form, Given, choices
+from dashboards.form import LONGEST_TEXT, Form, Given, choices
 from dashboards.page import Links, Page
 from dashboards.pages import maze
 from dashboards.pages.draws_answers import ANSWERS, NO_ANSWER, counted, distribution, word
@@ -156,6 +156,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             "all_answers": links.page(form.address("page", answer=ALL)),
             "lengths": _lengths(low, high),
             "searched": searched,
+            "longest_text": LONGEST_TEXT,
             "all_texts": links.page(form.address("text", "min", "max", "page")),
             "least": low,
             "most": high,

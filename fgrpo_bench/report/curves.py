@@ -86,8 +86,13 @@ def legend_below(figure: Figure, panels: Iterable[Axes], width: float) -> None:
         list(handles.values()),
         list(handles),
         loc="outside lower center",
-        ncols=min(4 if width > COLUMN else 2, len(handles)),
+        ncols=min(names_abreast(width), len(handles)),
     )
+
+
+def names_abreast(width: float) -> int:
+    """Names beside each other in a legend below; width: of the figure in inches."""
+    return 4 if width > COLUMN else 2
 
 
 def varied_axis(cells: Sequence[Cell]) -> str:
@@ -104,7 +109,7 @@ def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> 
     for cell in trained:
         other = cell.focal_gamma if axis == "group_size" else cell.group_size
         lines.setdefault((cell.algorithm, other), []).append(cell)
-    height = (2.1 if width > COLUMN else 1.8) + 0.15 * (len(lines) // (4 if width > COLUMN else 2))
+    height = (2.1 if width > COLUMN else 1.8) + 0.15 * (len(lines) // names_abreast(width))
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(1, len(analysis.ends), squeeze=False)[0]
     ticks = sorted({_at(cell, axis) for cell in trained})

@@ -11,7 +11,7 @@ from matplotlib.typing import LegendLocType
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
-from fgrpo_bench.report.curves import ABREAST, legend_below, rows_and_columns, short
+from fgrpo_bench.report.curves import ABREAST, legend_below, names_abreast, rows_and_columns, short
 from fgrpo_bench.report.looks import Look, algorithms, looks
 
 
@@ -24,7 +24,7 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     if len(names) > ABREAST:
         return _numbered(analysis, column, width)
     n_rows, n_columns = rows_and_columns(len(names), width)
-    below = 0.14 * (2 + len(every) // (4 if width > COLUMN else 2))
+    below = 0.14 * (2 + len(every) // names_abreast(width))
     height = 3.0 if width > COLUMN and len(names) == 1 else 0.5 + 1.9 * n_rows + below
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)

@@ -4,7 +4,7 @@ fewest draws for a wanted precision."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -57,15 +57,22 @@ def fewest_draws(*, ks: Sequence[int], rates: Floats, variance: float) -> int | 
     problem's pass@k over its draws may be, as a mean over these problems. None where MOST_FIXED
     are too few.
     """
-    low = high = max(ks)
-    while not _suffices(fixed_design(high), ks, rates, variance):
-        if high >= MOST_FIXED:
+    return fewest(
+        lambda n: _suffices(fixed_design(n), ks, rates, variance), least=max(ks), most=MOST_FIXED
+    )
+
+
+def fewest(suffices: Callable[[int], bool], *, least: int, most: int) -> int | None:
+    """The smallest number from `least` on that suffices, where all above one that does suffice too;
+    None where `most` does not, or `least` where that is larger."""
+    low = high = least
+    while not suffices(high):
+        if high >= most:
             return None
-        low, high = high + 1, min(high * 2, MOST_FIXED)
+        low, high = high + 1, min(high * 2, most)
     while low < high:
         middle = (low + high) // 2
-        suffices = _suffices(fixed_design(middle), ks, rates, variance)
-        low, high = (low, middle) if suffices else (middle + 1, high)
+        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
     return low
 
 

@@ -27,6 +27,7 @@ from fgrpo_bench.stats.designs import (
     PRIOR,
     beta_rates,
     cheapest_design,
+    fewest,
     fewest_draws,
 )
 from fgrpo_bench.stats.staged import StagedDesign
@@ -86,16 +87,12 @@ def draws_needed(
     *, k: int, n_problems: int, half_width_wanted: float, level: float = LEVEL
 ) -> int | None:
     """Fewest draws a problem whose interval is surely no wider; None above MOST_DRAWS."""
-    low, high = k, k
-    while half_width(n_samples=high, k=k, n_problems=n_problems, level=level) > half_width_wanted:
-        if high >= MOST_DRAWS:
-            return None
-        low, high = high + 1, min(high * 2, MOST_DRAWS)
-    while low < high:
-        middle = (low + high) // 2
-        width = half_width(n_samples=middle, k=k, n_problems=n_problems, level=level)
-        low, high = (low, middle) if width <= half_width_wanted else (middle + 1, high)
-    return low
+
+    def suffices(n_samples: int) -> bool:
+        width = half_width(n_samples=n_samples, k=k, n_problems=n_problems, level=level)
+        return width <= half_width_wanted
+
+    return fewest(suffices, least=k, most=MOST_DRAWS)
 
 
 def advice(*, n_samples: Draws, k: int, n_problems: int | Sequence[int]) -> str:

@@ -29,9 +29,7 @@ class Parsed(Exception):
 
 def main_of(module: str) -> Main:
     """The function behind `python -m <module>`."""
-    package = {"sweeps": "sweeps.cli", "fgrpo_bench.stats.power": module}.get(
-        module, f"{module}.__main__"
-    )
+    package = module if module.startswith("fgrpo_bench.stats") else f"{module}.__main__"
     try:
         return import_module(package).main
     except ModuleNotFoundError:
