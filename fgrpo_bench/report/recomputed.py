@@ -11,8 +11,8 @@ from statistics import fmean
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.likelihood import stages
-from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.store import FACTS, SHAPE, VERSION, digest_of, folder_of
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.graders import get_grader, grader_version

@@ -16,9 +16,10 @@ from typing import Any
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
+from fgrpo_bench.analysis.bands import FirstLoss
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import Cell, Estimate, FirstLoss
+from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.results import PointResult, SweepResults
