@@ -34,7 +34,8 @@ from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate, make_cell, schema, to_frame
 from fgrpo_bench.analysis.tasks import Task, tasks
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 
 
 @dataclass(frozen=True, kw_only=True)

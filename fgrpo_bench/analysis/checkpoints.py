@@ -14,7 +14,8 @@ import polars as pl
 
 from fgrpo_bench.analysis.read import At, Scores
 from fgrpo_bench.analysis.rows import key_of_cell
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stats.selection import Candidate, best, saved_steps
 
 LAST, PAPER, HELD_OUT, STEP = "last", "paper", "held-out", "step="

@@ -9,7 +9,8 @@ import polars as pl
 
 from fgrpo_bench.analysis.read import At
 from fgrpo_bench.analysis.rows import key_of_cell
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.markers import read_marker
 
 LAST = 10

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 

@@ -14,8 +14,9 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.documents.blocks import Paragraph
 from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
+from fgrpo_bench.points import PointResult
 from fgrpo_bench.report.narrative import heading, narrative
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.state import IDENTITY as IDENTITY

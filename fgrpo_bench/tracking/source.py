@@ -20,9 +20,10 @@ from fgrpo_bench.analysis.bands import FirstLoss
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
 from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import read_json, sha256_file
 from fgrpo_bench.stages.markers import read_marker
