@@ -26,7 +26,7 @@ from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.kinds.outlook import expected, read_graded, words
 from fgrpo_bench.specs import DatasetSpec, TaskSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
 

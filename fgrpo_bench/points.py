@@ -10,7 +10,8 @@ import polars as pl
 from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
 from fgrpo_bench.kinds.evaluate import read_spec, stopping
 from fgrpo_bench.specs import Setting, method_name
-from fgrpo_bench.stages.files import read_json, read_lines
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.markers import refuse_foreign, stands
 from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.stages.shapes import EVALUATED, MANIFEST, NUMBER, STEP_ROW, misfit

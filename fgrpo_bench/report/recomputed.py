@@ -22,7 +22,8 @@ from fgrpo_bench.report.differences import different_rows, first_of
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.files import fields_of, is_altered, is_edited, read_json, sha256_file
+from fgrpo_bench.stages.digests import is_altered, is_edited, sha256_file
+from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.shapes import LIKELIHOOD
 from fgrpo_bench.tables import (
     BOUNDS,

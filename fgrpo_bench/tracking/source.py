@@ -25,7 +25,8 @@ from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN

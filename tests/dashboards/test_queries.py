@@ -20,7 +20,8 @@ from dashboards.queries.store import Store, points_of
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.files import append_line, read_json, write_json, write_text
+from fgrpo_bench.stages.files import read_json, write_json, write_text
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
