@@ -9,19 +9,13 @@ from itertools import groupby
 
 import polars as pl
 
-from fgrpo_bench.analysis.rows import (
-    Band,
-    Cell,
-    Comparison,
-    Cost,
-    Coverage,
-    Drift,
-    Estimate,
-    FirstLoss,
-    Front,
-    Likelihood,
-    from_frame,
-)
+from fgrpo_bench.analysis.bands import Band, FirstLoss
+from fgrpo_bench.analysis.cost import Cost
+from fgrpo_bench.analysis.coverage import Coverage
+from fgrpo_bench.analysis.drift import Drift
+from fgrpo_bench.analysis.front import Front
+from fgrpo_bench.analysis.likelihood import Likelihood
+from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate, from_frame
 from fgrpo_bench.results import SweepResults
 
 
@@ -29,8 +23,8 @@ from fgrpo_bench.results import SweepResults
 class Analysis:
     """Every number of a sweep under one rule for its checkpoints.
 
-    The columns of the frames are the attributes of the row class of the same name in
-    fgrpo_bench.analysis.rows (FRAMES).
+    The columns of a frame are the attributes of its row class, by
+    fgrpo_bench.analysis.analyse.FRAMES.
     """
 
     results: SweepResults = field(repr=False)

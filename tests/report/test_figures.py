@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.rows import Cell, FirstLoss, to_frame
+from fgrpo_bench.analysis.bands import FirstLoss
+from fgrpo_bench.analysis.rows import Cell, to_frame
 from fgrpo_bench.documents.style import RC, in_math
 from fgrpo_bench.report.curves import by_axis, curves, varied_axis
 from fgrpo_bench.report.figures import pictures
