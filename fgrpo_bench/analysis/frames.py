@@ -104,11 +104,6 @@ class Analysis:
         return tuple(self.estimate(column, cell, k) for k in self.ks)
 
     @cached_property
-    def compared(self) -> tuple[Comparison, ...]:
-        """Every comparison, averages first."""
-        return tuple(from_frame(Comparison, self.comparisons))
-
-    @cached_property
     def asked(self) -> tuple[Comparison, ...]:
         """Those that some question asks for, at the smallest and the largest k, and the family."""
         at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)

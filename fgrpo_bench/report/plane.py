@@ -124,7 +124,7 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
     for number, (point, offset) in enumerate(
         zip(points, _offsets(figure, axes, points), strict=True)
     ):
-        _write_number(axes, number, point, offset, circles[number])
+        _write_number(figure, axes, number, point, offset, circles[number])
     return figure
 
 
@@ -150,23 +150,25 @@ def _offsets(figure: Figure, axes: Axes, points: Floats) -> Floats:
 
 def _distance(places: Floats, others: Floats) -> Floats:
     """Of each place to the nearest of others, [places]; infinite where there are none."""
-    return np.linalg.norm(places[:, None] - others, axis=2).min(axis=1, initial=np.inf)
+    nearest: Floats = np.linalg.norm(places[:, None] - others, axis=2).min(axis=1, initial=np.inf)
+    return nearest
 
 
 def _write_number(
-    axes: Axes, number: int, point: Floats, offset: Floats, circle: dict[str, Any]
+    figure: Figure, axes: Axes, number: int, point: Floats, offset: Floats, circle: dict[str, Any]
 ) -> None:
     """In a circle, with a line to its point where it does not stand on it."""
     color, text = circle["mec"], circle["mec"] if circle["mfc"] == "white" else "white"
-    if offset.any():
-        axes.plot(*point[:, None], marker="o", ms=2, color=color, ls="none", zorder=2)
-    moved = ScaledTranslation(*offset / POINTS, axes.get_figure(root=True).dpi_scale_trans)
+    (x, y), (right, up) = point, offset
+    if right or up:
+        axes.plot([x], [y], marker="o", ms=2, color=color, ls="none", zorder=2)
+    moved = ScaledTranslation(right / POINTS, up / POINTS, figure.dpi_scale_trans)
     axes.add_artist(
-        Line2D(*point[:, None], ms=CIRCLE, transform=axes.transData + moved, zorder=3, **circle)
+        Line2D([x], [y], ms=CIRCLE, transform=axes.transData + moved, zorder=3, **circle)
     )
     axes.annotate(
-        str(number), point, offset, textcoords="offset points", ha="center", va="center_baseline",
-        fontsize=SMALL, color=text, zorder=4,
+        str(number), (x, y), (right, up), textcoords="offset points", ha="center",
+        va="center_baseline", fontsize=SMALL, color=text, zorder=4,
         arrowprops={"arrowstyle": "-", "color": color, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
     )  # fmt: skip
 
