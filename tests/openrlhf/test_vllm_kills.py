@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import DesignSpec, to_dict
-from fgrpo_bench.stages.checkpoints import weights_sha256
-from fgrpo_bench.stages.files import read_json, read_lines, write_json
+from fgrpo_bench.stages.digests import weights_sha256
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, read_table
 from tests.support.vllm_draws import EVALUATION, PLACEMENT, SETTINGS

@@ -10,7 +10,7 @@ import pytest
 
 from evaluators import vllm as back_end
 from evaluators.backends import embedded
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from tests.support.openrlhf import heldout_problems
 from tests.support.vllm_draws import DESIGN, DRAWS, PLACEMENT, asked, is_right
 

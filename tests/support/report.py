@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.stats.passk import pass_at_k
@@ -145,7 +146,7 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
         spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "synlogic"}
         spec["data"] = {"countdown": str(folder)}
         write_json(point.evaluate.spec, spec)
-        if point.stopping() is None:
+        if point.asked().design is None:
             rewrite_passk(point, unjudged)
     return results
 

@@ -20,7 +20,7 @@ from evaluators.records import AskedCheckpoint, Draw, Wanted
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, PromptSpec, from_dict, to_dict
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.support.openrlhf import TRAIN, heldout_problems
 
