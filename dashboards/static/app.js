@@ -49,20 +49,24 @@ function draw(div) {
     displayModeBar: narrow ? false : "hover", // on a phone it would cover the chart
     modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
   };
+  const isHeat = chart.data.some((trace) => trace.type === "heatmap");
   if (narrow) {
     layout.dragmode = false;
     // Both axes would push the margins about on so small a chart.
     layout.xaxis.automargin = false;
-    if (chart.data.some((trace) => trace.type === "heatmap")) {
+    if (isHeat) {
       layout.yaxis.showticklabels = false;
       layout.margin = { ...layout.margin, l: 8 };
-      const ticktext = layout.xaxis.ticktext.map((text) => text.replaceAll("<br>", " "));
-      layout.xaxis = { ...layout.xaxis, ticktext, tickangle: -90, automargin: true };
     }
     if (layout.yaxis.ticktext) {
       const ticktext = layout.yaxis.ticktext.map(wrapped);
       layout.yaxis = { ...layout.yaxis, ticktext, tickfont: { size: 11 } };
     }
+  }
+  if (isHeat && (narrow || crowded(layout.xaxis.ticktext, div.clientWidth))) {
+    const ticktext = layout.xaxis.ticktext.map((text) => text.replaceAll("<br>", " "));
+    const tickfont = { size: 12 };
+    layout.xaxis = { ...layout.xaxis, ticktext, tickfont, tickangle: -90, automargin: true };
   }
   Plotly.newPlot(div, themed(chart.data), layout, config)
     .then(() => direct && directly(div, chart))

@@ -143,7 +143,7 @@ function besidePoints(div, chart) {
     };
     const cost = (place) => hidden(place) + 0.4 * Math.hypot(place[0] - width / 2, place[1]);
     const [ax, ay] = places.reduce((best, place) => (cost(place) < cost(best) ? place : best));
-    if (!strong(trace) && hidden([ax, ay]) > 0.3 * width * LINE) return [];
+    if (!strong(trace) && hidden([ax, ay]) > 0.12 * width * LINE) return [];
     taken.push(box(px + ax, py + ay, width, LINE));
     const far = Math.abs(ay) > 13;
     return [note(trace, {
@@ -152,6 +152,15 @@ function besidePoints(div, chart) {
       borderpad: 0,
     })];
   });
+}
+
+// Whether names under the columns of a heat map, which break between words, would run into each
+// other; the left quarter is for the names of rows.
+function crowded(names, width) {
+  pen.font = "13px system-ui, sans-serif";
+  const words = names.flatMap((name) => name.split(/<br>| /));
+  const widest = Math.max(0, ...words.map((word) => pen.measureText(plain(word)).width));
+  return widest > (0.75 * width) / names.length;
 }
 
 // Names on an axis in lines that leave room for the chart on a phone.

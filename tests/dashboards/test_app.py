@@ -387,3 +387,9 @@ def test_a_port_in_use_and_a_root_without_sweeps_are_named_with_the_remedy(
         port = taken.getsockname()[1]
         assert main(["serve", "--root", str(finished.paths.root), "--port", str(port)]) == 1
     assert f"port {port} of 127.0.0.1 cannot be served" in capsys.readouterr().err
+
+
+def test_a_page_that_is_not_there_leads_back_to_the_list(client):
+    answer = client.get("/no-such-page")
+    assert answer.status_code == 404
+    assert '<a class="home" href="/">' in answer.text
