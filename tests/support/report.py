@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json
@@ -35,6 +37,11 @@ def forget(results: SweepResults, *point_ids: str, training: bool = True) -> Swe
             if training:
                 point.train.done.unlink()
     return load_results(results.paths)
+
+
+def every_comparison(analysis: Analysis) -> list[Comparison]:
+    """Averages first."""
+    return from_frame(Comparison, analysis.comparisons)
 
 
 @cache  # so that the same rates are the same function, of which a sweep is written once
