@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from fgrpo_bench.commandline import Parser, entered
-from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
+from fgrpo_bench.runs import default_root, find_runs
+from fgrpo_bench.stages.paths import RunPaths
 
 EXAMPLES = """examples (each has a --help):
   python -m fgrpo_bench.tracking sync                    every sweep under the root
