@@ -39,12 +39,17 @@ def locked(
                     f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
                     "with `cancel`"
                 )
-            who = f"process {holder.get('pid')} on {holder.get('host')}"
+            who = (
+                f"process {holder.get('pid')} on {holder.get('host')}"
+                if holder
+                else "another process"
+            )
             print(f"waiting for {who}, which has {what} in hand", flush=True)
             while not _taken(file):
                 waiting()
                 time.sleep(LOOK_SECONDS)
         _name_holder(file.fileno())
+        os.close(os.open(path.parent, os.O_RDONLY))  # else NFS may hide what the last holder made
         yield
 
 
@@ -55,11 +60,15 @@ def driving(paths: RunPaths) -> AbstractContextManager[None]:
 
 
 def _name_holder(handle: int) -> None:
-    """On a full disk the lock holds without a name, so that jobs can be cancelled even then."""
+    """On a full disk the lock holds without a name, so that jobs can be cancelled even then.
+
+    fsync: else NFS keeps the name on this machine until the lock is given back.
+    """
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now()}
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(holder).encode(), 0)
+        os.fsync(handle)
     except OSError as error:
         if error.errno not in FULL:
             raise
