@@ -160,5 +160,5 @@ def _load() -> None:
     import latex2mathml.converter  # noqa: F401
     import scipy.special  # noqa: F401
 
-    for view in VIEWS:
-        rendering.environment().get_template(f"{view}.html")
+    for name in rendering.environment().list_templates():
+        rendering.environment().get_template(name)

@@ -1,34 +1,62 @@
-"""The command of the evaluators: `python -m evaluators <command> ...`."""
+"""The command of the evaluators: `python -m evaluators <command> ...`, and what each takes."""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from fgrpo_bench.commandline import Parser, entered
 from fgrpo_bench.doors import meant
 
-EXAMPLES = """examples:
-  python -m evaluators run checkpoint=Qwen/Qwen2.5-7B benchmarks=[math500,aime24] n_samples=64
-  python -m evaluators run runs/groupsize/countdown/v1/grpo-n8-g0-s11/eval/pass256-*/step-00300
-  python -m evaluators grade qwen2.5-7b-1f0a52c3
-  python -m evaluators audit qwen2.5-7b-1f0a52c3 --json
-  python -m evaluators import samples_math500.jsonl --benchmark math500 --name theirs
-  python -m evaluators export-lm-eval math500 aime24 --to tasks
+RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
+
+With overrides (the first word holds a =) it works alone: checkpoint=<folder or id of the Hub>, then
+any of
+  benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
+  sampler=vllm|transformers|embedded device=cpu|cuda prompt=boxed|chat|plain
+  prompt_tokens=1024 response_tokens=4096 name=<folder under evals/>
+conf/evaluate.yaml has every key with its value. The same command goes on after a stop, and a larger
+n_samples draws only what is missing.
+
+With a folder that holds a spec.json it runs that stage."""
+PLAN = """Say what `run` with the same words would draw; draw nothing.
+
+Under a design that stops (design=staged) these are expected draws, tokens and hours beside those of
+n_samples for every problem, and the standard error of mean pass@k of both: by success rates of what
+is graded here, else by a prior that is named."""
+EXAMPLES = {
+    "run": [
+        "checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500,aime24]' n_samples=64",
+        "checkpoint=out/step-300 'benchmarks=[math500]' n_samples=64",
+        "runs/groupsize/countdown/v1/grpo-n8-g0-s11/eval/pass256-*/step-00300",
+    ],
+    "plan": ["checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500]' n_samples=1024 design=staged"],
+    "grade": ["qwen2.5-7b-1f0a52c3", "qwen2.5-7b-1f0a52c3 --grader math"],
+    "audit": ["qwen2.5-7b-1f0a52c3", "qwen2.5-7b-1f0a52c3 --json"],
+    "import": ["samples_math500.jsonl --benchmark math500 --name theirs"],
+    "export-lm-eval": ["math500 aime24 --to tasks", "math500 --to tasks --n-samples 64"],
+}
+"""What follows the command, by its name."""
+COMPARED_HELP = "most draws to judge by plain math-verify too; default: %(default)s"
+EXPORTED_HELP = "files of conf/benchmark/, fetched; and key=value as they were given to fetch"
+OVERRIDES_HELP = "keys of the benchmark, as they were given to fetch"
+EXIT = """
 
 exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed"""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command to its exit code."""
-    from evaluators import commands
-
     parser = Parser(
         prog="python -m evaluators",
         description="A checkpoint in; draws, grades and pass@k out.",
-        epilog=EXAMPLES,
+        epilog=_examples({name: own[:1] for name, own in EXAMPLES.items()}) + EXIT,
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
-    commands.add(subparsers)
+    _add(subparsers)
     options, others = parser.parse_known_args(argv)
     for other in others:  # argparse gives up on words that stand after an option
         if other.startswith("-") or "=" not in other or getattr(options, "words", None) is None:
@@ -44,6 +72,94 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"python -m evaluators {options.command}: {error}", file=sys.stderr)
         return 1
+
+
+def _add(subparsers: Any) -> None:
+    """Add every command to the parser."""
+    from evaluators import commands
+    from evaluators.audit import COMPARED
+    from evaluators.fetch import add_fetch_arguments, fetch_command
+    from fgrpo_bench.stages.stage import add_machine_arguments
+
+    run = _command(subparsers, "run", "draw, grade and score", RUN)
+    run.add_argument(
+        "what", nargs="+", metavar="folder|key=value", help="a stage's folder, or overrides"
+    )
+    add_machine_arguments(run)
+    run.add_argument("--placement", help="profile.placement as JSON; needed for sampler=vllm")
+    run.add_argument("--bar", action="store_true", help="show a progress bar on a terminal")
+    run.add_argument("--dry-run", action="store_true", help="the same as `plan`")
+    run.set_defaults(run=commands.run_command, words="what")
+
+    plan = _command(subparsers, "plan", "what would be drawn, and what it would cost", PLAN)
+    plan.add_argument("what", nargs="+", metavar="folder|key=value", help="as of `run`")
+    plan.set_defaults(run=commands.plan_command, words="what")
+
+    grade = _command(
+        subparsers,
+        "grade",
+        "grade stored draws again",
+        "Grade stored draws with the present grader; draws nothing. Grades of other versions stay\n"
+        "beside; pass@k is computed anew.",
+    )
+    grade.add_argument("evaluation", help="folder or name under evals/")
+    grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
+    grade.set_defaults(run=commands.grade_command, words=None)
+
+    audit = _command(
+        subparsers,
+        "audit",
+        "what a reviewer would ask about the grades",
+        "Share of draws unscored, without a box, cut off, judged otherwise by plain math-verify\n"
+        "on the whole response, with examples; distinct answers. Changes nothing.",
+    )
+    audit.add_argument("evaluation", help="folder or name under evals/")
+    audit.add_argument(
+        "--compared", type=int, default=COMPARED, metavar="DRAWS", help=COMPARED_HELP
+    )
+    audit.add_argument("--json", action="store_true", help="print JSON")
+    audit.set_defaults(run=commands.audit_command, words=None)
+
+    imported = _command(
+        subparsers,
+        "import",
+        "score what another program has drawn",
+        "Store and score draws of another program: lm-eval's samples_*.jsonl, or lines\n"
+        '{"problem_id" or "problem": ..., "response" or "responses": ...}.',
+    )
+    imported.add_argument("file", type=Path, help="JSON Lines")
+    imported.add_argument("overrides", nargs="*", metavar="key=value", help=OVERRIDES_HELP)
+    imported.add_argument("--benchmark", required=True, help="a file of conf/benchmark/")
+    imported.add_argument("--name", required=True, help="folder under evals/")
+    imported.add_argument("--subset", action="store_true", help="the file may lack problems")
+    imported.set_defaults(run=commands.import_command, words="overrides")
+
+    export = _command(
+        subparsers,
+        "export-lm-eval",
+        "write tasks for lm-evaluation-harness",
+        "Write a folder for `lm_eval --include_path <folder>`; says how to call it.",
+    )
+    export.add_argument("benchmarks", nargs="+", help=EXPORTED_HELP)
+    export.add_argument("--to", type=Path, required=True, help="folder to write")
+    export.add_argument("--n-samples", type=int, default=1, help="draws a problem; default: 1")
+    export.set_defaults(run=commands.export_command, words="benchmarks")
+
+    fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
+    add_fetch_arguments(fetch)
+    fetch.set_defaults(run=lambda _, options: fetch_command(options), words="names")
+
+
+def _command(subparsers: Any, name: str, words: str, description: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = subparsers.add_parser(
+        name, help=words, description=description, epilog=_examples({name: EXAMPLES[name]})
+    )
+    return command
+
+
+def _examples(of: Mapping[str, Sequence[str]]) -> str:
+    lines = [f"  python -m evaluators {name} {each}" for name, own in of.items() for each in own]
+    return "\n".join(["examples:", *lines])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import Frozen, trained_with
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import now, read_json, write_json
 from fgrpo_bench.stages.markers import read_marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths

@@ -1,4 +1,4 @@
-"""The commands: their arguments, and what each calls. What they raise, `__main__` prints."""
+"""What each command does, to its exit code. What they raise, `__main__` prints."""
 
 from __future__ import annotations
 
@@ -8,134 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from evaluators.audit import COMPARED
-from evaluators.fetch import add_fetch_arguments, fetch_command
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths, default_root
 from fgrpo_bench.stages.shapes import SPEC
-from fgrpo_bench.stages.stage import (
-    EXIT_DONE,
-    StageRun,
-    add_machine_arguments,
-    named_stage,
-    run_stage,
-)
-
-RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
-
-With overrides (the first word holds a =) it works alone: checkpoint=<folder or id of the Hub>, then
-any of
-  benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
-  sampler=vllm|transformers|embedded device=cpu|cuda prompt=boxed|chat|plain
-  prompt_tokens=1024 response_tokens=4096 name=<folder under evals/>
-conf/evaluate.yaml has every key with its value. The same command goes on after a stop, and a larger
-n_samples draws only what is missing.
-
-With a folder that holds a spec.json it runs that stage."""
-PLAN = """Say what `run` with the same words would draw; draw nothing.
-
-Under a design that stops (design=staged) these are expected draws, tokens and hours beside those of
-n_samples for every problem, and the standard error of mean pass@k of both: by success rates of what
-is graded here, else by a prior that is named."""
-EXAMPLES = {
-    "run": [
-        "checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500,aime24]' n_samples=64",
-        "checkpoint=out/step-300 'benchmarks=[math500]' n_samples=64",
-    ],
-    "plan": ["checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500]' n_samples=1024 design=staged"],
-    "grade": ["qwen2.5-7b-1f0a52c3", "qwen2.5-7b-1f0a52c3 --grader math"],
-    "audit": ["qwen2.5-7b-1f0a52c3", "qwen2.5-7b-1f0a52c3 --json"],
-    "import": ["samples_math500.jsonl --benchmark math500 --name theirs"],
-    "export-lm-eval": ["math500 aime24 --to tasks", "math500 --to tasks --n-samples 64"],
-}
-"""What follows the command, by its name."""
-COMPARED_HELP = "most draws to judge by plain math-verify too; default: %(default)s"
-EXPORTED_HELP = "files of conf/benchmark/, fetched; and key=value as they were given to fetch"
-OVERRIDES_HELP = "keys of the benchmark, as they were given to fetch"
+from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 
-def add(subparsers: Any) -> None:
-    """Add every command to the parser."""
-    run = _command(subparsers, "run", "draw, grade and score", RUN)
-    run.add_argument(
-        "what", nargs="+", metavar="folder|key=value", help="a stage's folder, or overrides"
-    )
-    add_machine_arguments(run)
-    run.add_argument("--placement", help="profile.placement as JSON; needed for sampler=vllm")
-    run.add_argument("--bar", action="store_true", help="show a progress bar on a terminal")
-    run.add_argument("--dry-run", action="store_true", help="the same as `plan`")
-    run.set_defaults(run=_run, words="what")
-
-    plan = _command(subparsers, "plan", "what would be drawn, and what it would cost", PLAN)
-    plan.add_argument("what", nargs="+", metavar="folder|key=value", help="as of `run`")
-    plan.set_defaults(run=_plan, words="what")
-
-    grade = _command(
-        subparsers,
-        "grade",
-        "grade stored draws again",
-        "Grade stored draws with the present grader; draws nothing. Grades of other versions stay\n"
-        "beside; pass@k is computed anew.",
-    )
-    grade.add_argument("evaluation", help="folder or name under evals/")
-    grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
-    grade.set_defaults(run=_grade, words=None)
-
-    audit = _command(
-        subparsers,
-        "audit",
-        "what a reviewer would ask about the grades",
-        "Share of draws unscored, without a box, cut off, judged otherwise by plain math-verify\n"
-        "on the whole response, with examples; distinct answers. Changes nothing.",
-    )
-    audit.add_argument("evaluation", help="folder or name under evals/")
-    audit.add_argument(
-        "--compared", type=int, default=COMPARED, metavar="DRAWS", help=COMPARED_HELP
-    )
-    audit.add_argument("--json", action="store_true", help="print JSON")
-    audit.set_defaults(run=_audit, words=None)
-
-    imported = _command(
-        subparsers,
-        "import",
-        "score what another program has drawn",
-        "Store and score draws of another program: lm-eval's samples_*.jsonl, or lines\n"
-        '{"problem_id" or "problem": ..., "response" or "responses": ...}.',
-    )
-    imported.add_argument("file", type=Path, help="JSON Lines")
-    imported.add_argument("overrides", nargs="*", metavar="key=value", help=OVERRIDES_HELP)
-    imported.add_argument("--benchmark", required=True, help="a file of conf/benchmark/")
-    imported.add_argument("--name", required=True, help="folder under evals/")
-    imported.add_argument("--subset", action="store_true", help="the file may lack problems")
-    imported.set_defaults(run=_import, words="overrides")
-
-    export = _command(
-        subparsers,
-        "export-lm-eval",
-        "write tasks for lm-evaluation-harness",
-        "Write a folder for `lm_eval --include_path <folder>`; says how to call it.",
-    )
-    export.add_argument("benchmarks", nargs="+", help=EXPORTED_HELP)
-    export.add_argument("--to", type=Path, required=True, help="folder to write")
-    export.add_argument("--n-samples", type=int, default=1, help="draws a problem; default: 1")
-    export.set_defaults(run=_export, words="benchmarks")
-
-    fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
-    add_fetch_arguments(fetch)
-    fetch.set_defaults(run=lambda _, options: fetch_command(options), words="names")
-
-
-def _command(subparsers: Any, name: str, words: str, description: str) -> argparse.ArgumentParser:
-    shown = "\n".join(f"  python -m evaluators {name} {example}" for example in EXAMPLES[name])
-    command: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=words, description=description, epilog=f"examples:\n{shown}"
-    )
-    return command
-
-
-def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def run_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if options.dry_run:
-        return _plan(parser, options)
+        return plan_command(parser, options)
     if "=" in options.what[0]:
         return _alone(options)
     paths = _named(parser, options)
@@ -150,7 +31,7 @@ def _named(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Stag
     return named_stage(parser, options)
 
 
-def _plan(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def plan_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators import request, standalone
 
     if "=" in options.what[0]:
@@ -226,7 +107,7 @@ def _share_verdicts(root: Path) -> None:
     os.environ.setdefault("FGRPO_VERDICTS", str((root / "verdicts").absolute()))
 
 
-def _grade(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def grade_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.regrade import regrade
     from evaluators.stored import find
     from evaluators.summary import closing_table
@@ -239,7 +120,7 @@ def _grade(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _audit(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def audit_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.audit import audit, render
     from evaluators.stored import find
 
@@ -257,7 +138,7 @@ def _audit(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _import(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def import_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.imports import conclude, import_file
     from evaluators.regrade import regrade
     from evaluators.summary import closing_table
@@ -277,7 +158,7 @@ def _import(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _export(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def export_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from evaluators.exports import export
 
     print(export(options.benchmarks, options.to, root=default_root(), n_samples=options.n_samples))

@@ -24,7 +24,7 @@ from evaluators.records import Draw
 from fgrpo_bench.graders import WAITING, get_grader, grader_version
 from fgrpo_bench.graders.worker import interrupted
 from fgrpo_bench.records import Grade, Outcome, Problem
-from fgrpo_bench.stages.files import append_lines, read_lines
+from fgrpo_bench.stages.journal import append_lines, read_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.tables import GRADES, read_table, write_table
 

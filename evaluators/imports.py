@@ -20,7 +20,8 @@ from fgrpo_bench.kinds.evaluate import Spec, versions
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import check_name, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import now, sha256_file, write_json
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import now, write_json
 from fgrpo_bench.stages.markers import described, write_marker
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, write_table

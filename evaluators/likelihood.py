@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evaluators.prompts import encoder, limits
 from evaluators.records import AskedCheckpoint, LogProbs
 from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.checkpoints import check_weights
+from fgrpo_bench.stages.digests import check_weights
 
 if TYPE_CHECKING:
     from vllm import LLM

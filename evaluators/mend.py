@@ -11,7 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.stages.files import read_json, set_aside, sha256_file
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json, set_aside
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.shapes import MANIFEST
 from fgrpo_bench.tables import DRAWS, GRADES, read_table

@@ -28,7 +28,7 @@ from fgrpo_bench.kinds import likelihood, rare
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import BenchmarkSpec, Placement, TaskSpec, from_dict
-from fgrpo_bench.stages.files import sha256_file
+from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import (
     GRADES,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.kinds.evaluate import Draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import EvalSpec, Placement
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json
 
 

@@ -23,7 +23,8 @@ from evaluators.records import Draw, Sampler, Seeds
 from evaluators.shared import SharedDraws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.stages.files import append_lines, numbered_lines, set_aside
+from fgrpo_bench.stages.files import set_aside
+from fgrpo_bench.stages.journal import append_lines, numbered_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stats.designs import fixed_design
 from fgrpo_bench.stats.staged import StagedDesign

@@ -23,16 +23,8 @@ from evaluators.records import AskedCheckpoint, Seeds
 from fgrpo_bench.data.model import PATTERNS
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
-from fgrpo_bench.stages.files import (
-    is_altered,
-    link_whole,
-    now,
-    read_json,
-    sealed,
-    set_aside,
-    sha256_file,
-    write_json,
-)
+from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
+from fgrpo_bench.stages.files import link_whole, now, read_json, set_aside, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import SharedPaths, StagePaths
 from fgrpo_bench.stages.shapes import SHARED

@@ -23,10 +23,11 @@ from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.kinds.fetch import dataset_stage
-from fgrpo_bench.kinds.outlook import expected, read_graded, words
+from fgrpo_bench.kinds.graded import read_graded
+from fgrpo_bench.kinds.outlook import expected, words
 from fgrpo_bench.specs import DatasetSpec, TaskSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
 

@@ -22,7 +22,7 @@ from evaluators.likelihood import transformers_log_probs
 from evaluators.prompts import Encode, encoder, limits
 from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.seeds import uniforms
-from fgrpo_bench.stages.checkpoints import check_weights
+from fgrpo_bench.stages.digests import check_weights
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,7 +21,7 @@ from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf
 from fgrpo_bench.specs import EvalSpec, Placement
-from fgrpo_bench.stages.checkpoints import check_weights
+from fgrpo_bench.stages.digests import check_weights
 
 if TYPE_CHECKING:
     from vllm import LLM

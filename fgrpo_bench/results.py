@@ -6,205 +6,16 @@ Report, tracking and dashboards read through here and need no YAML for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
-from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
-from fgrpo_bench.kinds.evaluate import read_spec, stopping
+from fgrpo_bench.kinds.evaluate import stopping
+from fgrpo_bench.points import Checkpoint, PointResult
 from fgrpo_bench.runs import has_checkpoints
-from fgrpo_bench.specs import Setting, method_name
-from fgrpo_bench.stages.files import read_json, read_lines
-from fgrpo_bench.stages.markers import refuse_foreign, stands
-from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import (
-    EVALUATED,
-    MANIFEST,
-    NUMBER,
-    PLAN,
-    STEP_ROW,
-    SWEEP,
-    misfit,
-)
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.shapes import PLAN, SWEEP
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tables import METRICS, PASSK, metrics_table, read_table
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint that is evaluated."""
-
-    step: int
-    """Rollout batches behind it; 0 for a base model."""
-    evaluate: StagePaths
-    """Its evaluation."""
-    fingerprint: str | None
-    """Of the evaluation by the plan; None where a plan of before does not name it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """How many draws an evaluation made."""
-
-    n_samples: int
-    """Draws a problem; of a design the most."""
-    design: StagedDesign | None
-    """When a problem stops; None: never."""
-
-    @property
-    def n_drawn(self) -> pl.Expr:
-        """Draws of a problem up to where it stopped, judged or not, over rows of tables.PASSK; null
-        where its judgements ask for draws that are missing."""
-        if self.design is None:
-            return pl.lit(self.n_samples, pl.Int64)
-        return pl.col("n_scored") + pl.col("n_unscored").list.sum()
-
-    @property
-    def words(self) -> str:
-        """For a person."""
-        return f"{self.n_samples:,} draws a problem" if self.design is None else self.design.words
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointResult:
-    """One training run, or the base model of one seed, and where its files are.
-
-    `step` and `evaluate` are those of the checkpoint that stands for the run: the last one, unless
-    fgrpo_bench.report.selected chose another.
-    """
-
-    point_id: str
-    algorithm: str | None
-    """None for a base model, likewise group_size and focal_gamma."""
-    group_size: int | None
-    focal_gamma: float | None
-    learning_rate_factor: float = 1.0
-    """Of the experiment's learning rate; 1 for a base model too."""
-    seed: int
-    step: int
-    train: StagePaths
-    evaluate: StagePaths
-    checkpoints: tuple[Checkpoint, ...]
-    """All that are evaluated, by rising step."""
-    train_fingerprint: str | None
-    """By the plan, likewise below; None where a plan of before does not name it."""
-    evaluate_fingerprint: str | None
-
-    @property
-    def method(self) -> str:
-        """GRPO, F-GRPO, ...; Base for a base model."""
-        if self.algorithm is None or self.focal_gamma is None:
-            return "Base"
-        return method_name(self.algorithm, self.focal_gamma, self.learning_rate_factor)
-
-    @property
-    def cell(self) -> Setting | None:
-        """What the seeds of one table row share; None for a base model."""
-        if self.algorithm is None or self.group_size is None or self.focal_gamma is None:
-            return None
-        return self.algorithm, self.group_size, self.focal_gamma, self.learning_rate_factor
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether the training stage has its completion marker; ValueError where it is another's,
-        likewise below. A marker that is damaged is none."""
-        return stands(self.train, fingerprint=self.train_fingerprint)
-
-    @property
-    def is_evaluated(self) -> bool:
-        """Whether the evaluation stage has its completion marker."""
-        return stands(self.evaluate, fingerprint=self.evaluate_fingerprint)
-
-    @property
-    def lacks(self) -> str:
-        """What a point without results is in want of, in words."""
-        for stage, is_there in ((self.train, self.is_trained), (self.evaluate, self.is_evaluated)):
-            if stage.done.exists() and not is_there:
-                return f"{stage.done} is damaged"
-        return "trained, not evaluated" if self.is_trained else "not trained"
-
-    def at(self, checkpoint: Checkpoint) -> PointResult:
-        """The same run with another checkpoint standing for it."""
-        return replace(
-            self,
-            step=checkpoint.step,
-            evaluate=checkpoint.evaluate,
-            evaluate_fingerprint=checkpoint.fingerprint,
-        )
-
-    def results_on(self, benchmark: str) -> BenchmarkPaths | None:
-        """The evaluation's files on a benchmark; None where it is not complete, ValueError where
-        they are another evaluation's."""
-        paths = self.evaluate.benchmark(benchmark)
-        if not self.is_evaluated or not paths.passk.exists():
-            return None
-        if paths.manifest.exists():
-            facts = read_json(paths.manifest, MANIFEST)
-            refuse_foreign(paths.manifest, facts, fingerprint=self.evaluate_fingerprint)
-        return paths
-
-    def metrics(self) -> pl.DataFrame:
-        """Training metrics so far (tables.METRICS); no rows where there are none."""
-        return metrics_so_far(self.train)
-
-    def passk(self, benchmark: str) -> pl.DataFrame:
-        """pass@k by problem (tables.PASSK); no rows where the evaluation is not complete."""
-        paths = self.results_on(benchmark)
-        if paths is None:
-            return PASSK.to_frame()
-        return read_table(paths.passk, PASSK)
-
-    def beside(self, benchmark: str) -> dict[str, str]:
-        """Versions of the graders that stand beside the benchmark's own, by their names; none where
-        the evaluation is not complete."""
-        if not self.is_evaluated:
-            return {}
-        of = self.evaluate.benchmark(benchmark)
-        graders = self.evaluated()["target"]["graders"]
-        parts = {key.partition("/"): version for key, version in graders.items()}
-        return {
-            grader: version
-            for (name, _, grader), version in parts.items()
-            if name == benchmark and grader and of.also_passk(version).exists()
-        }
-
-    def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
-        """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
-        version = self.beside(benchmark)[grader]
-        return read_table(self.evaluate.benchmark(benchmark).also_passk(version), PASSK)
-
-    def evaluated(self) -> dict[str, Any]:
-        """The marker of the evaluation (shapes.EVALUATED)."""
-        marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
-        return marker
-
-    def stopping(self) -> StagedDesign | None:
-        """The design that the stored pass@k is of; None: of a fixed number of draws."""
-        return self.asked().design
-
-    def asked(self) -> Asked:
-        """The draws that the stored pass@k is of."""
-        target = self.evaluated()["target"]
-        design = stopping(target.get("design"), self.evaluate.done)
-        return Asked(n_samples=int(target["n_samples"]), design=design)
-
-    def has_new_design(self, benchmark: str) -> bool:
-        """Whether another design was asked for when draws were there already, so that it may have
-        been chosen by their grades; False where it was not recorded."""
-        path = self.evaluate.benchmark(benchmark).manifest
-        facts: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
-        return len(facts.get("designs", ())) > 1
-
-    def evaluation_spec(self) -> EvaluationSpec:
-        """What the evaluation computes."""
-        return read_spec(self.evaluate)
-
-    def engine(self, benchmark: str) -> dict[str, Any] | None:
-        """Fingerprint of the engine that made the draws; None where it was not recorded."""
-        path = self.evaluate.benchmark(benchmark).manifest
-        found: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
-        return found.get("engine") or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +84,7 @@ class SweepResults:
     @property
     def model(self) -> str:
         """Name of the trained model."""
-        train = self.declaration["declaration"]["experiment"]["train"]
+        train = self.train
         named = train.get("model") or train.get("pretrained") or {"name": "a model without a name"}
         return str(named["name"])
 
@@ -283,10 +94,10 @@ def domains_of(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
 
     evaluation: fgrpo_bench.specs.EvalSpec as JSON, also of versions that had no domains.
     """
-    found: dict[str, list[str]] = {}
+    domains: dict[str, list[str]] = {}
     for name, declared in sorted(evaluation["benchmarks"].items()):
-        found.setdefault((declared or {}).get("domain", "in-domain"), []).append(name)
-    return dict(sorted(found.items()))
+        domains.setdefault((declared or {}).get("domain", "in-domain"), []).append(name)
+    return dict(sorted(domains.items()))
 
 
 def averages_of(evaluation: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -304,21 +115,6 @@ def headline_of(evaluation: Mapping[str, Any]) -> tuple[str, ...]:
         benchmarks[0] if len(benchmarks) == 1 else f"average {domain}"
         for domain, benchmarks in domains_of(evaluation).items()
     )
-
-
-def metrics_so_far(stage: StagePaths) -> pl.DataFrame:
-    """Metrics of a training stage (tables.METRICS): of a finished one as it left them, else those
-    of the steps that are stored; no rows where there are none.
-
-    Of rows that a run appends one that is being written, or damaged, is passed over.
-    """
-    if stage.step_rows.exists() and not stage.done.exists():
-        columns = {f"{name}?": NUMBER | None for name in METRICS} | STEP_ROW
-        rows = (row for row in read_lines(stage.step_rows) if misfit(row, columns) is None)
-        return metrics_table({row["step"]: row for row in rows}.values())
-    if not stage.metrics.exists():
-        return METRICS.to_frame()
-    return read_table(stage.metrics, METRICS)
 
 
 def load_results(paths: RunPaths) -> SweepResults:

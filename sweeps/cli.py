@@ -47,12 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _plan(arguments: Namespace) -> int:
     from fgrpo_bench.specs import config
-    from sweeps import preview
     from sweeps.freeze import plan_over
 
     if arguments.config:
         composed = config.compose([f"sweep={arguments.sweep}", *arguments.overrides])
-        print("\n".join(preview.flat(composed)))
+        print("\n".join(config.as_overrides(composed)))
         return 0
     plan, paths = plan_over(config.load(arguments.sweep, arguments.overrides))
     _show_plan(plan, paths, as_json=arguments.json)

@@ -14,7 +14,8 @@ from typing import Any
 
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.specs.fingerprint import fingerprint, reduced
-from fgrpo_bench.stages.files import is_edited, readable_json
+from fgrpo_bench.stages.digests import is_edited
+from fgrpo_bench.stages.files import readable_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import SPEC
 

@@ -16,7 +16,8 @@ from fgrpo_bench import doors
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.kinds import Stage, fetch
 from fgrpo_bench.specs import Declaration, to_dict
-from fgrpo_bench.stages.files import now, read_json, readable_json, sealed, write_json, write_many
+from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.files import now, read_json, readable_json, write_json, write_many
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
 from sweeps import REPOSITORY
 from sweeps.former import read_former

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops, outlook
+from fgrpo_bench.kinds.graded import find_graded
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -85,7 +84,7 @@ def expected_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
     if evaluation.design is None:
         return []
     stages = [stage for stage in plan.stages if stage.kind == evaluate.NAME]
-    graded = {stage.name: outlook.find_graded(paths, stage) for stage in stages}
+    graded = {stage.name: find_graded(paths, stage) for stage in stages}
     sizes = {
         name: benchmark.n_problems
         for name, benchmark in evaluation.benchmarks.items()
@@ -100,30 +99,26 @@ def can_show(plan: Plan) -> list[str]:
     a domain; none for benchmarks whose size only the fetch tells."""
     evaluation = plan.points[0].evaluation
     draws = evaluation.stopping or evaluation.n_samples
-    known = {benchmark.name: benchmark.n_problems for benchmark in evaluation.benchmarks.values()}
-    asked: dict[str, int | list[int] | None] = dict(known)
-    for domain in dict.fromkeys(benchmark.domain for benchmark in evaluation.benchmarks.values()):
-        sizes = [
-            known[benchmark.name]
-            for benchmark in evaluation.benchmarks.values()
-            if benchmark.domain == domain
-        ]
-        whole = [size for size in sizes if size is not None]
-        if len(sizes) > 1 and whole == sizes:
-            asked[f"average {domain}"] = whole
+    asked: dict[str, list[int | None]] = {}
+    averages: dict[str, list[int | None]] = {}
+    for benchmark in evaluation.benchmarks.values():
+        asked[benchmark.name] = [benchmark.n_problems]
+        averages.setdefault(f"average {benchmark.domain}", []).append(benchmark.n_problems)
+    asked |= {name: sizes for name, sizes in averages.items() if len(sizes) > 1}
+    known = {name: [n for n in sizes if n is not None] for name, sizes in asked.items()}
     return [
-        f"{name}: {advice(n_samples=draws, k=evaluation.ks[-1], n_problems=of)}"
-        for name, of in asked.items()
-        if of is not None
+        f"{name}: {advice(n_samples=draws, k=evaluation.ks[-1], n_problems=sizes)}"
+        for name, sizes in known.items()
+        if sizes == asked[name]
     ]
 
 
 def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
     """Processor and wall seconds of what would run, and how many done stages they rest on."""
+    names = {stage.name for stage in to_run}
     unknown = [stage for stage in to_run if not _is_estimated(stage)]
     to_run = [stage for stage in to_run if _is_estimated(stage)]
-    measured: list[tuple[str, float, float]] = []
-    names = {stage.name for stage in [*to_run, *unknown]}
+    measured: list[schedule.Measured] = []
     for stage in plan.stages:
         if stage.name not in names and stage.environment == "base":
             marker = read_marker(StagePaths(paths.folder / stage.name))
@@ -134,12 +129,11 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
         stage.name: schedule.scaled(schedule.cpu_seconds(stage), stage.kind, factors)
         for stage in to_run
     }
+    at_once = workers(plan.declaration.profile)
     return {
         "cpu_seconds": round(sum(seconds.values()), 1),
-        "wall_seconds": round(
-            schedule.wall_seconds(to_run, seconds, workers(plan.declaration.profile)), 1
-        ),
-        "workers": workers(plan.declaration.profile),
+        "wall_seconds": round(schedule.wall_seconds(to_run, seconds, at_once), 1),
+        "workers": at_once,
         "measured_stages": len(measured),
         "not_estimated": len(unknown),
         "estimated": len(to_run),
@@ -177,8 +171,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
         [
             point["point_id"],
             point["method"],
-            _or_dash(point["group_size"]),
-            _or_dash(point["focal_gamma"]),
+            *("-" if point[n] is None else f"{point[n]:g}" for n in ("group_size", "focal_gamma")),
             str(point["seed"]),
             point["fingerprint"][:8],
             *(TO_DO.get(point[kind], point[kind]) for kind in ("warmup", "train", "evaluate")),
@@ -254,30 +247,3 @@ def cost_words(answer: Mapping[str, Any], profile: str) -> list[str]:
             "GPUs on processors; profile=slurm-8gpu and others of conf/profile ask for GPUs"
         )
     return lines
-
-
-def _or_dash(value: float | None) -> str:
-    return "-" if value is None else f"{value:g}"
-
-
-def flat(config: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Every key of a composed configuration as an override that sets it to its value."""
-    lines = []
-    for key, value in config.items():
-        if isinstance(value, dict) and value:
-            lines += flat(value, f"{prefix}{key}.")
-        else:
-            lines.append(f"{prefix}{key}={literal(value)}")
-    return lines
-
-
-def literal(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{literal(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(literal, value)) + "]"
-    if isinstance(value, str):
-        plain = re.fullmatch(r"[a-z][a-z0-9_-]*", value) and value not in ("null", "true", "false")
-        return value if plain else "'" + value.replace("\\'", "\\\\'").replace("'", "\\'") + "'"
-    return json.dumps(value)

@@ -96,11 +96,15 @@ def seconds_left(
 
 
 def in_order(stages: Iterable[Stage], seconds: Mapping[str, float]) -> dict[str, Stage]:
-    """By name: what everything waits for first (fetched files, warm-ups), then the longest, so that
-    no long one is left to run alone at the end."""
-    order = sorted(
-        stages, key=lambda stage: (not KINDS[stage.kind].comes_first, -seconds[stage.name])
-    )
+    """By name: what everything waits for first (fetched files, warm-ups); then one of each kind
+    that needs nothing else, which tells what the others of its kind take, and whether they work;
+    then the longest, so that no long one is left to run alone at the end."""
+    longest_first = sorted(stages, key=lambda stage: -seconds[stage.name])
+    first = {stage.name for stage in longest_first if KINDS[stage.kind].comes_first}
+    pilots = {
+        stage.kind: stage.name for stage in reversed(longest_first) if first.issuperset(stage.needs)
+    }
+    order = sorted(longest_first, key=lambda s: (s.name not in first, s.name != pilots.get(s.kind)))
     return {stage.name: stage for stage in order}
 
 

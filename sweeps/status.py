@@ -85,13 +85,15 @@ def saved_draws(
     staged = [each for each in records if each["target"].get("design") and each["name"] in done]
     if not staged:
         return None
-    from fgrpo_bench.kinds import outlook  # loads Polars, which a fixed number of draws need not
+    from fgrpo_bench.kinds.graded import (
+        draws_used,  # loads Polars: without a design nobody needs it
+    )
 
     told = dict.fromkeys(("evaluations", "draws", "of"), 0)
     for record in staged:
         target = record["target"]
         names = [name for name in target["graders"] if "/" not in name]  # not of further graders
-        counts = outlook.draws_used(StagePaths(paths.folder / record["name"]), names)
+        counts = draws_used(StagePaths(paths.folder / record["name"]), names)
         if counts is not None:
             told["evaluations"] += 1
             told["draws"] += counts.draws

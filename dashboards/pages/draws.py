@@ -23,7 +23,8 @@ from dashboards.queries.draws import (
 from dashboards.queries.problems import problem_text, words_of
 from dashboards.queries.store import points_of
 from dashboards.text import shortened
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 
 SHOWN = 10
 """Draws of a side on a page."""

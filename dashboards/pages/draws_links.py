@@ -10,7 +10,8 @@ from dashboards.pages.compare_rows import in_front
 from dashboards.queries.analysis import Fates, analysis_of
 from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.analysis.rows import make_cell
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 
 
 def compared_points(results: SweepResults, fates: Fates | None) -> tuple[str, str]:

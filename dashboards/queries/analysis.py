@@ -15,7 +15,8 @@ from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
 from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.analysis.store import FACTS, inputs_of
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.paths import RunPaths
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,8 @@ import polars as pl
 
 from dashboards.queries.draws import grades_version, layers
 from dashboards.queries.memo import State, remembered, stamp
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
 DRAW = ("problem_id", "draw")

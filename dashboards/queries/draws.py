@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs import withheld
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 

@@ -8,7 +8,8 @@ from dashboards.queries.memo import State, remembered, stamp
 from dashboards.text import shortened
 from fgrpo_bench import doors
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table

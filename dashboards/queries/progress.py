@@ -10,7 +10,8 @@ from typing import NamedTuple
 from dashboards.queries.training import gpu_seconds
 from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.kinds import remade
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.stages.paths import RunPaths, find_runs
 

@@ -4,7 +4,7 @@
 
     load("groupsize").comparisons
 
-`analyse` computes the frames (their columns: fgrpo_bench.analysis.rows), `load` reads those that
+`analyse` computes the frames (their columns: the row class beside each), `load` reads those that
 are stored beside the sweep and computes them anew where its results changed. Report, MLflow,
 dashboard and theory select and render; none of them computes a statistic.
 

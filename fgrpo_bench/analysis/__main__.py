@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.checkpoints import LAST, RULES
-from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.store import folder_of, load
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.runs import add_run_options

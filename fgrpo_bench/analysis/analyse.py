@@ -3,45 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.bands import bands, first_losses
+from fgrpo_bench.analysis.bands import Band, FirstLoss, bands, first_losses
 from fgrpo_bench.analysis.checkpoints import (
     HELD_OUT,
     LAST,
     STEP,
+    Checkpoint,
     at_steps,
     check_rule,
     choose,
     deciding,
 )
 from fgrpo_bench.analysis.comparisons import compare, every_pair
-from fgrpo_bench.analysis.cost import costs
-from fgrpo_bench.analysis.coverage import coverages
-from fgrpo_bench.analysis.drift import drifts, engines_of
+from fgrpo_bench.analysis.cost import Cost, costs
+from fgrpo_bench.analysis.coverage import Coverage, coverages
+from fgrpo_bench.analysis.drift import Drift, drifts, engines_of
 from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
 from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.analysis.frames import Analysis
-from fgrpo_bench.analysis.front import fronts
-from fgrpo_bench.analysis.likelihood import likelihoods
-from fgrpo_bench.analysis.other_graders import other_graders
+from fgrpo_bench.analysis.front import Front, fronts
+from fgrpo_bench.analysis.likelihood import Likelihood, likelihoods
+from fgrpo_bench.analysis.other_graders import OtherGrader, other_graders
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.analysis.rows import (
-    FRAMES,
-    Cell,
-    Checkpoint,
-    Completeness,
-    Problem,
-    make_cell,
-    schema,
-    to_frame,
-)
-from fgrpo_bench.analysis.tasks import tasks
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate, make_cell, schema, to_frame
+from fgrpo_bench.analysis.tasks import Task, tasks
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completeness:
+    """A planned point and benchmark."""
+
+    point_id: str
+    cell: str
+    seed: int
+    benchmark: str
+    has_results: bool
+    lacks: str | None
+    """What it is in want of, in words; null with results."""
+    engine: str | None
+    """Fingerprint of the engine that made the draws, in words, of several one after the other; null
+    where none was recorded."""
+    grader: str | None
+    """Version of the grader; null without results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Counts of one problem and point, at the checkpoint that stands for the run."""
+
+    benchmark: str
+    problem_id: str
+    cell: str
+    seed: int
+    n_drawn: int | None
+    """Draws up to where the problem stopped, judged or not; null where its judgements ask for draws
+    that are missing."""
+    n_scored: int
+    """Judged draws; 0 where none was."""
+    n_correct: int
+    success_rate: float | None
+    """pass@1: of a fixed number of draws n_correct / n_scored, which would be too high where
+    correct draws stop a problem. Null where there is no estimate."""
+
+
+FRAMES: dict[str, type] = {
+    "cells": Cell,
+    "estimates": Estimate,
+    "comparisons": Comparison,
+    "equal_budget": Comparison,
+    "bands": Band,
+    "first_loss": FirstLoss,
+    "front": Front,
+    "coverage": Coverage,
+    "cost": Cost,
+    "checkpoints": Checkpoint,
+    "likelihood": Likelihood,
+    "completeness": Completeness,
+    "other_graders": OtherGrader,
+    "drift": Drift,
+    "tasks": Task,
+    "problems": Problem,
+}
+"""Row class of every frame, by name."""
 
 
 def analyse(results: SweepResults, rule: str = LAST) -> Analysis:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.analysis.rows import Band, FirstLoss
 from fgrpo_bench.stats.bands import GRID as GRID
 from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
@@ -21,6 +20,43 @@ from fgrpo_bench.stats.spread import of_average
 
 PRECISION = 1e-10
 """Share of the squares of curves that directions may leave out, each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A difference over all k at once: in 95% the truth is within the band at every k together.
+
+    Simultaneous over k, not over pairs of cells or columns. Every pair that a question asks for has
+    one, computed at every k up to 16, from there at 8 a doubling and at the k of the evaluation;
+    it ends where fewer than half of the problems have k judged draws."""
+
+    column: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    k: int
+    difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstLoss:
+    """Where along k a cell falls behind another, by the band."""
+
+    column: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    low: int | None
+    """First k whose band reaches below 0; null where none does: no loss at any k. Between the k of
+    the band its ends are straight in log k."""
+    high: int | None
+    """First k whose band lies wholly below 0; null where none does: no loss is possible."""
+    words: str
+    """e.g. `better for k up to 4, undecided from 8 to 32, worse from 64`."""
 
 
 @dataclass(frozen=True, kw_only=True)

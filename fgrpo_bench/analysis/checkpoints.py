@@ -7,19 +7,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, Scores
-from fgrpo_bench.analysis.rows import Checkpoint, key_of_cell
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.analysis.rows import key_of_cell
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stats.selection import Candidate, best, saved_steps
 
 LAST, PAPER, HELD_OUT, STEP = "last", "paper", "held-out", "step="
 RULES = (LAST, PAPER, HELD_OUT, f"{STEP}<step>")
 """What `--select` takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint that a rule may choose, of a cell whose finished runs have all evaluated it."""
+
+    cell: str
+    step: int
+    is_chosen: bool
+    rollouts: float
+    """Mean over seeds."""
+    pass_at_1: float
+    """Mean over seeds and the benchmarks in domain (over all where none is), of the problems that
+    the rule looks at."""
+    budget: float | None
+    """Rollouts that the chosen one may cost; null where nothing limits it."""
 
 
 def check_rule(results: SweepResults, rule: str) -> None:

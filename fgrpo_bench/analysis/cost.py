@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from fgrpo_bench.analysis.read import At
-from fgrpo_bench.analysis.rows import Cost, key_of_cell
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.analysis.rows import key_of_cell
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.markers import read_marker
 
 LAST = 10
 """The entropy that training ends with is a mean over 1 / LAST of its steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a run of a cell cost up to a checkpoint, and what it trained on, as means over its
+    finished runs; null where there is none."""
+
+    cell: str
+    step: int
+    is_chosen: bool
+    n_runs: int
+    """Finished training runs."""
+    rollouts: float | None
+    tokens: float | None
+    """Sampled in training."""
+    optimizer_steps: float | None
+    active_fraction: float | None
+    """Share of the groups of a step that have an advantage that is not 0, mean over the steps."""
+    entropy: float | None
+    """Of the policy as it samples, nats a token, mean over the last tenth of the steps."""
+    train_gpu_seconds: float | None
+    """Seconds of all steps times the GPUs that they held; 0 on processors."""
+    train_cpu_seconds: float | None
+    """Of whole runs, so null at earlier checkpoints; like that of the evaluation of a stage's last
+    attempt."""
+    evaluate_cpu_seconds: float | None
+    """Of evaluations that made all their draws; null where each took some from another one."""
 
 
 def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:

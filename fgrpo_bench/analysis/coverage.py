@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis.read import At
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.analysis.rows import Coverage
 from fgrpo_bench.stats.coverage import Coverage as ByProblem
 from fgrpo_bench.stats.coverage import between, coverage, reach
 from fgrpo_bench.stats.coverage import least_rate as least_rate
@@ -18,6 +18,27 @@ SURE = 0.95
 """Probability from which a problem counts as surely lost or gained."""
 FATES = ("retained", "lost", "gained", "neither")
 """What became of a problem."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """Problems that a trained cell and the base models of its seeds have within reach at k, as
+    expected numbers, mean over seeds. One that a model never solved is out of its reach."""
+
+    column: str
+    cell: str
+    k: int
+    retained: float
+    lost: float
+    gained: float
+    neither: float
+    surely_lost: float
+    """Problems lost with a posterior probability of at least 0.95."""
+    surely_gained: float
+    lost_share: float | None
+    """Mean over seeds of lost / (lost + retained); null where the base models reach nothing."""
+    n_seeds: int
+    n_problems: int
 
 
 def coverages(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fgrpo_bench.analysis.checkpoints import Checkpoint
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.families import Family
 from fgrpo_bench.analysis.pairs import Pair, of_line
-from fgrpo_bench.analysis.rows import Cell, Checkpoint
+from fgrpo_bench.analysis.rows import Cell
 
 NEAR = 0.01
 """Runs whose rollouts differ by no more than this share cost the same; the other comparisons have

@@ -10,7 +10,8 @@ from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Cell, Estimate
-from fgrpo_bench.results import Asked, SweepResults
+from fgrpo_bench.points import Asked
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stats.intervals import Estimate as Mean
 from fgrpo_bench.stats.intervals import conclude
 

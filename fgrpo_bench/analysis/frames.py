@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import groupby
 
 import polars as pl
 
-from fgrpo_bench.analysis.rows import (
-    Band,
-    Cell,
-    Comparison,
-    Cost,
-    Coverage,
-    Drift,
-    Estimate,
-    FirstLoss,
-    Front,
-    Likelihood,
-    from_frame,
-)
+from fgrpo_bench.analysis.bands import Band, FirstLoss
+from fgrpo_bench.analysis.cost import Cost
+from fgrpo_bench.analysis.coverage import Coverage
+from fgrpo_bench.analysis.drift import Drift
+from fgrpo_bench.analysis.front import Front
+from fgrpo_bench.analysis.likelihood import Likelihood
+from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate, from_frame
 from fgrpo_bench.results import SweepResults
 
 
@@ -29,8 +23,8 @@ from fgrpo_bench.results import SweepResults
 class Analysis:
     """Every number of a sweep under one rule for its checkpoints.
 
-    The columns of the frames are the attributes of the row class of the same name in
-    fgrpo_bench.analysis.rows (FRAMES).
+    The columns of a frame are the attributes of its row class, by
+    fgrpo_bench.analysis.analyse.FRAMES.
     """
 
     results: SweepResults = field(repr=False)
@@ -110,11 +104,6 @@ class Analysis:
         return tuple(self.estimate(column, cell, k) for k in self.ks)
 
     @cached_property
-    def compared(self) -> tuple[Comparison, ...]:
-        """Every comparison, averages first."""
-        return tuple(from_frame(Comparison, self.comparisons))
-
-    @cached_property
     def asked(self) -> tuple[Comparison, ...]:
         """Those that some question asks for, at the smallest and the largest k, and the family."""
         at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
@@ -122,14 +111,20 @@ class Analysis:
         return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | own)))
 
     @cached_property
-    def _pairs(self) -> dict[tuple[str, int, str, str], Comparison]:
-        return {(row.column, row.k, row.new, row.old): row for row in self.compared}
+    def _pairs(self) -> Callable[[str], dict[tuple[int, str, str], Comparison]]:
+        """By k and cells, of a column: a first page wants one of many."""
+        return cache(
+            lambda column: {
+                (row.k, row.new, row.old): row
+                for row in from_frame(Comparison, self.comparisons.filter(column=column))
+            }
+        )
 
     def comparison(self, column: str, k: int, new: str, old: str) -> Comparison | None:
         """The difference of two cells, turned round where the frame has the other direction; None
         where they have no seed in common."""
-        row = self._pairs.get((column, k, new, old))
-        turned = self._pairs.get((column, k, old, new))
+        pairs = self._pairs(column)
+        row, turned = pairs.get((k, new, old)), pairs.get((k, old, new))
         return row or (turned and reversed_(turned))
 
     def against(self, column: str, k: int, old: str) -> list[Comparison]:

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from fgrpo_bench.analysis.comparisons import ROBUST
-from fgrpo_bench.analysis.rows import Comparison, Front
+from fgrpo_bench.analysis.rows import Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Front:
+    """Whether a trained cell is on the front of the plane of pass@k at the smallest and the largest
+    k: no other is robustly better at one of them and, by the point estimate, not worse at the
+    other."""
+
+    column: str
+    cell: str
+    is_on_front: bool | None
+    """Null for a cell that the family compares with no other at either k."""
+    dominated_by: tuple[str, ...]
+    """Cells that are so; empty on the front."""
 
 
 def fronts(

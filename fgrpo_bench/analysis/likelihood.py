@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.read import key_of
-from fgrpo_bench.analysis.rows import Cell, Likelihood
+from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import stands
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import LIKELIHOOD, PLAN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likelihood:
+    """Delta NLL: mean rise of the negative log-likelihood of rare correct answers, nats a token."""
+
+    cell: str
+    seeds: tuple[int, ...]
+    by_seed: tuple[float, ...]
+    mean: float
+    n_rare: tuple[int, ...]
+    """Answers, by seed."""
+    published: str | None
+    """The paper's figure of the same algorithm, N and gamma, as printed."""
 
 
 def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:

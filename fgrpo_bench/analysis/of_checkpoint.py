@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.results import PointResult
+from fgrpo_bench.points import PointResult
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.tables import BOUNDS
 

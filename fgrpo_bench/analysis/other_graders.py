@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import OtherGrader
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherGrader:
+    """pass@k of a cell by a grader that stands beside the benchmark's own."""
+
+    benchmark: str
+    grader: str
+    """Its name."""
+    versions: tuple[str, ...]
+    """Of the grader, one where all results are by the same."""
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the problems that have a value for every seed, and over seeds."""
+    n_seeds: int
 
 
 def other_graders(

@@ -12,7 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.rows import key_of_cell
-from fgrpo_bench.results import Asked, PointResult, SweepResults
+from fgrpo_bench.points import Asked, PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.selection import is_for_selection
 from fgrpo_bench.stats.staged import StagedDesign
@@ -52,7 +53,7 @@ class Scores:
     asked: tuple[Asked, ...]
     """[seeds], the draws that were asked for; seeds may have other designs for a while."""
     is_redesigned: tuple[bool, ...]
-    """[seeds], of fgrpo_bench.results.PointResult.has_new_design."""
+    """[seeds], of fgrpo_bench.points.PointResult.has_new_design."""
 
     def pass_at_ks(self, ks: tuple[int, ...]) -> Floats:
         """pass@k at any k, [seeds, problems, ks]; nan where a problem has no estimate."""

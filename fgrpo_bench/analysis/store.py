@@ -14,22 +14,15 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.analyse import analyse
+from fgrpo_bench.analysis.analyse import FRAMES, analyse
 from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
 from fgrpo_bench.analysis.drift import elsewhere
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
-from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.runs import choose_run, default_root
-from fgrpo_bench.stages.files import (
-    is_altered,
-    read_json,
-    sealed,
-    sha256_file,
-    write_json,
-    write_whole,
-)
+from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
+from fgrpo_bench.stages.files import read_json, write_json, write_whole
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
 VERSION = 9

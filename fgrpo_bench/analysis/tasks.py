@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import Task
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 LAYOUT = "synlogic"
 """Layout of the datasets whose golds name a task."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """pass@k of a cell on one task of a benchmark that is made of tasks."""
+
+    benchmark: str
+    task: str
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the task's problems that have a value for every seed, and over seeds."""
+    n_seeds: int
+    n_problems: int
+    """Of the task, judged or not."""
+    n_draws: int
+    """Over problems and seeds, up to where each problem stopped."""
+    n_unscored: int
+    """Of these: draws that the grader could not judge."""
 
 
 def task_names(golds: Iterable[tuple[str, str]]) -> dict[str, str]:

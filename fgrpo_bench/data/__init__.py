@@ -9,7 +9,8 @@ from pathlib import Path
 
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import DatasetSpec
-from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import DataPaths, StagePaths
 from fgrpo_bench.stages.shapes import LOCK
 from fgrpo_bench.tables import PROBLEMS, read_table

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from fgrpo_bench.stages.files import sha256_file, sync_folder
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import sync_folder
 
 PUBLISHER = "https://huggingface.co"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.frozen import FetchSpec
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun

@@ -19,7 +19,8 @@ from fgrpo_bench.graders.math_golds import stored_gold
 from fgrpo_bench.mazes import checked_maze
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.frozen import FetchSpec
-from fgrpo_bench.stages.files import read_json, sha256_file, write_json
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.stages.shapes import LOCK
 from fgrpo_bench.stages.stage import StageRun, Stopped

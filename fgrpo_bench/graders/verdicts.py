@@ -23,7 +23,7 @@ from typing import get_args
 
 from fgrpo_bench.graders.worker import interrupted
 from fgrpo_bench.records import Grade, Outcome
-from fgrpo_bench.stages.files import append_lines, read_lines
+from fgrpo_bench.stages.journal import append_lines, read_lines
 
 Question = tuple[str, str, bool]
 """Gold, answer, and whether the answer stood in a box."""

@@ -37,7 +37,10 @@ VERSION = 1
 SEED_SCHEME = "splitmix64-1"
 """How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
 DRAW_SECONDS = 1 / 48_000
-"""Of a processor, for a draw, sampled and graded."""
+"""Of a processor, for a draw of a trained model, sampled and graded."""
+BASE = 1.4
+"""Times that for a draw of a base model: fewer of its responses begin alike, and what begins alike
+is computed once."""
 
 
 def draws_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
@@ -238,11 +241,12 @@ def cost(stage: Stage) -> float:
     only the fetch tells are left out."""
     evaluation = stage.spec["evaluation"]
     problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
+    seconds = DRAW_SECONDS * problems * (BASE if stage.step == 0 else 1.0)
     design = evaluation.get("design")
     if design is None:
-        return float(DRAW_SECONDS * problems * evaluation["n_samples"])
+        return float(seconds * evaluation["n_samples"])
     staged = StagedDesign(stages=design["stages"], enough=design["enough"])
-    return DRAW_SECONDS * problems * designs.draws_by_prior(staged)
+    return seconds * designs.draws_by_prior(staged)
 
 
 KIND = Kind(name=NAME, noun="evaluation", stages=stages, command=command, cost=cost, in_report=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
-from fgrpo_bench.analysis.rows import Checkpoint, Comparison, from_frame
+from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER, Checkpoint
+from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.documents.numbers import difference, number, p_value, percent
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note

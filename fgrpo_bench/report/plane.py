@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
 from matplotlib.typing import LegendLocType
+from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
 from fgrpo_bench.report.curves import ABREAST, legend_below, names_abreast, rows_and_columns, short
 from fgrpo_bench.report.looks import Look, algorithms, looks
+
+Floats = NDArray[np.float64]
+POINTS = 72
+"""An inch."""
+CIRCLE = 10.0
+"""Points across, of a circle with a number."""
+AROUND = np.array(
+    [(0.0, 0.0)]
+    + [
+        (radius * np.cos(angle), radius * np.sin(angle))
+        for radius in np.arange(CIRCLE + 1, 60, 4)
+        for angle in np.arange(0, 2 * np.pi, np.pi / 8)
+    ]
+)
+"""Places that a number may have, in points from its own, nearest first."""
 
 
 def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
@@ -77,32 +97,80 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
     """Every cell in one panel, each with a number that the legend explains; by rising gamma from
     blue to brown."""
     every, ends = list(analysis.by_cell.values()), analysis.ends
-    made = {cell: [analysis.estimate(column, cell, k) for k in ends] for cell in every}
-    known = [cell for cell in every if all(row.mean is not None for row in made[cell])]
+    ends_of = {cell: [analysis.estimate(column, cell, k) for k in ends] for cell in every}
+    known = [cell for cell in every if all(row.mean is not None for row in ends_of[cell])]
     look = looks(every)
     is_wide = width > COLUMN
     height = max(3.8, 0.2 + 0.15 * len(known)) if is_wide else 2.9 + 0.075 * len(known)
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
-    handles = []
-    for number, cell in enumerate(known):
-        (first, last), color = made[cell], look[cell].color
-        x, y = _percent(first), _percent(last)
-        axes.errorbar([x], [y], xerr=_reach(first), yerr=_reach(last), color=color, alpha=0.22,
-                      elinewidth=0.7, ls="none", zorder=1)  # fmt: skip
-        hollow = is_dominated(analysis, column, cell)
-        (handle,) = axes.plot([x], [y], marker="o", ms=10, ls="none", mec=color, mew=0.9, zorder=2,
-                              mfc="white" if hollow else color)  # fmt: skip
-        axes.annotate(str(number), (x, y), ha="center", va="center_baseline", fontsize=SMALL,
-                      color=color if hollow else "white", zorder=3)  # fmt: skip
-        handles.append(handle)
+    for cell in known:
+        first, last = ends_of[cell]
+        axes.errorbar([_percent(first)], [_percent(last)], xerr=_reach(first), yerr=_reach(last),
+                      color=look[cell].color, alpha=0.22, elinewidth=0.7, ls="none",
+                      zorder=1)  # fmt: skip
+    circles: list[dict[str, Any]] = [
+        {"marker": "o", "ls": "none", "mew": 0.9, "mec": look[cell].color}
+        | {"mfc": "white" if is_dominated(analysis, column, cell) else look[cell].color}
+        for cell in known
+    ]
     names = [in_math(f"{number}  {cell.label}") for number, cell in enumerate(known)]
     place: LegendLocType = "outside right upper" if is_wide else "outside lower center"
-    figure.legend(handles, names, loc=place, ncols=1 if is_wide else 2, markerscale=0.5,
-                  handlelength=1)  # fmt: skip
+    handles = [Line2D([], [], ms=5, **circle) for circle in circles]
+    figure.legend(handles, names, loc=place, ncols=1 if is_wide else 2, handlelength=1)
     axes.set_xlabel(f"pass@{ends[0]} (%)")
     axes.set_ylabel(wrapped(f"pass@{ends[-1]} on {column} (%)", 2.4))
+    points = np.array([[_percent(row) for row in ends_of[cell]] for cell in known])
+    for number, (point, offset) in enumerate(
+        zip(points, _offsets(figure, axes, points), strict=True)
+    ):
+        _write_number(figure, axes, number, point, offset, circles[number])
     return figure
+
+
+def _offsets(figure: Figure, axes: Axes, points: Floats) -> Floats:
+    """How far from its point each number stands, in points of letters [points, 2]: not at all, or
+    where others are there already in the nearest place within the axes that covers nothing."""
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    layout.execute(figure)  # what follows depends on how large the axes are
+    scale = POINTS / figure.dpi
+    low, high = scale * axes.bbox.get_points() + [[CIRCLE / 2], [-CIRCLE / 2]]
+    places = scale * axes.transData.transform(points)
+    taken, offsets = np.empty((0, 2)), []
+    for i, place in enumerate(places):
+        around = place + AROUND
+        is_free = _distance(around, taken) > CIRCLE
+        is_free[1:] &= _distance(around[1:], np.delete(places, i, axis=0)) > CIRCLE / 2
+        is_free &= ((around > low) & (around < high)).all(axis=1)
+        offsets.append(AROUND[is_free.argmax()])  # the first, on the point, where none is
+        taken = np.vstack([taken, place + offsets[-1]])
+    return np.array(offsets)
+
+
+def _distance(places: Floats, others: Floats) -> Floats:
+    """Of each place to the nearest of others, [places]; infinite where there are none."""
+    nearest: Floats = np.linalg.norm(places[:, None] - others, axis=2).min(axis=1, initial=np.inf)
+    return nearest
+
+
+def _write_number(
+    figure: Figure, axes: Axes, number: int, point: Floats, offset: Floats, circle: dict[str, Any]
+) -> None:
+    """In a circle, with a line to its point where it does not stand on it."""
+    color, text = circle["mec"], circle["mec"] if circle["mfc"] == "white" else "white"
+    (x, y), (right, up) = point, offset
+    if right or up:
+        axes.plot([x], [y], marker="o", ms=2, color=color, ls="none", zorder=2)
+    moved = ScaledTranslation(right / POINTS, up / POINTS, figure.dpi_scale_trans)
+    axes.add_artist(
+        Line2D([x], [y], ms=CIRCLE, transform=axes.transData + moved, zorder=3, **circle)
+    )
+    axes.annotate(
+        str(number), (x, y), (right, up), textcoords="offset points", ha="center",
+        va="center_baseline", fontsize=SMALL, color=text, zorder=4,
+        arrowprops={"arrowstyle": "-", "color": color, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
+    )  # fmt: skip
 
 
 def _marker(style: Look, *, hollow: bool) -> dict[str, object]:
@@ -117,7 +185,7 @@ def plane_words(analysis: Analysis, column: str) -> str:
     cells = list(analysis.by_cell.values())
     words = "the line joins group sizes without focal weight"
     if len(algorithms(cells)) > ABREAST:
-        words = "numbers stand for the cells of the legend"
+        words = "numbers stand for the cells of the legend, on their point or joined to it"
     if any(is_dominated(analysis, column, cell) for cell in cells):
         words += "; hollow: dominated by another"
     return words

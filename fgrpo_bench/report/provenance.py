@@ -11,8 +11,10 @@ from typing import Any
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.likelihood import stages
-from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.stages.files import read_json, sealed, sha256_file
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import StagePaths
 

@@ -11,17 +11,19 @@ from statistics import fmean
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.likelihood import stages
-from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.store import FACTS, SHAPE, VERSION, digest_of, folder_of
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.graders import get_grader, grader_version
+from fgrpo_bench.points import PointResult
 from fgrpo_bench.records import Grade
 from fgrpo_bench.report.differences import different_rows, first_of
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.files import fields_of, is_altered, is_edited, read_json, sha256_file
+from fgrpo_bench.stages.digests import is_altered, is_edited, sha256_file
+from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.shapes import LIKELIHOOD
 from fgrpo_bench.tables import (
     BOUNDS,
@@ -53,7 +55,7 @@ def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[s
     passk = paths.also_passk(version) if is_beside else paths.passk
     stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
-    design = point.stopping()
+    design = point.asked().design
     again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")
     columns = [
         name for name in PASSK if name not in BOUNDS or stored[name].null_count() < len(stored)

@@ -35,8 +35,7 @@ from fgrpo_bench.report.recomputed import (
     wrong_verdicts,
 )
 from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.stages.checkpoints import weights_sha256
-from fgrpo_bench.stages.files import is_altered, sha256_file
+from fgrpo_bench.stages.digests import is_altered, sha256_file, weights_sha256
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 

@@ -15,9 +15,9 @@ from fgrpo_bench.simulation.settings import Run
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tables import read_table
-from fgrpo_bench.tracking.describe import SHARED, VIEW
 from fgrpo_bench.tracking.source import digest_of
 from fgrpo_bench.tracking.state import ExperimentState, MetricPoint, RunState, Wanted
+from fgrpo_bench.tracking.views import SHARED, VIEW
 
 COLUMNS = (
     *(f"params.`{name}`" for name in ("rule", "group_size", "focal_gamma", "seed")),

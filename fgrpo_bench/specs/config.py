@@ -6,8 +6,9 @@ strictly. Every refusal names the value, the rule and the remedy.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -108,6 +109,29 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         raise ValueError(_damaged(conf) or nested) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def as_overrides(config: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Every key of a composed configuration as an override that sets it to its value."""
+    lines = []
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            lines += as_overrides(value, f"{prefix}{key}.")
+        else:
+            lines.append(f"{prefix}{key}={_literal(value)}")
+    return lines
+
+
+def _literal(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_literal(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_literal, value)) + "]"
+    if isinstance(value, str):
+        plain = re.fullmatch(r"[a-z][a-z0-9_-]*", value) and value not in ("null", "true", "false")
+        return value if plain else "'" + value.replace("\\'", "\\\\'").replace("'", "\\'") + "'"
+    return json.dumps(value)
 
 
 def _unknown(group: str, name: str, conf: Path) -> NoReturn:

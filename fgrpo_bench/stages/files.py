@@ -1,15 +1,14 @@
-"""Files that are whole or absent: write aside, fsync, rename; and lines appended to a file."""
+"""Files that are whole or absent: write aside, fsync, rename; and JSON, read and checked."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,6 @@ from fgrpo_bench.stages.shapes import Shape, misfit
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What is said on a full disk."""
-PART_BYTES = 2**22
-"""Read at once where somebody is told how far a digest is."""
-SEAL = "content_sha256"
-"""Key under which `sealed` keeps the digest."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -163,31 +158,9 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def sealed(value: dict[str, Any]) -> dict[str, Any]:
-    """An object for a JSON file, with the digest of its own content: `is_altered` notices an edit
-    (not a forger, who can make a new digest)."""
-    return value | {SEAL: _content_sha256(value)}
-
-
-def is_altered(value: Mapping[str, Any]) -> bool:
-    """Whether an object was changed after it was sealed, or lost its seal."""
-    return bool(value.get(SEAL) != _content_sha256(value))
-
-
-def is_edited(value: Mapping[str, Any]) -> bool:
-    """Whether a sealed object was changed; one of before there were seals is not."""
-    return SEAL in value and is_altered(value)
-
-
-def _content_sha256(value: Mapping[str, Any]) -> str:
-    content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def read_json(path: Path, shape: Shape = dict) -> Any:
     """The parsed file, of a shape of fgrpo_bench.stages.shapes; FileNotFoundError where it is not
-    there,
-    ValueError that names file, fault and remedy where it is no JSON or of another shape."""
+    there, ValueError that names file, fault and remedy where it is no JSON or of another shape."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         fault = misfit(value, shape)
@@ -237,70 +210,6 @@ def set_aside(path: Path, into: Path) -> Path:
 def is_unfinished(path: Path) -> bool:
     """Whether a file is being written under another name, or was when its writer was killed."""
     return path.name.startswith(".") and path.suffix == ".tmp"
-
-
-def append_line(path: Path, value: Any) -> None:
-    """Append one JSON line and fsync it; see append_lines."""
-    append_lines(path, [value], sync=True)
-
-
-def append_lines(path: Path, values: Iterable[Any], *, sync: bool) -> None:
-    """Append JSON lines with one write, after closing a line cut short.
-
-    sync: whether to wait until everything in the file is on the disk. OSError names the file.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        size = os.fstat(handle).st_size
-        start = "" if size == 0 or os.pread(handle, 1, size - 1) == b"\n" else "\n"
-        lines = "".join(json.dumps(value, allow_nan=False) + "\n" for value in values)
-        content = (start + lines).encode() if lines else b""
-        if os.write(handle, content) < len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if sync:
-            os.fsync(handle)
-    except OSError as error:
-        raise OSError(
-            error.errno,
-            f"cannot append to {path}: {error.strerror}; nothing was lost, free some space and "
-            "run the same command again",
-        ) from error
-    finally:
-        os.close(handle)
-
-
-def read_lines(path: Path) -> Iterator[Any]:
-    """Parsed JSON lines; one that is cut short by a crash, or damaged, is passed over."""
-    for _, value in numbered_lines(path):
-        if value is not None:
-            yield value
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """Number, from 1, and parsed JSON of every line that holds anything; None for one that is no
-    JSON or no UTF-8."""
-    if not path.exists():
-        return
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-        try:
-            value = json.loads(line.decode())
-        except (ValueError, RecursionError):
-            value = None
-        if value is not None or line:
-            yield number, value
-
-
-def sha256_file(path: Path, tell: Callable[[int], None] | None = None) -> str:
-    """Hex digest of a file's bytes. tell(bytes): called for every part that was read."""
-    with path.open("rb") as file:
-        if tell is None:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        digest = hashlib.sha256()
-        while part := file.read(PART_BYTES):
-            digest.update(part)
-            tell(len(part))
-        return digest.hexdigest()
 
 
 def now() -> str:

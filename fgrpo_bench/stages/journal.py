@@ -1,28 +1,80 @@
-"""Journals: files of JSON lines that only grow, and each line of which is believed by itself.
+"""Files of JSON lines that only grow, and journals: those each line of which is believed by itself.
 
 {"event": "hold", "crc": "1f9a02c7"}
 
-A line carries a checksum of all else that it says. A disk that fails, a copy that broke off or a
-hand that slipped damages lines, not the file: what is left of it is read, and where the damage is
-can be said. A line without a checksum is an earlier version's; whoever reads the journal knows what
-its lines may say.
+A journal's line carries a checksum of all else that it says. A disk that fails, a copy that broke
+off or a hand that slipped damages lines, not the file: what is left of it is read, and where the
+damage is can be said. A line without a checksum is an earlier version's; whoever reads the journal
+knows what its lines may say.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.files import append_line
-
 CRC = "crc"
 WRITING_SECONDS = 0.05
 """How long the last line may be seen in part while it is written."""
+
+
+def append_line(path: Path, value: Any) -> None:
+    """Append one JSON line and fsync it; see append_lines."""
+    append_lines(path, [value], sync=True)
+
+
+def append_lines(path: Path, values: Iterable[Any], *, sync: bool) -> None:
+    """Append JSON lines with one write, after closing a line cut short.
+
+    sync: whether to wait until everything in the file is on the disk. OSError names the file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        size = os.fstat(handle).st_size
+        start = "" if size == 0 or os.pread(handle, 1, size - 1) == b"\n" else "\n"
+        lines = "".join(json.dumps(value, allow_nan=False) + "\n" for value in values)
+        content = (start + lines).encode() if lines else b""
+        if os.write(handle, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if sync:
+            os.fsync(handle)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot append to {path}: {error.strerror}; nothing was lost, free some space and "
+            "run the same command again",
+        ) from error
+    finally:
+        os.close(handle)
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """Parsed JSON lines; one that is cut short by a crash, or damaged, is passed over."""
+    for _, value in numbered_lines(path):
+        if value is not None:
+            yield value
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Number, from 1, and parsed JSON of every line that holds anything; None for one that is no
+    JSON or no UTF-8."""
+    if not path.exists():
+        return
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+        try:
+            value = json.loads(line.decode())
+        except (ValueError, RecursionError):
+            value = None
+        if value is not None or line:
+            yield number, value
 
 
 @dataclass(frozen=True, kw_only=True)

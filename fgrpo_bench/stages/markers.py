@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.files import read_json, sealed, set_aside, sha256_file, write_json
+from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.files import read_json, set_aside, write_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import MARKER, OWNER
 

@@ -25,7 +25,8 @@ from typing import Any
 
 from fgrpo_bench import doors
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.stages.files import is_edited, is_unfinished, now, read_json, write_json
+from fgrpo_bench.stages.digests import is_edited
+from fgrpo_bench.stages.files import is_unfinished, now, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import (
     clear_damage,

@@ -11,10 +11,11 @@ from fgrpo_bench.analysis import LEVEL
 from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.markdown import escape_markdown
-from fgrpo_bench.results import PointResult
+from fgrpo_bench.points import PointResult
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import Frozen
-from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.describe import COLOR, params, report_note, source_tags, words
 from fgrpo_bench.tracking.source import Source, digest_of, report_files
 from fgrpo_bench.tracking.state import MetricPoint, RunState, Wanted

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.kinds import evaluate
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.describe import source_tags

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import polars as pl
 
 from fgrpo_bench.analysis.read import key_of
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.tracking.describe import COLOR, params, tags
 from fgrpo_bench.tracking.models import at_ends, checkpoint_model

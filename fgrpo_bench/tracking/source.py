@@ -16,14 +16,17 @@ from typing import Any
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
+from fgrpo_bench.analysis.bands import FirstLoss
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import Cell, Estimate, FirstLoss
+from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN

@@ -22,12 +22,12 @@ from typing import Any, Literal
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.tracking.describe import SHARED
 from fgrpo_bench.tracking.desired import desired_experiment, desired_points, experiment_name
 from fgrpo_bench.tracking.read import DIGEST, PARENT, Stored, contradicts, history, stored_runs
 from fgrpo_bench.tracking.source import Source
 from fgrpo_bench.tracking.state import ExperimentState, RunState, Wanted
 from fgrpo_bench.tracking.store import Store, find_store, opened
+from fgrpo_bench.tracking.views import SHARED
 from fgrpo_bench.tracking.write import create, discard, write
 
 Change = Literal["created", "updated", "replaced", "unchanged"]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fgrpo_bench.stages.checkpoints import combined_sha256
+from fgrpo_bench.stages.digests import combined_sha256
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.check.hold import (
     DECLARATION,

@@ -14,7 +14,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from fgrpo_bench.report import provenance
 from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.stages.attempts import Attempts
-from fgrpo_bench.stages.files import SEAL, is_altered, read_json, readable_json, sha256_file
+from fgrpo_bench.stages.digests import SEAL, is_altered, sha256_file
+from fgrpo_bench.stages.files import read_json, readable_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths
 from fgrpo_bench.stages.shapes import MANIFEST, PLAN, SHARED, SWEEP

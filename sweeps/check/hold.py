@@ -12,7 +12,8 @@ from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
-from fgrpo_bench.stages.files import is_altered, is_edited, readable_json
+from fgrpo_bench.stages.digests import is_altered, is_edited
+from fgrpo_bench.stages.files import readable_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
 from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths

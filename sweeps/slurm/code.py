@@ -18,14 +18,8 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fgrpo_bench.stages.files import (
-    now,
-    readable_json,
-    sha256_file,
-    write_bytes,
-    write_json,
-    write_text,
-)
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import now, readable_json, write_bytes, write_json, write_text
 from sweeps import REPOSITORY
 
 PACKAGES = ("fgrpo_bench", "sweeps", "evaluators", "conf")

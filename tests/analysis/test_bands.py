@@ -17,7 +17,7 @@ from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
 from tests.calibration import AVERAGE, BENCHMARKS, simulated
 from tests.support.planted import KS
-from tests.support.report import small_sweep
+from tests.support.report import every_comparison, small_sweep
 
 PAIR = Compared(new=("new", 1), old=("old", 1), pair=None)
 
@@ -108,7 +108,7 @@ def test_no_band_without_draws_or_a_seed_in_common():
 
 
 def test_every_asked_pair_has_a_band_and_a_first_loss_and_the_others_none(analysis):
-    asked = {(row.column, row.new, row.old) for row in analysis.compared if row.group}
+    asked = {(row.column, row.new, row.old) for row in every_comparison(analysis) if row.group}
     assert asked == set(analysis.first_loss.select("column", "new", "old").iter_rows())
     for column, new, old in asked:
         band = analysis.band(column, new, old)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from fgrpo_bench.analysis import rows
+from fgrpo_bench.analysis.analyse import FRAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMPARED, COUNTED = DOCS / "frames-compared.md", DOCS / "frames-counted.md"
@@ -34,8 +34,8 @@ def columns(row: type) -> Iterator[tuple[str, str, str]]:
 
 def section(frame: str, before: list[str]) -> str:
     """What a page says of a frame; a class that was documented before is named."""
-    row = rows.FRAMES[frame]
-    alike = next((each for each in before if rows.FRAMES[each] is row), None)
+    row = FRAMES[frame]
+    alike = next((each for each in before if FRAMES[each] is row), None)
     if alike is not None:
         return f"## {frame}\n\nColumns as in `{alike}`."
     table = "\n".join(
@@ -46,7 +46,7 @@ def section(frame: str, before: list[str]) -> str:
 
 
 def test_the_pages_document_every_column_of_every_frame(golden):
-    frames = list(rows.FRAMES)
+    frames = list(FRAMES)
     middle = frames.index(FIRST_COUNTED)
     for page, own in ((COMPARED, frames[:middle]), (COUNTED, frames[middle:])):
         intro, _, _ = page.read_text().partition(BEGIN)

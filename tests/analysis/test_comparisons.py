@@ -11,7 +11,7 @@ from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import draws_test
-from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
+from tests.support.report import ONE_SEED, constant, copy, every_comparison, forget, small_sweep
 
 FOCAL, PLAIN = "grpo-n8-g1", "grpo-n8-g0"
 
@@ -125,7 +125,7 @@ def test_cells_without_results_are_not_compared(finished, tmp_path):
 
 
 def test_p_values_are_corrected_over_the_family_alone(analysis):
-    family = [row for row in analysis.compared if row.family is not None]
+    family = [row for row in every_comparison(analysis) if row.family is not None]
     assert analysis.family == "focal weight against none; k = 1, 32; countdown"
     assert [(row.new, row.k) for row in family] == [
         *(("grpo-n8-g0.5", 1), ("grpo-n8-g0.5", 32), (FOCAL, 1), (FOCAL, 32))
@@ -133,7 +133,7 @@ def test_p_values_are_corrected_over_the_family_alone(analysis):
     p = [row.p for row in family]
     assert [row.p_holm for row in family] == holm(p)
     assert [row.p_bh for row in family] == benjamini_hochberg(p)
-    for row in analysis.compared:
+    for row in every_comparison(analysis):
         excludes = row.low > 0 or row.high < 0
         assert excludes == (row.p < 0.05)
         if row.family is None:
@@ -141,7 +141,7 @@ def test_p_values_are_corrected_over_the_family_alone(analysis):
         else:
             robust = excludes and row.p_holm < 0.05
             assert row.verdict == ("robust" if robust else "suggestive" if excludes else "open")
-    assert {row.verdict for row in analysis.compared} == {"suggestive", "open"}
+    assert {row.verdict for row in every_comparison(analysis)} == {"suggestive", "open"}
 
 
 def test_a_large_difference_of_the_family_is_robust_and_any_other_only_suggestive(tmp_path):
@@ -161,11 +161,11 @@ def test_the_draws_alone_are_tested_where_there_are_twice_k(finished, analysis):
     row = analysis.comparison("countdown", 1, FOCAL, PLAIN)
     assert row.p_draws == pytest.approx(draws_test(old=old, new=new, n_samples=64, k=1).p_value)
     assert analysis.comparison("countdown", 32, FOCAL, PLAIN).p_draws is not None
-    assert {row.p_draws is None for row in analysis.compared} == {False}
+    assert {row.p_draws is None for row in every_comparison(analysis)} == {False}
 
 
 def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
     rates = constant(Base=1.0, GRPO=1.0, F_GRPO=1.0)
-    for row in analyse(small_sweep(tmp_path, "smoke", success_rates=rates)).compared:
+    for row in every_comparison(analyse(small_sweep(tmp_path, "smoke", success_rates=rates))):
         assert (row.difference, row.low, row.high, row.verdict) == (0, 0, 0, "open")
         assert row.agreeing == 0

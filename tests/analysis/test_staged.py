@@ -85,7 +85,7 @@ def test_the_sweep_has_all_that_could_go_wrong(staged):
     assert [point.point_id for point in staged.points] == POINTS
     ends = {(len(d), "unscored" in d) for p in POINTS for q in PROBLEMS if (d := draws_of(p, q))}
     assert ends == {(2, False), *((n, unscored) for n in (4, 8) for unscored in (False, True))}
-    assert staged.stopping == DESIGN and staged.points[-1].stopping() == OTHER
+    assert staged.stopping == DESIGN and staged.points[-1].asked().design == OTHER
 
 
 @pytest.mark.parametrize("cell", ["base", PLAIN, FOCAL])

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analysed, load, store
-from fgrpo_bench.analysis.rows import FRAMES, from_frame, schema, to_frame
+from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.analysis.rows import from_frame, schema, to_frame
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.files import read_json
 from tests.support.report import copy, forget, rewrite_passk

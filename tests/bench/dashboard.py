@@ -22,7 +22,8 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.results import PointResult, load_results
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stats.passk import pass_at_k

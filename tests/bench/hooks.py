@@ -20,7 +20,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
-from fgrpo_bench.stages.files import read_json, read_lines, write_json
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.journal import read_lines
 from tests.support.openrlhf import Run, make_model, train_problems, write_prompts
 
 PROMPTS, GOAL = 32, 2.0

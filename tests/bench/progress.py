@@ -66,6 +66,7 @@ def _stages(run: RunPaths) -> list[Stage]:
             needs=tuple(each["needs"]),
             point_id=each["point_id"],
             environment=each.get("environment", "base"),
+            step=0 if each["point_id"].startswith("base-") else None,
         )
         for each in read_json(run.plan)["stages"]
     ]

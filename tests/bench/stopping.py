@@ -40,7 +40,7 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.results import load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import EvalSpec, PromptSpec, config, from_dict, to_dict
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.paths import BenchmarkPaths, default_root, find_runs
 from fgrpo_bench.stats.designs import fewest_draws, fixed_design
 from fgrpo_bench.stats.staged import StagedDesign

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.tracking.describe import POINTS, SHARED, VIEW
 from fgrpo_bench.tracking.store import embedded_uri, find_store
 from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.views import POINTS, SHARED, VIEW
 from tests.support.synthetic import write_sweep
 
 SEEDS, GROUP_SIZES = 5, [2, 4, 8, 16, 32]

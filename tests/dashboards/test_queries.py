@@ -20,7 +20,8 @@ from dashboards.queries.store import Store, points_of
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.files import append_line, read_json, write_json, write_text
+from fgrpo_bench.stages.files import read_json, write_json, write_text
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
@@ -204,7 +205,7 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
 
 def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     results = sweep_with_draws(tmp_path)
-    with patch("fgrpo_bench.results.read_table", wraps=read_table) as reads:
+    with patch("fgrpo_bench.points.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
             BUILDERS["sweep"](results, {}, ServerLinks())
     trained = [point.train.metrics for point in results.points if point.algorithm is not None]

@@ -10,7 +10,8 @@ import pytest
 
 from evaluators.__main__ import main
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import read_json, sealed
+from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import DataPaths
 from sweeps import freeze
 from sweeps.conflicts import check_conflicts

@@ -7,7 +7,8 @@ import pytest
 
 from evaluators.__main__ import main
 from fgrpo_bench.engines.embedded.warmup import warm_up
-from fgrpo_bench.stages.files import read_json, read_lines, write_json
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tables import DRAWS, PASSK, read_table

@@ -19,7 +19,7 @@ from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.stages.files import append_lines
+from fgrpo_bench.stages.journal import append_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, scan_table

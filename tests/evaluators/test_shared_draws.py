@@ -27,7 +27,8 @@ from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import SEAL, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import BenchmarkPaths, SharedPaths
 from fgrpo_bench.stages.stage import Stopped

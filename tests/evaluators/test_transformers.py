@@ -15,7 +15,7 @@ from evaluators.records import AskedCheckpoint, Wanted
 from fgrpo_bench.kinds.evaluate import sampling_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from tests.support.openrlhf import heldout_problems, make_untrained
 
 PLAIN = PromptSpec(chat_template=False, system=None)

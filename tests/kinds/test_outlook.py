@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fgrpo_bench.kinds import evaluate, outlook
+from fgrpo_bench.kinds import evaluate, graded, outlook
 from fgrpo_bench.scoring import score
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json
@@ -118,14 +118,14 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
     first = evaluations(plan)[0]
     elsewhere = paths_of(tmp_path, "other").folder / first.name.replace("/pass16-", "/named-")
     grade(elsewhere, replace(first, fingerprint="of another checkpoint"))
-    assert outlook.find_graded(paths, first) == {}
+    assert graded.find_graded(paths, first) == {}
     gpus = {"device": "NVIDIA H100", "tensor_parallel": 2, "engines": 4}
     grade(elsewhere, first, wall_seconds=64.0, engine=gpus)
-    graded = outlook.find_graded(paths, first)["countdown"]
-    assert graded.rates.tolist() == RATES.tolist()
-    assert graded.pace == outlook.Pace(64.0 * 8 / (128 * TOKENS.mean()), "GPU")
+    own = graded.find_graded(paths, first)["countdown"]
+    assert own.rates.tolist() == RATES.tolist()
+    assert own.pace == graded.Pace(64.0 * 8 / (128 * TOKENS.mean()), "GPU")
     StagePaths(elsewhere).benchmark("countdown").passk.write_bytes(b"damaged")
-    assert outlook.find_graded(paths, first) == {}
+    assert graded.find_graded(paths, first) == {}
 
 
 def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
@@ -198,7 +198,7 @@ def test_rates_of_draws_that_stopped_are_estimated_by_the_design_that_stopped_th
     write_table(own.benchmark("countdown").draws, draws, DRAWS)
     target = dict(stage.target) | {"design": {"stages": [2, 4], "enough": 1}}
     write_json(own.done, {"fingerprint": stage.fingerprint, "target": target})
-    rates = outlook.read_graded(own, stage.fingerprint, ["countdown"])["countdown"].rates
+    rates = graded.read_graded(own, stage.fingerprint, ["countdown"])["countdown"].rates
     assert share.sum() == 1 and len(rates) == len(ways)
     assert rates @ share == pytest.approx(0.5, abs=1e-15)
     biased = np.array([c / n for n, c in ways])

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from safetensors.torch import load_file
 
-from fgrpo_bench.stages.files import sha256_file
+from fgrpo_bench.stages.digests import sha256_file
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
 
 pytestmark = pytest.mark.openrlhf

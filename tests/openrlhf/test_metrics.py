@@ -7,7 +7,7 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import metrics
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals
-from fgrpo_bench.stages.files import append_line, read_lines
+from fgrpo_bench.stages.journal import append_line, read_lines
 
 pytestmark = pytest.mark.openrlhf
 

@@ -10,7 +10,7 @@ import pytest
 
 from evaluators import vllm as back_end
 from evaluators.backends import embedded
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS as DRAWS_TABLE
 from fgrpo_bench.tables import read_table

@@ -19,6 +19,10 @@ BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
+WIDTH = 100
+"""Most characters of a line of prose."""
+ONE_LINK = re.compile(r" *(?:- )?!?\[[^\]]*\]\([^)\s]+\)\W*")
+"""A line that cannot be broken: a picture or a link alone."""
 
 
 def name(page: Path) -> str:
@@ -64,6 +68,13 @@ def _split(lines: list[str]) -> Iterator[list[str]]:
         begun = ""
         yield words
     assert not begun, f"a quotation is not closed: {begun}"
+
+
+def wide_lines(page: Path) -> list[str]:
+    """Its lines above WIDTH; those of tables and code and a link alone may be longer."""
+    prose = BLOCK.sub("", page.read_text(encoding="utf-8")).splitlines()
+    broken = [line for line in prose if not line.lstrip().startswith("|")]
+    return [line for line in broken if len(line) > WIDTH and not ONE_LINK.fullmatch(line)]
 
 
 def links(page: Path) -> list[tuple[Path, str]]:

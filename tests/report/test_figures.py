@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -10,14 +11,15 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.rows import Cell, FirstLoss, to_frame
+from fgrpo_bench.analysis.bands import FirstLoss
+from fgrpo_bench.analysis.rows import Cell, to_frame
 from fgrpo_bench.documents.style import RC, in_math
 from fgrpo_bench.report.curves import by_axis, curves, varied_axis
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.forest import forest, in_question
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.report.losses import losses
-from fgrpo_bench.report.plane import plane
+from fgrpo_bench.report.plane import CIRCLE, POINTS, plane
 from fgrpo_bench.report.training import _smooth, training
 from tests.support.report import ONE_SEED, small_sweep
 
@@ -144,10 +146,15 @@ def test_many_algorithms_share_a_plane_of_numbered_points_and_curves_stand_in_ro
     (axes,) = plane(analysis, "countdown").axes
     labels = [cell.label for cell in analysis.by_cell.values()]
     assert [text.get_text() for text in axes.texts] == [str(i) for i in range(6)]
-    points = [line for line in axes.lines if line.get_marker() == "o"]
-    hollow = [line.get_markerfacecolor() == "white" for line in points]
+    circles = [line for line in axes.lines if line.get_markersize() == CIRCLE]
+    hollow = [line.get_markerfacecolor() == "white" for line in circles]
     assert [label for label, is_hollow in zip(labels, hollow, strict=True) if is_hollow] == [
         "PSR N=8"
     ]
+    places = [line.get_transform().transform(line.get_xydata())[0] for line in circles]
+    scale = POINTS / axes.figure.dpi
+    gaps = [scale * np.linalg.norm(a - b) for a, b in combinations(places, 2)]
+    assert len(gaps) == 15 and min(gaps) > CIRCLE
+    assert any(line.get_markersize() == 2 for line in axes.lines), "none had to move"
     panels = [axes for axes in curves(analysis, "countdown").axes if axes.axison]
     assert len(panels) == 5 and len({axes.get_subplotspec().rowspan.start for axes in panels}) == 2

@@ -10,7 +10,8 @@ import pytest
 
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.stages.files import SEAL, read_json, sealed, write_json
+from fgrpo_bench.stages.digests import SEAL, sealed
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import read_marker, rewritten
 from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, read_table, write_table
 from tests.support.graded import forge

@@ -14,7 +14,8 @@ import pytest
 
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.files import read_json, read_lines
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, tick

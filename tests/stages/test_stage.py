@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from fgrpo_bench.stages.files import read_json, sealed, sha256_file, write_json
+from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import damage, is_done, rewritten
 from fgrpo_bench.stages.paths import StagePaths

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import link_whole, read_json, sealed, sha256_file, write_json
+from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.files import link_whole, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.synthetic import SMALL, copy, template_root, write_sweep

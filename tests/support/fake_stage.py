@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.specs import Profile
-from fgrpo_bench.stages.files import append_line, read_json, write_json
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun, Stopped, run_stage
 

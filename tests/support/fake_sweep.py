@@ -11,7 +11,8 @@ from itertools import groupby
 from pathlib import Path
 
 from fgrpo_bench.specs import config, to_dict
-from fgrpo_bench.stages.files import read_lines, write_json
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths

@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.files import read_json, sha256_file
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths

@@ -14,7 +14,7 @@ from pathlib import Path
 from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import AlgorithmSpec, ModelSpec, WarmupSpec, to_dict
-from fgrpo_bench.stages.files import read_lines
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.tasks.countdown import CountdownSpec
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.stats.passk import pass_at_k
@@ -34,6 +37,11 @@ def forget(results: SweepResults, *point_ids: str, training: bool = True) -> Swe
             if training:
                 point.train.done.unlink()
     return load_results(results.paths)
+
+
+def every_comparison(analysis: Analysis) -> list[Comparison]:
+    """Averages first."""
+    return from_frame(Comparison, analysis.comparisons)
 
 
 @cache  # so that the same rates are the same function, of which a sweep is written once
@@ -145,7 +153,7 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
         spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "synlogic"}
         spec["data"] = {"countdown": str(folder)}
         write_json(point.evaluate.spec, spec)
-        if point.stopping() is None:
+        if point.asked().design is None:
             rewrite_passk(point, unjudged)
     return results
 

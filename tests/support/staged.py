@@ -7,7 +7,8 @@ import polars as pl
 from hypothesis import strategies as st
 
 from fgrpo_bench import StagedDesign
-from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stats.paths import DrawPath

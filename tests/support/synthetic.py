@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory, mkdtemp
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.results import PointResult, SweepResults, load_results
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.specs import config, to_dict
 from fgrpo_bench.stages.files import now, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths

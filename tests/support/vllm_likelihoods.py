@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluators.likelihood import Answer, make_scorer
-from fgrpo_bench.stages.checkpoints import weights_sha256
+from fgrpo_bench.stages.digests import weights_sha256
 from tests.support.openrlhf import heldout_problems
 from tests.support.vllm_draws import EVALUATION, asked
 

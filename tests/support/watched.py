@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fgrpo_bench.engines.openrlhf.metrics import rewind
-from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.stages.files import append_line, write_json
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.watch import step_numbers
 from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
+from fgrpo_bench.specs.config import as_overrides
 from sweeps import REPOSITORY
 from sweeps.completion import CONF, completions, main, options, targets
-from sweeps.preview import flat
 
 PROMPT = "READY> "
 
@@ -81,7 +81,7 @@ def test_a_line_goes_on_with_what_there_is(line: str, answers: list[str]) -> Non
 @pytest.mark.parametrize("chosen", [[], ["profile=slurm-8gpu", "experiment=qwen2.5-7b"]])
 def test_every_key_of_the_configuration_is_offered_and_no_other(chosen: list[str]) -> None:
     composed = config.compose(["sweep=groupsize", *chosen])
-    keys = {line.partition("=")[0] for line in flat(composed)}
+    keys = {line.partition("=")[0] for line in as_overrides(composed)}
     offered = completions(" ".join(["python -m sweeps plan groupsize", *chosen, ""]))
     told = {each.rstrip("=") for each in offered if "=" in each}
     groups = {each for each in told if "@" in each or (CONF / each).is_dir()}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.stages.attempts import Note, attempts
-from fgrpo_bench.stages.files import read_lines
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY

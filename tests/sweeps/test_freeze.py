@@ -8,7 +8,8 @@ import pytest
 
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import read_json, sealed, write_json, write_text
+from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.conflicts import check_conflicts, next_version
 from sweeps.freeze import check_writable, freeze, run_paths

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.files import append_line
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.tracking import sync
 from sweeps import reporting

@@ -13,7 +13,8 @@ import pytest
 
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import Attempts, begin, end
-from fgrpo_bench.stages.files import append_line, read_json, write_json
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages

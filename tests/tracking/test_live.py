@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.engines.openrlhf.metrics import rewind
-from fgrpo_bench.results import PointResult, SweepResults
-from fgrpo_bench.stages.files import append_line
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.tables import METRICS, write_table
 from fgrpo_bench.tracking.store import embedded_uri

@@ -20,7 +20,8 @@ from torch import Tensor
 from fgrpo_bench.engines.embedded.model import NORM_EPSILON, Policy
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from fgrpo_bench.specs import ModelSpec
-from fgrpo_bench.stages.files import read_json, sha256_file, write_bytes, write_folder
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import read_json, write_bytes, write_folder
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import CONFIG
 

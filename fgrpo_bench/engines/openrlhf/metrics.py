@@ -17,7 +17,8 @@ from statistics import fmean
 from typing import Any
 
 from fgrpo_bench.objectives.focal import focal_weight
-from fgrpo_bench.stages.files import read_lines, write_text
+from fgrpo_bench.stages.files import write_text
+from fgrpo_bench.stages.journal import read_lines
 
 PHASES = {
     "generation": "seconds_generation",

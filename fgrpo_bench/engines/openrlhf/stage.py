@@ -36,8 +36,9 @@ from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpu
 from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.specs import Placement, SweepPoint
 from fgrpo_bench.specs.frozen import TrainStageSpec
-from fgrpo_bench.stages.checkpoints import check_weights, weights_sha256
-from fgrpo_bench.stages.files import read_json, read_lines, sha256_file
+from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.markers import lacking
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped

@@ -14,8 +14,9 @@ import polars as pl
 
 from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.points import PointResult
 from fgrpo_bench.records import Problem
-from fgrpo_bench.results import PointResult, SweepResults
+from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.specs.dataset import withheld
 from fgrpo_bench.stages.files import write_whole
@@ -87,7 +88,7 @@ class Evaluated:
     @cached_property
     def design(self) -> dict[str, Any] | None:
         """When problems stopped (fgrpo_bench.specs.DesignSpec as JSON); None: never."""
-        design = self.point.stopping()
+        design = self.point.asked().design
         return None if design is None else asdict(design)
 
     @property

@@ -19,7 +19,8 @@ from fgrpo_bench import __version__
 from fgrpo_bench.analysis import LEVEL, REPLICATES
 from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate
 from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, write_json_lines
-from fgrpo_bench.stages.files import sha256_file, write_json
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import write_json
 
 SCHEMA = "0.3.0"
 

@@ -22,7 +22,8 @@ from fgrpo_bench.engines.openrlhf.prompts import (
 )
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import PromptSpec, SweepPoint, config
-from fgrpo_bench.stages.files import sha256_file, write_json
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, write_table
 from sweeps.points import expand

@@ -9,8 +9,9 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import stage
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, step_row
-from fgrpo_bench.results import metrics_so_far
-from fgrpo_bench.stages.files import append_line, read_json
+from fgrpo_bench.points import metrics_so_far
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import PROGRESS, misfit
 from fgrpo_bench.stages.stage import StageRun
