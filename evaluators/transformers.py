@@ -198,8 +198,11 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
 
 def facts(device: str) -> dict[str, Any]:
     """The engine fingerprint: what may change a draw in its last bits."""
+    import torch
+
     packages = {name: version(name) for name in ("torch", "transformers")}
-    return {"engine": "transformers", "device": device, "rows": ROWS[device], **packages}
+    gpu = torch.cuda.get_device_name() if device == "cuda" else device
+    return {"engine": "transformers", "device": gpu, "rows": ROWS[device], **packages}
 
 
 def _padded(prompts: Sequence[list[int]], device: Any) -> tuple[Tensor, Tensor]:

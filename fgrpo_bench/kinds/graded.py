@@ -122,7 +122,7 @@ def _by_problem(path: Path) -> pl.LazyFrame:
 def _pace(marker: Mapping[str, Any], tokens: float) -> Pace | None:
     """Of the attempt that the marker tells of, which sampled so many tokens."""
     engine = marker.get("engine", {})
-    on_gpus = engine.get("device") == "cuda"
+    on_gpus = engine.get("device", "cpu") != "cpu"
     seconds = marker.get("wall_seconds" if on_gpus else "cpu_seconds")
     if seconds is None:
         return None

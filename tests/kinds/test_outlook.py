@@ -119,7 +119,7 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
     elsewhere = paths_of(tmp_path, "other").folder / first.name.replace("/pass16-", "/named-")
     grade(elsewhere, replace(first, fingerprint="of another checkpoint"))
     assert graded.find_graded(paths, first) == {}
-    gpus = {"device": "cuda", "tensor_parallel": 2, "engines": 4}
+    gpus = {"device": "NVIDIA H100", "tensor_parallel": 2, "engines": 4}
     grade(elsewhere, first, wall_seconds=64.0, engine=gpus)
     own = graded.find_graded(paths, first)["countdown"]
     assert own.rates.tolist() == RATES.tolist()
