@@ -81,11 +81,11 @@ class Drawing:
             height=520,
         )
 
-    def _intervals(self, what: str) -> str:
+    def _intervals(self, marks: str) -> str:
         if self.pair is None:
             return ""
         new, old = (self.cells[name].label for name in self.front)
-        return f"{what}: 95% intervals of {new} and {old}; of the others under the pointer."
+        return f"{marks}: 95% intervals of {new} and {old}; of the others under the pointer."
 
     def plane(self, k: int) -> Chart:
         """pass@k over pass@1."""
@@ -165,7 +165,7 @@ class Drawing:
             yaxis=ZERO,
             shapes=[_dashed(yref="paper", y0=0, y1=1, x0=k, x1=k) for k in crossed.values()],
             annotations=[
-                _said(f"{words} from k = {k}", k, i) for i, (words, k) in enumerate(crossed.items())
+                _note(f"{words} from k = {k}", k, i) for i, (words, k) in enumerate(crossed.items())
             ],
         )  # fmt: skip
         return (
@@ -249,8 +249,8 @@ def _dashed(**ends: object) -> dict[str, Any]:
     return {"type": "line", "line": style} | ends
 
 
-def _said(words: str, k: int, line: int) -> dict[str, Any]:
-    """Words beside an upright; an annotation's x on a logarithmic axis is a logarithm."""
+def _note(words: str, k: int, line: int) -> dict[str, Any]:
+    """Words beside a vertical line; an annotation's x on a logarithmic axis is a logarithm."""
     return {
         "text": words, "x": math.log10(k), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
         "showarrow": False, "xanchor": "left", "yanchor": "top",
