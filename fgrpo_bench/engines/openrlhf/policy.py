@@ -205,8 +205,7 @@ def update_metrics(experience: Any) -> dict[str, float]:
     mask = experience.action_mask.bool()
     tokens = float(mask.sum())
     out = {"_active_share": float(((experience.advantages != 0) & mask).sum()) / tokens}
-    rollout_log_probs = experience.rollout_log_probs
-    if rollout_log_probs is not None:
+    if (rollout_log_probs := experience.rollout_log_probs) is not None:
         gap = (rollout_log_probs.float() - experience.action_log_probs.float())[mask]
         gap = gap[gap.isfinite()]
         out |= {"_measured_share": len(gap) / tokens, "_rollout_kl": float(gap.sum()) / tokens}
