@@ -114,10 +114,10 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
             f"({str(error).splitlines()[0]}): set sampler=vllm where vLLM has its architecture, or "
             "name another checkpoint"
         ) from error
-    model, told = loaded
+    model, loading_info = loaded
     kinds = {"missing_keys": "lacks", "unexpected_keys": "has besides", "mismatched_keys": "shapes"}
     for kind, word in kinds.items():
-        if names := sorted(str(each) for each in told[kind]):
+        if names := sorted(str(each) for each in loading_info[kind]):
             raise ValueError(
                 f"the weights in {checkpoint} are not those of the {type(model).__name__} in its "
                 f"config.json; {word}: {len(names)}, e.g. {names[0]}: copy the config.json that "

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(listing())
         return 0
-    name, *rest = arguments
+    name, *command_arguments = arguments
     if name not in COMMANDS:
         from fgrpo_bench.doors import meant
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    sys.argv = [f"python -m {module}", *rest]
+    sys.argv = [f"python -m {module}", *command_arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)  # ends by SystemExit, or with 0
     return 0
 

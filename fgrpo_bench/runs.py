@@ -99,11 +99,11 @@ def _usual(sweep: str) -> tuple[str | None, str | None]:
     return config["experiment"]["name"], config["version"]
 
 
-def near_sweep(sweep: str, there: Iterable[str]) -> str:
+def near_sweep(sweep: str, with_runs: Iterable[str]) -> str:
     """What a refusal adds to the name of a sweep without runs: the one that was meant; empty for a
-    declared one. there: sweeps with runs."""
+    declared one. with_runs: sweeps with runs."""
     declared = _declared()
-    return "" if sweep in declared else meant(sweep, declared.union(there))
+    return "" if sweep in declared else meant(sweep, declared.union(with_runs))
 
 
 def _declared() -> set[str]:

@@ -85,8 +85,8 @@ def not_synced(paths: RunPaths, error: Exception) -> str:
 
 
 def _make(target: str, paths: RunPaths) -> str:
-    here = paths.root == default_root().absolute()
-    return f"make {target}" + ("" if here else f" ARGS='--root {paths.root}'")
+    is_default = paths.root == default_root().absolute()
+    return f"make {target}" + ("" if is_default else f" ARGS='--root {paths.root}'")
 
 
 class LiveSync:

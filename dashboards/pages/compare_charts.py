@@ -80,11 +80,11 @@ class Drawing:
             height=520,
         )
 
-    def _intervals(self, what: str) -> str:
+    def _intervals(self, marks: str) -> str:
         if self.pair is None:
             return ""
         new, old = (self.cells[name].label for name in self.front)
-        return f"{what}: 95% intervals of {new} and {old}; of the others under the pointer."
+        return f"{marks}: 95% intervals of {new} and {old}; of the others under the pointer."
 
     def plane(self, k: int) -> Chart:
         """pass@k over pass@1."""
@@ -164,7 +164,7 @@ class Drawing:
             yaxis=ZERO,
             shapes=[charts.dashed(yref="paper", y0=0, y1=1, x0=k, x1=k) for k in crossed.values()],
             annotations=[
-                charts.said(f"{loses} from k = {k}", k, line)
+                charts.note(f"{loses} from k = {k}", k, line)
                 for line, (loses, k) in enumerate(crossed.items())
             ],
         )  # fmt: skip

@@ -51,21 +51,21 @@ def comparison_table(analysis: Analysis, column: str) -> Table:
 def comparison_tables(analysis: Analysis, column: str) -> Iterator[Table]:
     """The same for paper, a table each for what is asked, so that letters keep their size: without
     the columns that say nothing there, and with ROWS at most."""
-    whole = comparison_table(analysis, column)
-    groups = dict.fromkeys(row[0] for row in whole.rows)
+    full = comparison_table(analysis, column)
+    groups = dict.fromkeys(row[0] for row in full.rows)
     pages = [
         (group, rows[i : i + ROWS])
         for group in groups
-        for rows in [[row for row in whole.rows if row[0] == group]]
+        for rows in [[row for row in full.rows if row[0] == group]]
         for i in range(0, len(rows), ROWS)
     ]
     for number, (group, rows) in enumerate(pages, start=1):
-        kept = [i for i in range(1, len(whole.header)) if any(row[i] != NONE for row in rows)]
+        kept = [i for i in range(1, len(full.header)) if any(row[i] != NONE for row in rows)]
         of = f" {number} of {len(pages)}" if len(pages) > 1 else ""
         yield replace(
-            whole,
+            full,
             title=f"{column}: differences{of} in percentage points, {group}",
-            header=tuple(whole.header[i] for i in kept),
+            header=tuple(full.header[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in rows),
             n_words=1,
         )

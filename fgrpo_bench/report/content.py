@@ -133,7 +133,7 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     question, intervals and every k, what is lost over all k, what was retained, lost and gained
     where benchmarks stand for all, and further ones; every difference last, for an appendix. No
     seconds, so that the same results give the same file."""
-    said, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
+    answer_line, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
     tables = [
         *main_tables(analysis),
         *filter(None, (question_table(analysis, column) for column in analysis.columns)),
@@ -154,7 +154,7 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     def floating(table: Table) -> str:
         return latex_table(without_zeros(table), caption=f"{escape_latex(table.title)}. {budget}.")
 
-    lines = [f"{PREAMBLE} Made from stored results; do not edit.", f"% {plain(said)}"]
+    lines = [f"{PREAMBLE} Made from stored results; do not edit.", f"% {plain(answer_line)}"]
     lines += map(floating, tables)
     lines.append("% For an appendix: every difference.")
     for column in analysis.columns:

@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             asked = Simulation(paths=paths, settings=settings, runs=runs)
             print(outlook(asked, workers=options.workers))
             return 0
-        what = f"simulation version={paths.version}"
-        with locked(paths.driver_lock, wait=False, what=what):
+        name = f"simulation version={paths.version}"
+        with locked(paths.driver_lock, wait=False, what=name):
             simulation = freeze(paths, settings, runs)
             left = len(simulation.undone)
             print(f"{paths.folder}\n{len(runs)} runs, {left} to make", flush=True)

@@ -55,8 +55,8 @@ def locked(
 
 def driving(paths: RunPaths) -> AbstractContextManager[None]:
     """Be the one driver of a sweep; BlockingIOError where another is at work."""
-    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    return locked(paths.driver_lock, wait=False, what=what)
+    name = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
+    return locked(paths.driver_lock, wait=False, what=name)
 
 
 def _name_holder(handle: int) -> None:

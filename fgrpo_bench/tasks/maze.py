@@ -95,20 +95,20 @@ class MazeSpec(TaskSpec):
 
     def notes(self, prompts: int) -> list[str]:
         """That mazes repeat, where they do: prompts are those that a training run draws."""
-        said = []
+        texts = []
         equal = expected_equal(self)
         if equal >= 0.0005:
-            said.append(
+            texts.append(
                 f"of the n_train={self.n_train:,} training mazes {100 * equal:.1f}% are expected "
                 f"to equal an earlier one (there are {spanning_trees(self.width):,} of size "
                 f"{self.size}); lower n_train or raise size where that matters"
             )
         if prompts > self.n_train:
-            said.append(
+            texts.append(
                 f"{prompts:,} prompts are drawn of n_train={self.n_train:,} training mazes: each "
                 f"is seen {prompts / self.n_train:.1f} times; raise n_train where that matters"
             )
-        return said
+        return texts
 
 
 class Maze:

@@ -66,6 +66,6 @@ def desired_points(source: Source, points: Collection[str] | None = None) -> lis
 
 def _latest(paths: RunPaths) -> RunPaths:
     """The version that was run last: it speaks for the experiment that all versions share."""
-    found = find_runs(paths.root, paths.sweep, experiment=paths.experiment)
-    versions = [one for one in found if one.sweep_json.exists()]
-    return max(versions, key=lambda one: (read_json(one.sweep_json)["created"], one == paths))
+    runs = find_runs(paths.root, paths.sweep, experiment=paths.experiment)
+    versions = [run for run in runs if run.sweep_json.exists()]
+    return max(versions, key=lambda run: (read_json(run.sweep_json)["created"], run == paths))

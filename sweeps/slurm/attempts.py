@@ -100,11 +100,11 @@ def damaged_code(words: str) -> str:
 
 def check_room(folder: Path) -> None:
     """Raises OSError that names the folder where nothing more can be written under it."""
-    said = _no_room(folder)
-    if said is not None:
+    fault = _no_room(folder)
+    if fault is not None:
         raise OSError(
             errno.ENOSPC,
-            f"{said}; nothing was submitted, as jobs would fail: free some space and run the same "
+            f"{fault}; nothing was submitted, as jobs would fail: free some space and run the same "
             "command again",
         )
 
@@ -128,8 +128,8 @@ def _said_full(log: Path) -> str | None:
     for line in reversed(lines):
         if any(words in line for words in FULL_WORDS):
             named = re.search(r"cannot .*", line)
-            said = (named[0] if named else line).strip()[:SHOWN_CHARACTERS]
-            return f"disk full: {said}" + ("" if "/" in said else f" (it wrote {log})")
+            message = (named[0] if named else line).strip()[:SHOWN_CHARACTERS]
+            return f"disk full: {message}" + ("" if "/" in message else f" (it wrote {log})")
     return None
 
 

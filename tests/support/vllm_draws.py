@@ -206,7 +206,7 @@ def main() -> None:
                 own = each.response, each.n_tokens, each.finish_reason
                 made[each.problem_id][each.draw] = own
             judged.add(draws)
-            wanted.made(draws)
+            wanted.count_drawn(draws)
         return [[own[number] for number in range(len(own))] for own in made.values()]
 
     if two:
