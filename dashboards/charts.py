@@ -6,6 +6,7 @@ from files goes through `label`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -165,3 +166,20 @@ def figure(traces: Sequence[dict[str, Any]], *, x: str, y: str, **more: Any) -> 
     for name, value in more.items():
         made[name] = made[name] | value if name in made else value
     return {"data": list(traces), "layout": made}
+
+
+def dashed(**ends: object) -> dict[str, Any]:
+    """A straight line between two ends: x0, y0, x1 and y1, each of an axis or of the paper."""
+    style = {"color": "#666666", "dash": "dash", "width": 1.2}
+    return {"type": "line", "line": style} | ends
+
+
+def said(words: str, x: float, line: int) -> dict[str, Any]:
+    """Words beside an upright at x of a logarithmic axis, whose annotations take its logarithm.
+
+    line: from 0, so that words of several do not stand in each other.
+    """
+    return {
+        "text": words, "x": math.log10(x), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
+        "showarrow": False, "xanchor": "left", "yanchor": "top",
+    }  # fmt: skip

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from fgrpo_bench.commandline import CHECKOUT, lacking, outside
+from fgrpo_bench.commandline import CHECKOUT, check_packages
 
 COMMANDS = {
     "sweeps": ("sweeps", "plan a sweep, run it, and follow it, here or on SLURM"),
@@ -44,10 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if CHECKOUT.joinpath("sweeps").is_dir() and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
     module, _ = COMMANDS[name]
-    packages = lacking()
-    if packages:
-        print(outside(packages), file=sys.stderr)
-        return 2
+    check_packages()
     if find_spec(module.partition(".")[0]) is None:
         print(
             f"{name} is not part of the installed package: run it in a checkout of the repository",

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.doors import meant
-from fgrpo_bench.stages.paths import RunPaths, find_runs
-from fgrpo_bench.stages.paths import default_root as default_root
+from fgrpo_bench.stages.paths import RunPaths
 
 VIEWS = {"simulation": "fgrpo_bench.simulation.views"}
 """What is laid out as a sweep and has no checkpoints, by its reserved name: the module that shows
 it, with `report(paths, formats)`, `desired(paths)` (fgrpo_bench.tracking.desired) and COMMAND."""
+
+
+def default_root() -> Path:
+    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
+    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))
+
+
+def find_runs(
+    root: Path,
+    sweep: str | None = None,
+    *,
+    experiment: str | None = None,
+    version: str | None = None,
+) -> list[RunPaths]:
+    """Every planned run under a root, sorted by sweep, experiment and version; None is any."""
+    return [
+        RunPaths(root=root, sweep=name, experiment=parts[0], version=parts[1])
+        for plan in sorted(root.glob("*/*/*/plan.json"))
+        for name, *parts, _ in [plan.parts[-4:]]
+        if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
+    ]
 
 
 def has_checkpoints(paths: RunPaths) -> bool:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.doors import meant
-from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
+from fgrpo_bench.runs import default_root, find_runs
+from fgrpo_bench.stages.paths import RunPaths
 
 OVERRIDES = """\
 Overrides are key=value, as many as wanted, after the sweep's name:

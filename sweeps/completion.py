@@ -17,7 +17,7 @@ from typing import Any
 
 from fgrpo_bench.__main__ import COMMANDS
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.stages.paths import default_root
+from fgrpo_bench.runs import default_root
 from sweeps import REPOSITORY
 from sweeps.arguments import KEYS, commands
 

@@ -14,9 +14,10 @@ from datetime import datetime
 from pathlib import Path
 
 from fgrpo_bench.kinds import train
+from fgrpo_bench.runs import default_root
 from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, default_root
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import counted, duration, shown

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fgrpo_bench.commandline import Parser
+from fgrpo_bench.runs import default_root
 from fgrpo_bench.simulation.runs import Simulation, freeze, run_paths
 from fgrpo_bench.simulation.settings import GAMMAS, GROUP_SIZES, RULES, SEEDS, Settings, grid
 from fgrpo_bench.simulation.workers import make, processors
 from fgrpo_bench.specs import check_name
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import RunPaths, default_root
+from fgrpo_bench.stages.paths import RunPaths
 
 EXAMPLES = """\
 Killed at any moment, it loses the runs in flight; the same command makes what is missing. Without

@@ -131,3 +131,12 @@ def spanning_trees(width: int) -> int:
                 row[j] = (row[j] * entering * pivot - head * entering * rows[i][j]) // divisor
         divisor = pivot
     return rows[last - 1][last - 1]
+
+
+def digests(trees: NDArray[np.int8]) -> NDArray[np.uint64]:
+    """A number of 64 bits a tree, the same for equal trees: [trees]. Where others share it a maze
+    is drawn again in vain, which does no harm."""
+    weights = np.random.default_rng(0).integers(2**64, size=trees.shape[1], dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        numbers = (trees.astype(np.uint64) * (weights | np.uint64(1))).sum(1)
+    return np.asarray(numbers, np.uint64)

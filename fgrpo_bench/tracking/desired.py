@@ -13,9 +13,9 @@ from functools import partial
 
 from fgrpo_bench.analysis import store
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import has_checkpoints, own_view
+from fgrpo_bench.runs import find_runs, has_checkpoints, own_view
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, find_runs
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.cells import report_wanted, with_cells
 from fgrpo_bench.tracking.describe import experiment_tags, words
 from fgrpo_bench.tracking.points import point_run

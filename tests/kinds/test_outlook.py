@@ -131,11 +131,11 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
 def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
     plan = plan_of(tmp_path, "experiment.evaluation.design=null")
     assert preview.expected_draws(plan, paths_of(tmp_path)) == [] == outlook.words([])
-    stage = evaluations(plan)[0]
-    assert evaluate.cost(stage) == pytest.approx(16 * 32 * evaluate.DRAW_SECONDS)
+    stage, seconds = evaluations(plan)[0], evaluate.DRAW_SECONDS * evaluate.BASE
+    assert stage.step == 0 and evaluate.cost(stage) == pytest.approx(16 * 32 * seconds)
     staged = evaluations(plan_of(tmp_path))[0]
     expected = draws_by_prior(plan_of(tmp_path).points[0].evaluation.stopping)
-    assert evaluate.cost(staged) == pytest.approx(16 * expected * evaluate.DRAW_SECONDS)
+    assert evaluate.cost(staged) == pytest.approx(16 * expected * seconds)
     assert 8 < expected < 32
 
 

@@ -51,7 +51,7 @@ def test_a_file_system_without_locks_is_named_with_the_remedy(tmp_path, monkeypa
     path.touch()
     monkeypatch.setattr(fcntl, "flock", refuses)
     for wait in (True, False):
-        with pytest.raises(OSError, match=r"needs a file system with flock .* on another one") as at:
+        with pytest.raises(OSError, match=r"needs a file system with flock .* another one") as at:
             locked(path, wait=wait, what="sweep x").__enter__()
         assert (at.value.errno, at.value.filename) == (number, str(path))
     with pytest.raises(OSError, match=f"^\\[Errno {number}\\] {os.strerror(number)}: it cannot"):

@@ -205,8 +205,7 @@ def update_metrics(experience: Any) -> dict[str, float]:
     mask = experience.action_mask.bool()
     tokens = float(mask.sum())
     out = {"_active_share": float(((experience.advantages != 0) & mask).sum()) / tokens}
-    told = experience.rollout_log_probs
-    if told is not None:
+    if (told := experience.rollout_log_probs) is not None:
         gap = (told.float() - experience.action_log_probs.float())[mask]
         gap = gap[gap.isfinite()]
         out |= {"_measured_share": len(gap) / tokens, "_rollout_kl": float(gap.sum()) / tokens}
