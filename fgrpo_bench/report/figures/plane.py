@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
-from fgrpo_bench.report.curves import ABREAST, legend_below, names_abreast, rows_and_columns, short
+from fgrpo_bench.report.figures.curves import (
+    ABREAST,
+    legend_below,
+    names_abreast,
+    rows_and_columns,
+    short,
+)
 from fgrpo_bench.report.looks import Look, algorithms, looks
 
 Floats = NDArray[np.float64]
