@@ -72,7 +72,7 @@ def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
     wrong = damage(code) if manifest_path(code).exists() else {}
     if wrong:
         return damaged_code(in_words(wrong))
-    return _said_full(log) or _no_room(stage.folder)
+    return _full_disk(log) or _no_room(stage.folder)
 
 
 def of_start(batch: Path, job_id: str) -> Note | None:
@@ -82,7 +82,7 @@ def of_start(batch: Path, job_id: str) -> Note | None:
     batch: folder of its batch.
     """
     log = output_file(batch, job_id)
-    words = _damaged(damaged_path(batch, job_id)) or _said_full(log)
+    words = _damaged(damaged_path(batch, job_id)) or _full_disk(log)
     if words is None and log.exists() and log.stat().st_size == 0:
         words = f"disk full? it could not even write its log, {log}"
     return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
@@ -119,7 +119,7 @@ def _damaged(path: Path) -> str | None:
     return damaged_code(in_words(wrong) if wrong else text.strip()[:SHOWN_CHARACTERS])
 
 
-def _said_full(log: Path) -> str | None:
+def _full_disk(log: Path) -> str | None:
     """The last line of a log that says that the disk is full."""
     try:
         lines = tail(log, TAIL_BYTES)

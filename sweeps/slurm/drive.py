@@ -130,7 +130,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
     seconds: between ticks. Ending it stops no job.
     """
     before: list[str] = []
-    once = status.said_once(say)
+    once = status.warn_once(say)
     live = LiveSync(paths, once)
     while True:
         try:

@@ -60,7 +60,7 @@ def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     return status.saved_words(status.saved_draws(paths, records, done))
 
 
-def said_once(say: Callable[[str], None]) -> Callable[[str], None]:
+def warn_once(say: Callable[[str], None]) -> Callable[[str], None]:
     """Say a warning once, whatever its numbers are the next time."""
     warned: set[str] = set()
 
