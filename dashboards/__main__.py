@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from fgrpo_bench.commandline import Parser, entered
-from fgrpo_bench.stages.paths import default_root
+from fgrpo_bench.runs import default_root
 
 EXAMPLES = """examples:
   python -m dashboards serve                        the dashboard on 127.0.0.1:8000

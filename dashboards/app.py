@@ -85,7 +85,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     def answer(request: Request) -> Response:
         names = request.path_params
         given = {key: request.query_params.getlist(key) for key in request.query_params}
-        chart = given.pop(CSV, [None])[-1]
+        chart_name = given.pop(CSV, [None])[-1]
         try:
             results = store.open(names["sweep"], names["experiment"], names["version"])
             if names["view"] not in BUILDERS:
@@ -95,15 +95,15 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
             return _page(rendering.message(links, "Not found", str(error.args[0])), 404)
         except (OSError, ValueError, PolarsError) as error:
             return _page(rendering.message(links, "These files cannot be shown", str(error)), 500)
-        if chart is None:
+        if chart_name is None:
             return _page(rendering.html(page, links, store.runs()))
-        for one in page.charts:
-            if one.name == chart:
+        for chart in page.charts:
+            if chart.name == chart_name:
                 return Response(
-                    one.data.write_csv(),
+                    chart.data.write_csv(),
                     media_type="text/csv; charset=utf-8",
                     headers=HEADERS
-                    | {"Content-Disposition": f'attachment; filename="{chart}.csv"'},
+                    | {"Content-Disposition": f'attachment; filename="{chart_name}.csv"'},
                 )
         return _page(rendering.message(links, "Not found", "This page has no such chart."), 404)
 

@@ -108,10 +108,10 @@ def selected(
     beside: a frame of cells and steps that is joined. known: columns that are not null. where:
     what a column is; a tuple is one of several.
     """
-    one = {name: value for name, value in where.items() if not isinstance(value, tuple)}
+    single = {name: value for name, value in where.items() if not isinstance(value, tuple)}
     several = {name: value for name, value in where.items() if isinstance(value, tuple)}
-    rows = getattr(analysis, frame).filter(**one)
-    lines = [f"analysis.{frame}.filter({_written(one)})"]
+    rows = getattr(analysis, frame).filter(**single)
+    lines = [f"analysis.{frame}.filter({_written(single)})"]
     for name, values in several.items():
         rows = rows.filter(pl.col(name).is_in(values))
         lines.append(f".filter(pl.col({name!r}).is_in({list(values)}))")

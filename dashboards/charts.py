@@ -6,6 +6,7 @@ from files goes through `label`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -51,8 +52,8 @@ def label(text: str) -> str:
 
 def look_of(cells: Mapping[str, Cell]) -> dict[str, Look]:
     """Colour, marker and line of every cell by name, as in the report's figures."""
-    made = looks(list(cells.values()))
-    return {name: made[cell] for name, cell in cells.items()}
+    look_by_cell = looks(list(cells.values()))
+    return {name: look_by_cell[cell] for name, cell in cells.items()}
 
 
 def percent(values: Sequence[float | None]) -> list[float | None]:
@@ -161,7 +162,24 @@ def curve(
 
 def figure(traces: Sequence[dict[str, Any]], *, x: str, y: str, **more: Any) -> dict[str, Any]:
     """What Plotly.newPlot takes; what every chart has is in app.js. x, y: titles of the axes."""
-    made: dict[str, Any] = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
+    layout: dict[str, Any] = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
     for name, value in more.items():
-        made[name] = made[name] | value if name in made else value
-    return {"data": list(traces), "layout": made}
+        layout[name] = layout[name] | value if name in layout else value
+    return {"data": list(traces), "layout": layout}
+
+
+def dashed(**ends: object) -> dict[str, Any]:
+    """A straight line between two ends: x0, y0, x1 and y1, each of an axis or of the paper."""
+    style = {"color": "#666666", "dash": "dash", "width": 1.2}
+    return {"type": "line", "line": style} | ends
+
+
+def note(words: str, x: float, line: int) -> dict[str, Any]:
+    """Words beside a vertical line at x of a logarithmic axis (annotations take its logarithm).
+
+    line: from 0, so that words of several do not stand in each other.
+    """
+    return {
+        "text": words, "x": math.log10(x), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
+        "showarrow": False, "xanchor": "left", "yanchor": "top",
+    }  # fmt: skip

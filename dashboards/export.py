@@ -23,8 +23,8 @@ from dashboards.queries.analysis import fates_of
 from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.store import Store, checked
 from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.runs import has_checkpoints
-from fgrpo_bench.stages.paths import RunPaths, find_runs
+from fgrpo_bench.runs import find_runs, has_checkpoints
+from fgrpo_bench.stages.paths import RunPaths
 
 
 @dataclass

@@ -26,7 +26,7 @@ class Form:
         self._defaults: dict[str, str] = {}
         self._chosen: dict[str, tuple[str, ...]] = {}
 
-    def one(self, name: str, valid: Iterable[object], default: str | None = None) -> str:
+    def value(self, name: str, valid: Iterable[object], default: str | None = None) -> str:
         """The value of a parameter, which is left out of addresses where it is the default.
 
         default: None is the first valid one.
@@ -39,11 +39,11 @@ class Form:
 
     def named(self, name: str, valid: Iterable[str], default: str) -> str:
         """The same of one that every address names."""
-        value = self.one(name, valid, default)
+        value = self.value(name, valid, default)
         del self._defaults[name]
         return value
 
-    def many(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:
+    def values(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:
         """All values given, in the order of the valid ones; empty is no choice."""
         known = list(valid)
         wanted = {_known(name, value, known) for value in self._given.get(name, ())}

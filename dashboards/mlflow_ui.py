@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from fgrpo_bench.stages.paths import find_runs
+from fgrpo_bench.runs import find_runs
 from fgrpo_bench.tracking.store import Store, embedded_uri, find_store
 from fgrpo_bench.tracking.sync import SyncResult, sync_all
 from fgrpo_bench.tracking.views import CHARTS, POINTS, TRAINING, VIEW

@@ -34,18 +34,18 @@ ASSETS = {
 @cache
 def environment() -> Environment:
     """Templates with everything escaped, and an error for whatever is not there."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    made.filters["rendered"] = rendered
-    made.filters["visible"] = visible
-    made.filters["shortened"] = shortened
-    return made
+    templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    templates.filters["rendered"] = rendered
+    templates.filters["visible"] = visible
+    templates.filters["shortened"] = shortened
+    return templates
 
 
 def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
@@ -56,7 +56,7 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         for name, title in VIEWS.items()
     }
     others = [
-        (name_of(one), links.page(Address(run=one, view="sweep")), one == run) for one in runs
+        (name_of(each), links.page(Address(run=each, view="sweep")), each == run) for each in runs
     ]
     return _document(
         f"{page.address.view}.html",

@@ -80,19 +80,19 @@ def rendered(text: str) -> Markup:
 
 
 def _parts(text: str) -> Iterator[str]:
-    end = made = 0
-    for found in _FORMULA.finditer(text):
-        if made >= MOST_FORMULAS:
+    end = n_formulas = 0
+    for match in _FORMULA.finditer(text):
+        if n_formulas >= MOST_FORMULAS:
             break
-        source = next(group for group in found.groups() if group is not None)
-        block = found.lastgroup in ("a", "b")
+        source = next(group for group in match.groups() if group is not None)
+        block = match.lastgroup in ("a", "b")
         set_formula = formula(source, block=block)
         if set_formula is None:
             continue
-        made += 1
-        yield escape(visible(text[end : found.start()]))
+        n_formulas += 1
+        yield escape(visible(text[end : match.start()]))
         yield set_formula
-        end = found.end()
+        end = match.end()
     yield escape(visible(text[end:]))
 
 
@@ -104,8 +104,8 @@ def formula(source: str, *, block: bool) -> str | None:
     from latex2mathml.converter import convert
 
     try:
-        made = convert(source, display="block" if block else "inline")
-        inner = _rebuilt(ElementTree.fromstring(made), 0)
+        mathml = convert(source, display="block" if block else "inline")
+        inner = _rebuilt(ElementTree.fromstring(mathml), 0)
     except Exception:  # whatever a parser of untrusted text may raise: the text stays as it is
         return None
     title = escape(visible(source), quote=True)

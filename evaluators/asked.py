@@ -40,7 +40,7 @@ class AskedDraws:
         """Draws that were missing so far; later stages add to them."""
         self._design, self._seeds, self._have, self._grading = design, seeds, have, grading
         self._ready: deque[Wanted] = deque()
-        self._in_the_making = 0
+        self._n_in_progress = 0
         self._lacking: dict[str, int] = {}  # draws of its stage that a problem still lacks
         self._stages: dict[str, int] = {}  # that problems are in, those that have stopped left out
         self._problems = {problem.problem_id: problem for problem in problems}
@@ -54,33 +54,33 @@ class AskedDraws:
     def __next__(self) -> Wanted | None:
         if not self._ready:
             self._go_on()
-        if not self._ready and not self._in_the_making and self._stages:
+        if not self._ready and not self._n_in_progress and self._stages:
             assert self._grading is not None  # a design of one stage is through by now
             self._grading.wait()
             self._go_on()
             if not self._ready and self._stages:
                 raise RuntimeError(f"draws of {next(iter(self._stages))} were never judged")
         if self._ready:
-            self._in_the_making += 1
+            self._n_in_progress += 1
             return self._ready.popleft()
         if self._stages:
             return None
         raise StopIteration
 
-    def made(self, draws: Sequence[Draw]) -> None:
-        """These were made and given to the grading."""
-        self._in_the_making -= len(draws)
+    def count_drawn(self, draws: Sequence[Draw]) -> None:
+        """Count draws that were made and given to the grading."""
+        self._n_in_progress -= len(draws)
         for draw in draws:
             self._lacking[draw.problem_id] -= 1
 
     def _enter(self, problem: Problem, stage: int) -> None:
         """Ask for what a stage of a problem lacks."""
         name, start = problem.problem_id, self._design.stages[stage - 1] if stage else 0
-        there = self._have.get(name, ())
+        drawn = self._have.get(name, ())
         lacking = [
             Wanted(problem=problem, draw=number, seed=self._seeds[name][number])
             for number in range(start, self._design.stages[stage])
-            if number not in there
+            if number not in drawn
         ]
         self._stages[name], self._lacking[name] = stage, len(lacking)
         self._ready += lacking

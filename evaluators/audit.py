@@ -173,11 +173,9 @@ def by_task(benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataF
     """
     if benchmark.dataset is None or benchmark.dataset.layout != LAYOUT:
         return []
-    tasks = pl.DataFrame(
-        list(task_names(golds.items()).items()),
-        schema={"problem_id": pl.String, "task": pl.String},
-        orient="row",
-    )
+    named = list(task_names(golds.items()).items())
+    schema = {"problem_id": pl.String, "task": pl.String}
+    tasks = pl.DataFrame(named, schema, orient="row")
     return (
         grades.join(tasks, on="problem_id")
         .group_by("task")

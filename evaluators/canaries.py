@@ -70,13 +70,13 @@ def observe(
 
 def _responses(draw: Sampler, wanted: Sequence[Wanted]) -> list[str]:
     """The first draw of every problem, with what ended it, in the order of the problems."""
-    made = {
+    by_problem = {
         each.problem_id: f"{each.response} {each.n_tokens} {each.end_token}"
         for part in draw(wanted)
         for each in part
         if each.draw == 0
     }
-    return [made[each.problem.problem_id] for each in wanted if each.draw == 0]
+    return [by_problem[each.problem.problem_id] for each in wanted if each.draw == 0]
 
 
 def summary(canaries: Sequence[Canaries]) -> dict[str, Any]:
@@ -108,8 +108,8 @@ class Session:
         self.manifest = manifest
         self._paths, self._problems, self._start = paths, problems, start
         self._engine: Engine | None = None
-        there = paths.draws.exists() or paths.shards.exists()
-        self._former = manifest.get("canaries", []) if there else []  # else of draws that are gone
+        has_draws = paths.draws.exists() or paths.shards.exists()
+        self._former = manifest.get("canaries", []) if has_draws else []  # else of lost draws
         self._record: dict[str, Any] = {}
         self._draws = self._tokens = 0
 

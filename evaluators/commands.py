@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.runs import default_root
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import StagePaths, default_root
+from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import SPEC
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 

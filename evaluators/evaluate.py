@@ -15,19 +15,15 @@ from evaluators.backends import make_engine
 from evaluators.canaries import Session
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
-from evaluators.mend import clear_draws, clear_tables
+from evaluators.mend import check_manifest, clear_draws, clear_tables, with_design, with_former
 from evaluators.records import AskedCheckpoint, Draw, Engine
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import Spec
-from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.specs import EvalSpec, Placement, to_dict
-from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import now, read_json, write_json
-from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.stages.shapes import MANIFEST
+from fgrpo_bench.specs import Placement
+from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import PASSK, write_table
 
@@ -198,60 +194,3 @@ class Pace:
             return 0.0
         self._tokens += sum(draw.n_tokens for draw in draws)
         return self._tokens / max(clock - self._begun, 1e-9)
-
-
-def with_former(
-    paths: BenchmarkPaths, manifest: dict[str, Any], former: dict[str, Any], name: str
-) -> dict[str, Any]:
-    """What the draws belong to, with what an earlier marker of the evaluation knows of the engine
-    that made them, where it lacks that."""
-    known = {"engine": former.get("engine"), "canaries": former.get("canaries", {}).get(name)}
-    lacking = {field: each for field, each in known.items() if each and field not in manifest}
-    if lacking:
-        manifest = manifest | lacking
-        write_json(paths.manifest, manifest)
-    return manifest
-
-
-def with_design(
-    paths: BenchmarkPaths, manifest: dict[str, Any], evaluation: EvalSpec
-) -> dict[str, Any]:
-    """What the draws belong to, with the design at the end of its list of designs, which has none
-    as long as all draws were made: pass@k is exact for one that was chosen before any grade was
-    seen."""
-    design, designs = evaluation.design and to_dict(evaluation.design), manifest.get("designs", [])
-    if not designs and paths.draws.exists():
-        designs = [{"since": None, "n_samples": None, "design": None}]
-    if design == (designs[-1]["design"] if designs else None):
-        return manifest
-    since = now() if designs else None
-    own = {"since": since, "n_samples": evaluation.n_samples, "design": design}
-    manifest = manifest | {"designs": [*designs, own]}
-    write_json(paths.manifest, manifest)
-    return manifest
-
-
-def check_manifest(
-    paths: BenchmarkPaths, problems: list[Problem], sha256: str, mark: str
-) -> dict[str, Any]:
-    """What the draws belong to; written before the first draw, compared before every later one.
-
-    Raises ValueError where draws of other weights, prompts or settings stand at this address.
-    """
-    wanted = {
-        "fingerprint": mark,
-        "weights_sha256": sha256,
-        "prompts_sha256": fingerprint([[p.problem_id, p.prompt] for p in problems]),
-    }
-    if not paths.manifest.exists():
-        write_json(paths.manifest, wanted)
-        return wanted
-    manifest: dict[str, Any] = read_json(paths.manifest, MANIFEST)
-    for field, value in wanted.items():
-        if manifest.get(field) != value:
-            raise ValueError(
-                f"{paths.folder} holds draws with {field} {manifest.get(field)}, but this "
-                f"evaluation has {value}: draws of different origin are never mixed; move that "
-                "folder away, or bump `version`"
-            )
-    return manifest

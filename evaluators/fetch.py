@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from fgrpo_bench.kinds.fetch import dataset_stage
+from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.paths import DataPaths, StagePaths, default_root, shared_data
+from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
 from fgrpo_bench.stages.shapes import LOCK
 
 EXAMPLES = """examples:

@@ -108,14 +108,12 @@ class Grading:
     def judge(self, draws: pl.DataFrame) -> None:
         """Judge what is not judged yet of these (tables.DRAWS), and wait for it."""
         rows, numbers = self._places(draws)
-        if self._workers is not None:
-            self._take(self._workers.answers(self._grader, wait=True))
+        self.wait()
         for i in np.flatnonzero(self._at[rows, numbers] == UNKNOWN).tolist():
             self._ask(int(rows[i]), int(numbers[i]), draws["response"][i], wait=True)
             if self._workers is not None:
                 self._take(self._workers.answers(self._grader, wait=False))
-        if self._workers is not None:
-            self._take(self._workers.answers(self._grader, wait=True))
+        self.wait()
 
     def wait(self) -> None:
         """Until all that was asked of a grader of WAITING is judged."""

@@ -167,11 +167,11 @@ def vllm_log_probs(engine: LLM) -> LogProbs:
             outputs = engine.generate(prompts, parameters, use_tqdm=False)
             nats = []
             for (number, prompt, own), output in zip(batch, outputs, strict=True):
-                told = output.prompt_logprobs
-                assert told is not None
+                prompt_log_probs = output.prompt_logprobs
+                assert prompt_log_probs is not None
                 taken = [
                     each[token].logprob
-                    for each, token in zip(told[len(prompt) :], own, strict=True)
+                    for each, token in zip(prompt_log_probs[len(prompt) :], own, strict=True)
                     if each is not None
                 ]
                 nats.append((number, np.array(taken)))

@@ -1,4 +1,5 @@
-"""What an evaluation finds damaged before it begins is moved aside, so that it alone is made again.
+"""What stands where an evaluation begins: draws of another origin are refused, and what is damaged
+is moved aside, so that it alone is made again.
 
 The order is that of making: draws rest on what draws.json says of them, grades on draws. A file
 that is moved aside keeps its content under a name that nothing reads.
@@ -8,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import EvalSpec, to_dict
+from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json, set_aside
+from fgrpo_bench.stages.files import now, read_json, set_aside, write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.shapes import MANIFEST
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
@@ -52,6 +57,63 @@ def clear_tables(paths: BenchmarkPaths) -> None:
             _set_aside(path, paths.damaged, "the draws that it judges are gone")
         elif path.name.startswith("grades."):
             _clear_table(path, GRADES, paths.damaged)
+
+
+def check_manifest(
+    paths: BenchmarkPaths, problems: list[Problem], sha256: str, mark: str
+) -> dict[str, Any]:
+    """What the draws belong to; written before the first draw, compared before every later one.
+
+    Raises ValueError where draws of other weights, prompts or settings stand at this address.
+    """
+    wanted = {
+        "fingerprint": mark,
+        "weights_sha256": sha256,
+        "prompts_sha256": fingerprint([[p.problem_id, p.prompt] for p in problems]),
+    }
+    if not paths.manifest.exists():
+        write_json(paths.manifest, wanted)
+        return wanted
+    manifest: dict[str, Any] = read_json(paths.manifest, MANIFEST)
+    for field, value in wanted.items():
+        if manifest.get(field) != value:
+            raise ValueError(
+                f"{paths.folder} holds draws with {field} {manifest.get(field)}, but this "
+                f"evaluation has {value}: draws of different origin are never mixed; move that "
+                "folder away, or bump `version`"
+            )
+    return manifest
+
+
+def with_former(
+    paths: BenchmarkPaths, manifest: dict[str, Any], former: dict[str, Any], name: str
+) -> dict[str, Any]:
+    """What the draws belong to, with what an earlier marker of the evaluation knows of the engine
+    that made them, where it lacks that."""
+    known = {"engine": former.get("engine"), "canaries": former.get("canaries", {}).get(name)}
+    lacking = {field: each for field, each in known.items() if each and field not in manifest}
+    if lacking:
+        manifest = manifest | lacking
+        write_json(paths.manifest, manifest)
+    return manifest
+
+
+def with_design(
+    paths: BenchmarkPaths, manifest: dict[str, Any], evaluation: EvalSpec
+) -> dict[str, Any]:
+    """What the draws belong to, with the design at the end of its list of designs, which has none
+    as long as all draws were made: pass@k is exact for one that was chosen before any grade was
+    seen."""
+    design, designs = evaluation.design and to_dict(evaluation.design), manifest.get("designs", [])
+    if not designs and paths.draws.exists():
+        designs = [{"since": None, "n_samples": None, "design": None}]
+    if design == (designs[-1]["design"] if designs else None):
+        return manifest
+    since = now() if designs else None
+    own = {"since": since, "n_samples": evaluation.n_samples, "design": design}
+    manifest = manifest | {"designs": [*designs, own]}
+    write_json(paths.manifest, manifest)
+    return manifest
 
 
 def _clear_table(path: Path, schema: pl.Schema, into: Path) -> None:

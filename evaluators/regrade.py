@@ -29,8 +29,8 @@ def regrade(stored: Stored, grader: str | None) -> str:
         problems = stored.problems()
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [Grading(stored.paths, problems, g, workers=workers) for g in graders]
-            said = [_regrade(stored, *each) for each in zip(graders, layers, strict=True)]
-        return "\n".join(said)
+            reports = [_regrade(stored, *each) for each in zip(graders, layers, strict=True)]
+        return "\n".join(reports)
 
 
 def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
@@ -42,22 +42,22 @@ def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
     write_table(at, score(counts, stored.spec.ks, stored.spec.stopping), PASSK)
     lacking = counts["n_samples"].null_count()
     _mark(stored, grader, [stored.paths.grades(grading.version), at], lacking=lacking if own else 0)
-    said = f"{stored.benchmark.name}, {grading.version}: "
+    report = f"{stored.benchmark.name}, {grading.version}: "
     if lacking:
-        said += (
+        report += (
             f"{lacking} of {len(counts)} problems would not have stopped where they did and have "
             f"no value; {'the command that drew makes the rest' if own else 'none is drawn'}; "
         )
     tally = grading.tally
     if not tally.graded:
-        said += f"all {len(draws):,} draws had been graded; "
+        report += f"all {len(draws):,} draws had been graded; "
     else:
-        said += f"{tally.graded:,} draws graded with {tally.judgements:,} judgements; "
+        report += f"{tally.graded:,} draws graded with {tally.judgements:,} judgements; "
     former = former_layer(stored, grading.version)
     if former is None:
-        return said + "no other grades to compare with"
+        return report + "no other grades to compare with"
     old = read_table(stored.paths.grades(former), GRADES)
-    return said + changes(old, table, former)
+    return report + changes(old, table, former)
 
 
 def former_layer(stored: Stored, version: str) -> str | None:

@@ -93,11 +93,11 @@ def _full(override: str) -> str:
     is the file of that name."""
     if "=" not in override:
         raise ValueError(f"{override!r} is no override: write key=value, e.g. n_samples=64")
-    sign, rest = re.fullmatch(r"([+~]*)(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
-    head = re.split(r"[.=]", rest, maxsplit=1)[0]
-    if head == "design" and rest.partition("=")[2] in config.options("design"):
-        return f"+design@evaluation.{rest}"
-    return f"{sign}evaluation.{rest}" if head in OF_EVALUATION else override
+    sign, assignment = re.fullmatch(r"([+~]*)(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
+    head = re.split(r"[.=]", assignment, maxsplit=1)[0]
+    if head == "design" and assignment.partition("=")[2] in config.options("design"):
+        return f"+design@evaluation.{assignment}"
+    return f"{sign}evaluation.{assignment}" if head in OF_EVALUATION else override
 
 
 def _benchmarks(override: str) -> list[str]:

@@ -57,7 +57,7 @@ def responses(
     """Rows of tables.DRAWS, in the order of the file."""
     ids = {problem.problem_id for problem in problems}
     texts = {_folded(problem.prompt): problem.problem_id for problem in problems}
-    whole: set[str] = set()  # problems that came with all their responses
+    complete: set[str] = set()  # problems that came with all their responses
     numbers: dict[str, int] = {}
     seen: dict[tuple[str, int], str] = {}
     chosen: str | None = None
@@ -74,13 +74,13 @@ def responses(
         _check_fixed(row, where)
         problem_id = _problem(row, ids, texts, where)
         own_texts = _texts(row, where)
-        if problem_id in whole:
+        if problem_id in complete:
             raise ValueError(
                 f"{where}: problem {problem_id} came with its responses before: its draws would be "
                 "counted twice; leave one of the lines out"
             )
         if "response" not in row:
-            whole.add(problem_id)
+            complete.add(problem_id)
         given = _given(row, where)
         for text in own_texts:
             number = row.get("draw", numbers.get(problem_id, 0))

@@ -160,7 +160,7 @@ def complete_draws(
                 shard.append(draws)
                 n_made += len(draws)
                 tell(len(have) + n_made, len(have) + asked.n_asked, draws)
-                asked.made(draws)
+                asked.count_drawn(draws)
         fresh, _ = read_shards(paths, seeds)
         have = pl.concat([have, fresh]).unique(["problem_id", "draw"], keep="first")
     if n_made < asked.n_asked:

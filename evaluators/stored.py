@@ -10,9 +10,10 @@ from evaluators.fetch import chosen
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.kinds.evaluate import Spec, read_spec
 from fgrpo_bench.records import Problem
+from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
-from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths, default_root
+from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 

@@ -114,10 +114,10 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
             f"({str(error).splitlines()[0]}): set sampler=vllm where vLLM has its architecture, or "
             "name another checkpoint"
         ) from error
-    model, told = loaded
+    model, loading_info = loaded
     kinds = {"missing_keys": "lacks", "unexpected_keys": "has besides", "mismatched_keys": "shapes"}
     for kind, word in kinds.items():
-        if names := sorted(str(each) for each in told[kind]):
+        if names := sorted(str(each) for each in loading_info[kind]):
             raise ValueError(
                 f"the weights in {checkpoint} are not those of the {type(model).__name__} in its "
                 f"config.json; {word}: {len(names)}, e.g. {names[0]}: copy the config.json that "
@@ -198,8 +198,11 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
 
 def facts(device: str) -> dict[str, Any]:
     """The engine fingerprint: what may change a draw in its last bits."""
+    import torch
+
     packages = {name: version(name) for name in ("torch", "transformers")}
-    return {"engine": "transformers", "device": device, "rows": ROWS[device], **packages}
+    gpu = torch.cuda.get_device_name() if device == "cuda" else device
+    return {"engine": "transformers", "device": gpu, "rows": ROWS[device], **packages}
 
 
 def _padded(prompts: Sequence[list[int]], device: Any) -> tuple[Tensor, Tensor]:

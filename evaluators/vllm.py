@@ -198,8 +198,13 @@ def drawn_from(wanted: Wanted, answer: Any) -> Draw:
 
 def facts(evaluation: EvalSpec, device: str, placement: Placement) -> dict[str, Any]:
     """The engine fingerprint: what may change a draw in its last bits."""
-    parallel = placement.evaluation_tensor_parallel
     more = {"batch_invariant": True} if evaluation.batch_invariant else {}
+    if device == "cuda":
+        from vllm.platforms import current_platform
+
+        device = current_platform.get_device_name()
+        more |= {"enforce_eager": True} if placement.vllm_enforce_eager else {}
+    parallel = placement.evaluation_tensor_parallel
     return (
         {"engine": "vllm", "device": device, "tensor_parallel": parallel}
         | more

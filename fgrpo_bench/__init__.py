@@ -4,6 +4,7 @@ The top of the package is light: `import fgrpo_bench` in a notebook loads no tor
 Hydra, and what it offers (__all__) needs NumPy alone, which is loaded with the first use.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,3 +27,19 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def _check_environment() -> None:
+    """Where Python runs a command of ours (`python -m fgrpo_bench.report`), this is imported before
+    it: outside the environment one line and exit code 2 stand for the traceback of its imports."""
+    words = sys.orig_argv
+    module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+    if module.startswith(f"{__name__}."):
+        from fgrpo_bench.__main__ import COMMANDS
+        from fgrpo_bench.commandline import check_packages
+
+        if any(module == command for command, _ in COMMANDS.values()):
+            check_packages()
+
+
+_check_environment()

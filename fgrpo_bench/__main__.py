@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from fgrpo_bench.commandline import CHECKOUT, lacking, outside
+from fgrpo_bench.commandline import CHECKOUT, check_packages
 
 COMMANDS = {
     "sweeps": ("sweeps", "plan a sweep, run it, and follow it, here or on SLURM"),
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(listing())
         return 0
-    name, *rest = arguments
+    name, *command_arguments = arguments
     if name not in COMMANDS:
         from fgrpo_bench.doors import meant
 
@@ -44,17 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if CHECKOUT.joinpath("sweeps").is_dir() and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
     module, _ = COMMANDS[name]
-    packages = lacking()
-    if packages:
-        print(outside(packages), file=sys.stderr)
-        return 2
+    check_packages()
     if find_spec(module.partition(".")[0]) is None:
         print(
             f"{name} is not part of the installed package: run it in a checkout of the repository",
             file=sys.stderr,
         )
         return 2
-    sys.argv = [f"python -m {module}", *rest]
+    sys.argv = [f"python -m {module}", *command_arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)  # ends by SystemExit, or with 0
     return 0
 

@@ -27,16 +27,16 @@ def load_problems(
     """
     if data is not None:
         assert benchmark.dataset is not None
-        found = dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
-        return [replace(problem, benchmark=benchmark.name) for problem in found]
+        problems = dataset_problems(data, benchmark.dataset, n_problems=benchmark.n_problems)
+        return [replace(problem, benchmark=benchmark.name) for problem in problems]
     spec = from_dict(TaskSpec, task)
-    made = make_task(spec)
+    generator = make_task(spec)
     wanted = benchmark.n_problems
     assert wanted is not None
-    if wanted > made.n_heldout:
+    if wanted > generator.n_heldout:
         raise ValueError(
-            f"benchmark {benchmark.name} asks for n_problems={wanted}, but the "
-            f"held-out split of task {spec.name} holds {made.n_heldout}: ask for fewer, or let "
-            "the task hold out more"
+            f"benchmark {benchmark.name} asks for n_problems={wanted}, but the held-out split of "
+            f"task {spec.name} holds {generator.n_heldout}: ask for fewer, or let the task hold "
+            "out more"
         )
-    return [made.heldout_problem(i) for i in range(wanted)]
+    return [generator.heldout_problem(i) for i in range(wanted)]

@@ -59,15 +59,19 @@ def outside(packages: Sequence[str]) -> str:
     return f"{sys.executable} has no {', '.join(packages)}: run `cd {CHECKOUT} && {enter}` first"
 
 
+def check_packages() -> None:
+    """Outside the environment that line, and exit code 2."""
+    packages = lacking()
+    if packages:
+        print(outside(packages), file=sys.stderr)
+        sys.exit(2)
+
+
 @contextmanager
 def entered() -> Iterator[None]:
-    """A command's imports and its work: outside the environment that line and exit code 2 stand for
-    the traceback of an import."""
+    """A command's imports and its work: likewise, in place of the traceback of an import."""
     try:
         yield
     except ModuleNotFoundError:
-        packages = lacking()
-        if not packages:
-            raise
-        print(outside(packages), file=sys.stderr)
-        sys.exit(2)
+        check_packages()
+        raise

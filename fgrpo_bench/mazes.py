@@ -74,7 +74,7 @@ def read_maze(text: str) -> Maze:
         )
     places = {(i, j): rows[i][j] for i in range(size) for j in range(size)}
     ends = {
-        symbol: [place for place, here in places.items() if here == symbol]
+        symbol: [place for place, content in places.items() if content == symbol]
         for symbol in (START, GOAL)
     }
     for symbol, at in ends.items():
@@ -83,7 +83,7 @@ def read_maze(text: str) -> Maze:
                 f"a maze has {symbol} at {at or 'no place'}: it must stand once, where row and "
                 "column, from 0, are odd"
             )
-    open_places = {place for place, here in places.items() if here != WALL}
+    open_places = {place for place, content in places.items() if content != WALL}
     cells = (size // 2) ** 2
     border = [p for p in open_places if not (0 < p[0] < size - 1 and 0 < p[1] < size - 1)]
     n_cells = sum(i % 2 and j % 2 for i, j in open_places)

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.doors import meant
-from fgrpo_bench.stages.paths import RunPaths, find_runs
-from fgrpo_bench.stages.paths import default_root as default_root
+from fgrpo_bench.stages.paths import RunPaths
 
 VIEWS = {"simulation": "fgrpo_bench.simulation.views"}
 """What is laid out as a sweep and has no checkpoints, by its reserved name: the module that shows
 it, with `report(paths, formats)`, `desired(paths)` (fgrpo_bench.tracking.desired) and COMMAND."""
+
+
+def default_root() -> Path:
+    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
+    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))
+
+
+def find_runs(
+    root: Path,
+    sweep: str | None = None,
+    *,
+    experiment: str | None = None,
+    version: str | None = None,
+) -> list[RunPaths]:
+    """Every planned run under a root, sorted by sweep, experiment and version; None is any."""
+    return [
+        RunPaths(root=root, sweep=name, experiment=parts[0], version=parts[1])
+        for plan in sorted(root.glob("*/*/*/plan.json"))
+        for name, *parts, _ in [plan.parts[-4:]]
+        if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
+    ]
 
 
 def has_checkpoints(paths: RunPaths) -> bool:
@@ -78,11 +99,11 @@ def _usual(sweep: str) -> tuple[str | None, str | None]:
     return config["experiment"]["name"], config["version"]
 
 
-def near_sweep(sweep: str, there: Iterable[str]) -> str:
+def near_sweep(sweep: str, with_runs: Iterable[str]) -> str:
     """What a refusal adds to the name of a sweep without runs: the one that was meant; empty for a
-    declared one. there: sweeps with runs."""
+    declared one. with_runs: sweeps with runs."""
     declared = _declared()
-    return "" if sweep in declared else meant(sweep, declared.union(there))
+    return "" if sweep in declared else meant(sweep, declared.union(with_runs))
 
 
 def _declared() -> set[str]:

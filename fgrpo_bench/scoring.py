@@ -47,18 +47,18 @@ def _counted(rows: pl.LazyFrame, n_unscored: pl.Expr) -> pl.LazyFrame:
 
 def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.LazyFrame:
     ends = list(zip((0, *design.stages), design.stages, strict=False))
-    correct, there = (
-        pl.concat_list([(what & (pl.col("draw") < end)).sum() for _, end in ends])
-        for what in (_CORRECT, pl.lit(True))
+    correct, drawn = (
+        pl.concat_list([(condition & (pl.col("draw") < end)).sum() for _, end in ends])
+        for condition in (_CORRECT, pl.lit(True))
     )
-    stages = rows.group_by("problem_id").agg(correct=correct, there=there).collect()
-    right, made = (np.array(stages[name].to_list()) for name in ("correct", "there"))
+    stages = rows.group_by("problem_id").agg(correct=correct, drawn=drawn).collect()
+    right, n_drawn = (np.array(stages[name].to_list()) for name in ("correct", "drawn"))
     enough = (right >= design.enough) | (np.arange(len(ends)) == len(ends) - 1)
     stops = enough.argmax(axis=1)
     last = np.array(design.stages)[stops]
-    whole = made[np.arange(len(made)), stops] == last
+    is_whole = n_drawn[np.arange(len(n_drawn)), stops] == last
     marks = pl.DataFrame(
-        {"problem_id": stages["problem_id"], "last": last, "is_whole": whole}
+        {"problem_id": stages["problem_id"], "last": last, "is_whole": is_whole}
     ).lazy()
     unscored = pl.concat_list(
         [(_UNSCORED & pl.col("draw").is_between(start, end, closed="left")).sum().cast(pl.Int64)
@@ -111,8 +111,8 @@ def _estimated(counts: pl.DataFrame, k: int, design: StagedDesign | None) -> dic
 
 def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any]:
     values = np.full((3, len(counts)), np.nan)
-    whole = counts["n_samples"].is_not_null().to_numpy()
-    known = counts.filter(whole)
+    is_known = counts["n_samples"].is_not_null().to_numpy()
+    known = counts.filter(is_known)
     if len(known):
         ends: dict[str, Any] = {
             "n_drawn": known["n_samples"].to_numpy(),
@@ -120,6 +120,6 @@ def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any
             "n_unscored": np.array(known["n_unscored"].to_list()),
             "k": k,
         }
-        values[0, whole] = design.pass_at_k(**ends)
-        values[1:, whole] = design.bounds(**ends)
+        values[0, is_known] = design.pass_at_k(**ends)
+        values[1:, is_known] = design.bounds(**ends)
     return dict(zip(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values, strict=True))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.doors import meant
-from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
+from fgrpo_bench.runs import default_root, find_runs
+from fgrpo_bench.stages.paths import RunPaths
 
 OVERRIDES = """\
 Overrides are key=value, as many as wanted, after the sweep's name:
@@ -207,11 +208,11 @@ def find_run(sweep: str, overrides: Sequence[str]) -> RunPaths:
         )
     from fgrpo_bench.runs import near_sweep
 
-    there = sorted({plan.parts[-4] for plan in root.glob("*/*/*/plan.json")})
+    known = sorted({plan.parts[-4] for plan in root.glob("*/*/*/plan.json")})
     asked = " ".join([sweep, *(f"{key}={value}" for key, value in given.items())])
     raise ValueError(
-        f"no run of {asked}{near_sweep(sweep, there)} under {root}: "
-        + (f"there are runs of {', '.join(there)}; " if there else "there are no runs at all; ")
+        f"no run of {asked}{near_sweep(sweep, known)} under {root}: "
+        + (f"there are runs of {', '.join(known)}; " if known else "there are no runs at all; ")
         + "start one with `python -m sweeps run <sweep>`, or name another folder with "
         "run_root=<folder>"
     )

@@ -36,9 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (flushed at exit)
         return 128 + signal.SIGPIPE
     except (ValueError, OSError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         named = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
-        print(f"error: {said}{named}", file=sys.stderr)
+        print(f"error: {message}{named}", file=sys.stderr)
         return EXIT_REFUSED
     except KeyboardInterrupt:
         print("interrupted; nothing is lost", file=sys.stderr)
@@ -125,14 +125,14 @@ def _check(paths: RunPaths, arguments: Namespace) -> int:
     except ValueError as error:  # without a plan there is nothing to compare
         print(f"damaged: {error}", file=sys.stderr)
         return EXIT_DAMAGED
-    told = findings.findings(examined)
-    print(json.dumps(told, indent=1) if arguments.json else findings.render(told))
-    if not told["damaged"] or not arguments.repair:
-        return EXIT_DAMAGED if told["damaged"] else 0
+    result = findings.findings(examined)
+    print(json.dumps(result, indent=1) if arguments.json else findings.render(result))
+    if not result["damaged"] or not arguments.repair:
+        return EXIT_DAMAGED if result["damaged"] else 0
     from sweeps.check.repair import repair
-    from sweeps.text import said
+    from sweeps.text import echo
 
-    return repair(examined, say=said)
+    return repair(examined, say=echo)
 
 
 def _cancel(paths: RunPaths, arguments: Namespace) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from fgrpo_bench.__main__ import COMMANDS
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.stages.paths import default_root
+from fgrpo_bench.runs import default_root
 from sweeps import REPOSITORY
 from sweeps.arguments import KEYS, commands
 
@@ -69,7 +69,7 @@ def candidates(words: Sequence[str]) -> set[str]:
     """What the next word of a command line can be. words: those before it."""
     if not words:
         return set()
-    program, *rest = words
+    program, *after = words
     program = program.rpartition("/")[2]
     if program == "make":
         return targets() | {
@@ -78,35 +78,35 @@ def candidates(words: Sequence[str]) -> set[str]:
             for value in options(group)
         }
     if program.startswith("python"):
-        if "-m" not in rest:
+        if "-m" not in after:
             return set()
-        rest = rest[rest.index("-m") + 1 :]
-        if not rest:
+        after = after[after.index("-m") + 1 :]
+        if not after:
             return {"fgrpo_bench", *(module for module, _ in COMMANDS.values())} - {
                 "sweeps.completion"
             }
-        if rest[0] == "fgrpo_bench":
-            rest = rest[1:]
+        if after[0] == "fgrpo_bench":
+            after = after[1:]
         else:
-            rest[0] = next((name for name, (own, _) in COMMANDS.items() if own == rest[0]), "")
+            after[0] = next((name for name, (own, _) in COMMANDS.items() if own == after[0]), "")
     elif program != "fgrpo-bench":
         return set()
-    if not rest:
+    if not after:
         return set(COMMANDS)
-    command, *rest = rest
+    command, *after = after
     if command == "sweeps":
-        return _of_sweeps(rest)
+        return _of_sweeps(after)
     if command == "completion":
         return set(SHELLS)
-    return sweeps_with_runs() if command in OF_RUNS and not rest else set()
+    return sweeps_with_runs() if command in OF_RUNS and not after else set()
 
 
 def _of_sweeps(words: Sequence[str]) -> set[str]:
     if not words:
         return set(commands())
-    command, *rest = words
-    flags = set(commands().get(command, ())) - set(rest)
-    given = [word for word in rest if not word.startswith("-")]
+    command, *after = words
+    flags = set(commands().get(command, ())) - set(after)
+    given = [word for word in after if not word.startswith("-")]
     if not given:
         return flags | (set(options("sweep")) if command in PLANNED else sweeps_with_runs())
     if command in PLANNED:

@@ -80,8 +80,8 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
 def _reached(stage: StagePaths) -> int:
     """The step that a run has got to; 0 where nothing tells."""
     marker = readable_json(stage.done, MARKER)
-    told = (marker or {}) if stage.done.exists() else read_progress(stage)
-    return int(told.get("step", 0))
+    progress = (marker or {}) if stage.done.exists() else read_progress(stage)
+    return int(progress.get("step", 0))
 
 
 def _weights_sha256(base: StagePaths) -> str | None:
@@ -95,14 +95,14 @@ def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
         return []
     if readable_json(paths.spec) is None and not paths.owner.exists():
         return []  # cut short when the machine failed, before anything began: it is written again
-    there = read_json(paths.spec)
-    if not {"fingerprint", "identity"} <= there.keys():
+    stored = read_json(paths.spec)
+    if not {"fingerprint", "identity"} <= stored.keys():
         return [
             "spec.json has no fingerprint and identity: another version of this program wrote it"
         ]
-    if there["fingerprint"] == stage.fingerprint:
+    if stored["fingerprint"] == stage.fingerprint:
         return []
-    identity = reduced(there["identity"], KINDS[stage.kind].undefining)
+    identity = reduced(stored["identity"], KINDS[stage.kind].undefining)
     return [
         f"{field}: {old!r} there, {new!r} asked for"
         for field, old, new in differences(identity, stage.spec["identity"])

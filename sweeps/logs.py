@@ -97,8 +97,8 @@ def _with_lines(paths: RunPaths, stage: dict[str, Any]) -> dict[str, Any]:
         log = latest_log(StagePaths(paths.folder / stage["name"]))
     except FileNotFoundError:
         return stage | {"log": None, "last_lines": []}
-    said = [printable(line) for line in tail(log) if line.strip()]
-    return stage | {"log": str(log), "last_lines": said[-LAST_LINES:]}
+    lines = [printable(line) for line in tail(log) if line.strip()]
+    return stage | {"log": str(log), "last_lines": lines[-LAST_LINES:]}
 
 
 def render_failures(answer: Mapping[str, Any]) -> str:

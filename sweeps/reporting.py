@@ -14,9 +14,10 @@ from datetime import datetime
 from pathlib import Path
 
 from fgrpo_bench.kinds import train
+from fgrpo_bench.runs import default_root
 from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, default_root
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import counted, duration, shown
@@ -84,8 +85,8 @@ def not_synced(paths: RunPaths, error: Exception) -> str:
 
 
 def _make(target: str, paths: RunPaths) -> str:
-    here = paths.root == default_root().absolute()
-    return f"make {target}" + ("" if here else f" ARGS='--root {paths.root}'")
+    is_default = paths.root == default_root().absolute()
+    return f"make {target}" + ("" if is_default else f" ARGS='--root {paths.root}'")
 
 
 class LiveSync:

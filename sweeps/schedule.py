@@ -82,12 +82,12 @@ def seconds_left(
     once it has run for a while.
     """
     kinds = {stage.name: stage.kind for stage in stages}
-    told = [
+    projected = [
         (kinds[name], estimated[name], each.elapsed + each.left)
         for name, each in at_work.items()
         if each.left is not None and each.elapsed >= TOLD_SECONDS
     ]
-    factors = calibration([*measured, *told], latest=LATEST)
+    factors = calibration([*measured, *projected], latest=LATEST)
     seconds = {stage.name: scaled(estimated[stage.name], stage.kind, factors) for stage in stages}
     for name, each in at_work.items():
         expected = max(seconds[name] - each.elapsed, 1.0)

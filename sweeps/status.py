@@ -89,16 +89,16 @@ def saved_draws(
         draws_used,  # loads Polars: without a design nobody needs it
     )
 
-    told = dict.fromkeys(("evaluations", "draws", "of"), 0)
+    totals = dict.fromkeys(("evaluations", "draws", "of"), 0)
     for record in staged:
         target = record["target"]
         names = [name for name in target["graders"] if "/" not in name]  # not of further graders
         counts = draws_used(StagePaths(paths.folder / record["name"]), names)
         if counts is not None:
-            told["evaluations"] += 1
-            told["draws"] += counts.draws
-            told["of"] += counts.problems * target["n_samples"]
-    return told
+            totals["evaluations"] += 1
+            totals["draws"] += counts.draws
+            totals["of"] += counts.problems * target["n_samples"]
+    return totals
 
 
 def saved_words(draws: Mapping[str, int] | None) -> list[str]:
@@ -142,11 +142,11 @@ def render(answer: Mapping[str, Any]) -> str:
         )
     titles = [NUMBERS[name].title for name in columns]
     header = ["point", "train", "evaluate", "step", *titles, "left", "attempts"]
-    said = "no driver is running"
+    driver_line = "no driver is running"
     if driver := answer["driver"]:
         since = driver.get("since")
-        said = f"driver: process {driver.get('pid')} on {driver.get('host')} since {since}"
-    return framed(answer, table(header, rows), said, *damaged(answer))
+        driver_line = f"driver: process {driver.get('pid')} on {driver.get('host')} since {since}"
+    return framed(answer, table(header, rows), driver_line, *damaged(answer))
 
 
 def framed(answer: Mapping[str, Any], shown: str, *further: str) -> str:
@@ -172,8 +172,8 @@ def framed(answer: Mapping[str, Any], shown: str, *further: str) -> str:
 
 def number_columns(stages: Iterable[Mapping[str, Any]]) -> list[str]:
     """Which of NUMBERS any of some stages has told, and the reward in any case."""
-    told = {name for stage in stages for name in stage["numbers"]}
-    return [name for name in NUMBERS if name in {"reward", *told}]
+    reported = {name for stage in stages for name in stage["numbers"]}
+    return [name for name in NUMBERS if name in {"reward", *reported}]
 
 
 def warnings(answer: Mapping[str, Any]) -> list[str]:

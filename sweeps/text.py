@@ -18,12 +18,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def duration(seconds: float) -> str:
     """e.g. `42 s`, `3 min 20 s`, `1 h 05 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60:02d} s"
+    return f"{total // 3600} h {total % 3600 // 60:02d} min"
 
 
 def counted(number: int, noun: str) -> str:
@@ -42,6 +42,6 @@ def shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def said(text: str) -> None:
+def echo(text: str) -> None:
     """To standard output, at once."""
     print(text, flush=True)

@@ -24,7 +24,8 @@ from fgrpo_bench.points import Asked
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
-from fgrpo_bench.stats.significance import TestResult, draws_test, subsampling_test
+from fgrpo_bench.stats.significance import TestResult, draws_test
+from fgrpo_bench.stats.subsampling import subsampling_test
 from fgrpo_bench.stats.variance import draw_moments
 from tests import staged_calibration
 from tests.support.planted import (

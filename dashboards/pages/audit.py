@@ -31,55 +31,55 @@ LISTED = 12
 def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
     form = Form(results.paths, "audit", given, links)
-    benchmark = form.one("benchmark", results.benchmarks)
+    benchmark = form.value("benchmark", results.benchmarks)
     looked = audits(results, benchmark)
     differing = disagreements(results, benchmark)
-    made = engines(results, benchmark)
+    by_engine = engines(results, benchmark)
     grids = [
-        _draws(results, links, benchmark, [one for one in looked if not _is_clean(one)]),
-        _graders(results, links, benchmark, [one for one in differing if one.differing]),
-        *([_engines(made)] if differing_facts(made) else []),
+        _draws(results, links, benchmark, [audit for audit in looked if not _is_clean(audit)]),
+        _graders(results, links, benchmark, [pair for pair in differing if pair.differing]),
+        *([_engines(by_engine)] if differing_facts(by_engine) else []),
     ]
     return Page(
         address=form.address(),
         title=f"{benchmark}: audit",
-        lead=verdict(looked, differing, made, len(results.points)),
+        lead=verdict(looked, differing, by_engine, len(results.points)),
         controls=choices(form.control("benchmark", "Benchmark")),
         context={
             "grids": [grid for grid in grids if grid.rows],
             "whole": [
                 _draws(results, links, benchmark, looked),
                 _graders(results, links, benchmark, differing),
-                _engines(made),
+                _engines(by_engine),
             ],
         },
     )
 
 
-def _is_clean(one: PointAudit) -> bool:
-    return not one.unscored and one.truncated <= CUT_OFF * one.draws
+def _is_clean(audit: PointAudit) -> bool:
+    return not audit.unscored and audit.truncated <= CUT_OFF * audit.draws
 
 
 def verdict(
     looked: Sequence[PointAudit],
     differing: Sequence[Disagreement],
-    made: Engines,
+    by_engine: Engines,
     n_points: int,
 ) -> str:
     """One line: that all is clean, or what is not."""
     trouble = []
-    unscored = [one for one in looked if one.unscored]
+    unscored = [audit for audit in looked if audit.unscored]
     if unscored:
-        total = sum(one.unscored for one in unscored)
+        total = sum(audit.unscored for audit in unscored)
         trouble.append(f"{total:,} draws of {len(unscored)} points could not be judged")
-    cut = [one for one in looked if one.truncated > CUT_OFF * one.draws]
+    cut = [audit for audit in looked if audit.truncated > CUT_OFF * audit.draws]
     if cut:
         trouble.append(f"more than {CUT_OFF:.0%} of the draws of {len(cut)} points are cut off")
-    judged_two_ways = [one for one in differing if one.differing]
+    judged_two_ways = [pair for pair in differing if pair.differing]
     if judged_two_ways:
-        total = sum(one.differing for one in judged_two_ways)
+        total = sum(pair.differing for pair in judged_two_ways)
         trouble.append(f"graders differ on {total:,} draws")
-    if facts := differing_facts(made):
+    if facts := differing_facts(by_engine):
         trouble.append(f"the engines differ in {', '.join(facts)}")
     missing = n_points - len(looked)
     so_far = f" {missing} of {n_points} points have no judged draws yet." if missing else ""
@@ -87,30 +87,30 @@ def verdict(
         return "No point has complete, graded draws on this benchmark yet."
     if trouble:
         return f"Not clean: {'; '.join(trouble)}.{so_far}"
-    total = sum(one.draws for one in looked)
-    most = max(one.truncated / one.draws for one in looked if one.draws)
+    total = sum(audit.draws for audit in looked)
+    most = max(audit.truncated / audit.draws for audit in looked if audit.draws)
     return (
         f"Clean: all {total:,} draws of {len(looked)} points are judged, at most {most:.1%} of a "
         f"point's are cut off, graders agree, and engines are alike.{so_far}"
     )
 
 
-def differing_facts(made: Engines) -> list[str]:
+def differing_facts(by_engine: Engines) -> list[str]:
     """What engines differ in."""
-    keys = sorted({key for facts, _ in made for key in facts})
-    return [key for key in keys if len({str(facts.get(key)) for facts, _ in made}) > 1]
+    keys = sorted({key for facts, _ in by_engine for key in facts})
+    return [key for key in keys if len({str(facts.get(key)) for facts, _ in by_engine}) > 1]
 
 
 def _draws(
     results: SweepResults, links: Links, benchmark: str, looked: Sequence[PointAudit]
 ) -> Grid:
     rows: list[Row] = []
-    for one in looked:
-        row: list[str | Shade] = [one.point_id, f"{one.draws:,}"]
-        for kind, count in (("unscored", one.unscored), ("truncated", one.truncated)):
-            shown = one.examples[kind]
-            row.append(_share(count, one.draws))
-            row.append(_example(results, links, benchmark, one.point_id, kind, shown))
+    for audit in looked:
+        row: list[str | Shade] = [audit.point_id, f"{audit.draws:,}"]
+        for kind, count in (("unscored", audit.unscored), ("truncated", audit.truncated)):
+            shown = audit.examples[kind]
+            row.append(_share(count, audit.draws))
+            row.append(_example(results, links, benchmark, audit.point_id, kind, shown))
         rows.append(tuple(row))
     return Grid(
         title="Draws that were not judged, or cut off at the longest response",
@@ -144,11 +144,11 @@ def _graders(
     results: SweepResults, links: Links, benchmark: str, differing: Sequence[Disagreement]
 ) -> Grid:
     rows: list[Row] = []
-    for one in differing:
-        first, second = one.versions
-        linked = _example(results, links, benchmark, one.point_id, "differing", one.example)
-        counts = (f"{one.draws:,}", _share(one.differing, one.draws), f"{one.only_second:,}")
-        rows.append((one.point_id, f"{first}, {second}", *counts, linked))
+    for pair in differing:
+        first, second = pair.versions
+        linked = _example(results, links, benchmark, pair.point_id, "differing", pair.example)
+        counts = (f"{pair.draws:,}", _share(pair.differing, pair.draws), f"{pair.only_second:,}")
+        rows.append((pair.point_id, f"{first}, {second}", *counts, linked))
     return Grid(
         title="Graders that judge the same draws differently",
         header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),
@@ -158,10 +158,11 @@ def _graders(
     )
 
 
-def _engines(made: Engines) -> Grid:
-    keys, differing = sorted({key for facts, _ in made for key in facts}), differing_facts(made)
+def _engines(by_engine: Engines) -> Grid:
+    keys = sorted({key for facts, _ in by_engine for key in facts})
+    differing = differing_facts(by_engine)
     rows: list[Row] = []
-    for facts, points in made:
+    for facts, points in by_engine:
         words = ", ".join(points[:LISTED])
         words += f" and {len(points) - LISTED} more" if len(points) > LISTED else ""
         shades = [
@@ -174,7 +175,7 @@ def _engines(made: Engines) -> Grid:
         "than the training."
         if differing
         else "All recorded engines are alike."
-        if made
+        if by_engine
         else "No engine was recorded."
     )
     return Grid(

@@ -38,23 +38,23 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     cell."""
     analysis = analysis_of(results)
     cells, form = analysis.by_cell, Form(results.paths, "compare", given, links)
-    column = form.one("benchmark", analysis.columns)
-    k = int(form.one("k", analysis.ks, str(analysis.ks[-1])))
+    column = form.value("benchmark", analysis.columns)
+    k = int(form.value("k", analysis.ks, str(analysis.ks[-1])))
     asked = [QUESTION] if declared(analysis) else []
-    against = form.one("against", [*asked, *cells])
-    cost = form.one("cost", COSTS)
-    picked = form.many("cell", cells)
+    against = form.value("against", [*asked, *cells])
+    cost = form.value("cost", COSTS)
+    picked = form.values("cell", cells)
     shown = [name for name in picked or cells if analysis.estimate(column, name, k).seeds]
     pairs = [pair for pair in pairs_of(analysis, against) if not picked or pair.new in picked]
     ks = sorted({analysis.ks[0], k}) if against == QUESTION and len(pairs) <= FEW else [k]
     rows = rows_of(analysis, column, pairs, ks)
-    there = named([pair for pair in pairs if _has(rows, pair)], against)
-    over = there[form.one("over", there, _key(there, foremost(rows)))] if there else None
+    offered = named([pair for pair in pairs if _has(rows, pair)], against)
+    over = offered[form.value("over", offered, _key(offered, foremost(rows)))] if offered else None
     labels = {name: cell.label for name, cell in cells.items()}
     words = {QUESTION: "the sweep's question"} | {
         n: f"all with {text}" for n, text in labels.items()
     }
-    fronts = {key: _label(pair, labels, against) for key, pair in there.items()}
+    fronts = {key: _label(pair, labels, against) for key, pair in offered.items()}
     drawing = Drawing(analysis, column, picked, over)
     return Page(
         address=form.address(),
@@ -64,7 +64,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             form.control("benchmark", "Benchmark", forgotten=["over"]),
             form.control("k", "k"),
             form.control("against", "Compared", words, forgotten=["over"]),
-            *([form.control("over", "With intervals", fronts)] if there else []),
+            *([form.control("over", "With intervals", fronts)] if offered else []),
             *([] if drawing.same_cost(k) else [form.control("cost", "Cost in", COST_WORDS)]),
         ),
         charts=(
@@ -101,9 +101,9 @@ def _label(pair: Pair, labels: Mapping[str, str], against: str) -> str:
 def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[int]) -> Grid:
     rows: list[Row] = []
     for name in shown:
-        made = [analysis.estimate(column, name, k) for k in ks]
-        values = [with_interval(each.mean, each.low, each.high) for each in made]
-        counts = (str(made[0].n_seeds), str(made[0].n_problems))
+        estimates = [analysis.estimate(column, name, k) for k in ks]
+        values = [with_interval(each.mean, each.low, each.high) for each in estimates]
+        counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
         rows.append(
             (analysis.by_cell[name].label, *values, *counts, _front(analysis, column, name))
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -81,11 +80,11 @@ class Drawing:
             height=520,
         )
 
-    def _intervals(self, what: str) -> str:
+    def _intervals(self, marks: str) -> str:
         if self.pair is None:
             return ""
         new, old = (self.cells[name].label for name in self.front)
-        return f"{what}: 95% intervals of {new} and {old}; of the others under the pointer."
+        return f"{marks}: 95% intervals of {new} and {old}; of the others under the pointer."
 
     def plane(self, k: int) -> Chart:
         """pass@k over pass@1."""
@@ -163,9 +162,10 @@ class Drawing:
             y="percentage points",
             xaxis=_ks(self.analysis.ks),
             yaxis=ZERO,
-            shapes=[_dashed(yref="paper", y0=0, y1=1, x0=k, x1=k) for k in crossed.values()],
+            shapes=[charts.dashed(yref="paper", y0=0, y1=1, x0=k, x1=k) for k in crossed.values()],
             annotations=[
-                _said(f"{words} from k = {k}", k, i) for i, (words, k) in enumerate(crossed.items())
+                charts.note(f"{loses} from k = {k}", k, line)
+                for line, (loses, k) in enumerate(crossed.items())
             ],
         )  # fmt: skip
         return (
@@ -223,7 +223,7 @@ class Drawing:
                     x=COSTS[cost],
                     y=f"pass@{k}, %",
                     xaxis={"rangemode": "tozero"},
-                    shapes=[_dashed(xref="paper", x0=0, x1=1, **level)] if level else [],
+                    shapes=[charts.dashed(xref="paper", x0=0, x1=1, **level)] if level else [],
                 ),
                 data=data,
                 call=call,
@@ -242,16 +242,3 @@ def _words(rows: pl.DataFrame) -> list[tuple[int, str]]:
 
 def _ks(ks: Sequence[int]) -> dict[str, Any]:
     return {"type": "log", "tickvals": list(ks), "ticktext": [str(k) for k in ks]}
-
-
-def _dashed(**ends: object) -> dict[str, Any]:
-    style = {"color": "#666666", "dash": "dash", "width": 1.2}
-    return {"type": "line", "line": style} | ends
-
-
-def _said(words: str, k: int, line: int) -> dict[str, Any]:
-    """Words beside an upright; an annotation's x on a logarithmic axis is a logarithm."""
-    return {
-        "text": words, "x": math.log10(k), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
-        "showarrow": False, "xanchor": "left", "yanchor": "top",
-    }  # fmt: skip

@@ -28,7 +28,7 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
     olds, ks = list(dict.fromkeys(row.old for row in drawn)), {row.k for row in drawn}
     names = [_name(analysis, row, with_k=len(ks) > 1) for row in drawn]
     against_old = [_against(analysis, row) if len(olds) > 1 else "" for row in drawn]
-    said = [difference(row.difference, row.low, row.high) for row in drawn]
+    values = [difference(row.difference, row.low, row.high) for row in drawn]
     seeds = [(place, value) for place, row in enumerate(drawn) for value in row.by_seed]
     rings = {
         "type": "scatter",
@@ -50,7 +50,7 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
         **charts.hover(
             [
                 f"{name} {old}<br>{value}, {row.verdict}"
-                for name, old, value, row in zip(names, against_old, said, drawn, strict=True)
+                for name, old, value, row in zip(names, against_old, values, drawn, strict=True)
             ]
         ),
     }
@@ -58,11 +58,11 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
         f"<b>{name}</b><br>{old}{points(row.difference)} {row.verdict}"
         for name, old, row in zip(names, against_old, drawn, strict=True)
     ]
-    what = "Difference in " + (f"pass@{drawn[0].k}" if len(ks) == 1 else "pass@k")
+    title = "Difference in " + (f"pass@{drawn[0].k}" if len(ks) == 1 else "pass@k")
     old = f" to {analysis.by_cell[olds[0]].label}" if len(olds) == 1 else ", new minus old"
     return Chart(
         name="differences",
-        title=what + old,
+        title=title + old,
         figure=charts.figure(
             [rings, means],
             x="percentage points",

@@ -52,10 +52,10 @@ def rows_of(
 ) -> list[Comparison]:
     """The pairs at the last k, then at those before it; pairs without a seed in common are left
     out."""
-    made = [
+    comparisons = [
         analysis.comparison(column, k, pair.new, pair.old) for k in reversed(ks) for pair in pairs
     ]
-    return [row for row in made if row is not None]
+    return [row for row in comparisons if row is not None]
 
 
 def foremost(rows: Sequence[Comparison]) -> Pair | None:

@@ -65,7 +65,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, text, min,
     max, page."""
     form = Form(results.paths, "draws", given, links)
-    benchmark = form.one("benchmark", results.benchmarks)
+    benchmark = form.value("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
     sorting, problems = _problems(results, benchmark, fates)
     points = points_of(results)
@@ -75,13 +75,13 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     left, right = compared_points(results, fates)
     a = form.named("a", points, left)
     b = form.named("b", points, right)
-    outcome, finish = form.one("outcome", [ALL, *OUTCOMES]), form.one("finish", FINISHES)
+    outcome, finish = form.value("outcome", [ALL, *OUTCOMES]), form.value("finish", FINISHES)
     low, high, searched = form.number("min"), form.number("max"), form.text("text")
     tables = {name: draws(points[name], benchmark, problem) for name in (a, b)}
     known = {word(value) for table in tables.values() for value in table["extracted"].to_list()}
-    answer = form.one("answer", [ALL, *sorted(known)])
-    listed = form.one("answers", [FEW, ALL])
-    order = form.one("order", ORDERS)
+    answer = form.value("answer", [ALL, *sorted(known)])
+    listed = form.value("answers", [FEW, ALL])
+    order = form.value("order", ORDERS)
     gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
     filters = [] if outcome == ALL else [pl.col("outcome") == outcome]
     filters += [] if finish == ALL else [pl.col("finish_reason") == finish]
@@ -93,7 +93,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
         filters.append(pl.col("extracted").fill_null(NO_ANSWER) == answer)
     matching = {name: _ordered(table.filter(*filters), order) for name, table in tables.items()}
     n_pages = max(1, *(-(-len(table) // SHOWN) for table in matching.values()))
-    at = int(form.one("page", range(1, n_pages + 1)))
+    at = int(form.value("page", range(1, n_pages + 1)))
     words = words_of(results, benchmark, withheld=gated)
     labels = {name: label_of(point) for name, point in points.items()}
     controls = [
@@ -116,7 +116,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             filtering.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
     # another benchmark has other problems, so nothing else is kept
     elsewhere = Form(results.paths, "draws", given, links)
-    elsewhere.one("benchmark", results.benchmarks)
+    elsewhere.value("benchmark", results.benchmarks)
     text = problem_text(points[a], benchmark, problem)
     declared = results.evaluation["benchmarks"][benchmark] or {}
     is_maze = declared.get("grader") in maze.GRADERS

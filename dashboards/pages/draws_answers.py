@@ -93,10 +93,10 @@ def counted(counts: Counts | None, total: int, stop: int | None) -> str:
     """How many draws there are and count, in words. total: stored ones."""
     if counts is None or not total:
         return f"{total} draws"
-    said = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
+    words = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
     not_judged = (total if stop is None else stop) - counts.n_scored
     if counts.n_drawn is None:
-        return f"{said}; the next run of the sweep makes more, which its judgements ask for"
+        return f"{words}; the next run of the sweep makes more, which its judgements ask for"
     if not_judged > 0:
-        said += f", {not_judged} not judged"
-    return said if stop is None else f"{said}; stopped after {stop} of {total} stored draws"
+        words += f", {not_judged} not judged"
+    return words if stop is None else f"{words}; stopped after {stop} of {total} stored draws"

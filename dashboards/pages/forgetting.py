@@ -25,14 +25,14 @@ ALL = "all"
 def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, k, seed, order, page."""
     form = Form(results.paths, "forgetting", given, links)
-    benchmark = form.one("benchmark", results.benchmarks)
+    benchmark = form.value("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
-    k = int(form.one("k", ks, str(ks[-1])))
-    seed = form.one("seed", [ALL, *sorted({point.seed for point in results.points})])
-    order = form.one("order", ORDERS)
+    k = int(form.value("k", ks, str(ks[-1])))
+    seed = form.value("seed", [ALL, *sorted({point.seed for point in results.points})])
+    order = form.value("order", ORDERS)
     fates = fates_of(results, benchmark, k)
     n_pages = max(1, -(-len(fates.problems) // ROWS))
-    at = int(form.one("page", range(1, n_pages + 1)))
+    at = int(form.value("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
     hidden = links.is_static and any(is_gated(results, point, benchmark) for point in fates.points)
     drawing = Drawing(

@@ -62,9 +62,9 @@ def _walk(maze: Maze, path: list[Place], response: str) -> tuple[list[Markup], s
         drawn.append(_line("wrong", wrong))
         at = _middle(right[-1])
         drawn.append(Markup('<circle class="turn" cx="{}" cy="{}" r=".42"/>').format(*at))
-        said = f"wrong turn after {n_right - 1} of {len(path) - 1} moves"
+        turn = f"wrong turn after {n_right - 1} of {len(path) - 1} moves"
     else:
-        said = f"no wrong turn in {n_right - 1} of {len(path) - 1} moves"
+        turn = f"no wrong turn in {n_right - 1} of {len(path) - 1} moves"
     if walk[-1] == maze.goal:
         end = f"at the goal after {len(walk) - 1} moves"
     elif not maze.is_open(walk[-1]):
@@ -74,7 +74,7 @@ def _walk(maze: Maze, path: list[Place], response: str) -> tuple[list[Markup], s
         end = f"move {len(walk) - 1} meets a wall"
     else:
         end = f"not drawn further than {MOST} moves" if is_cut else "ends before the goal"
-    return drawn, f"{said[0].upper()}{said[1:]}; {end}."
+    return drawn, f"{turn[0].upper()}{turn[1:]}; {end}."
 
 
 def _moves(response: str) -> tuple[str, bool]:
@@ -86,10 +86,10 @@ def _moves(response: str) -> tuple[str, bool]:
 
 def _alike(walk: list[Place], path: list[Place]) -> Iterable[Place]:
     """The places up to which a walk follows the path."""
-    for here, wanted in zip(walk, path, strict=False):
-        if here != wanted:
+    for place, wanted in zip(walk, path, strict=False):
+        if place != wanted:
             return
-        yield here
+        yield place
 
 
 def _middle(place: Place) -> tuple[float, float]:

@@ -62,14 +62,14 @@ def entry(run: RunPaths, links: Links) -> Entry:
         results = checked(load_results(run))
         states, when = states_of(results), changed(results)
         analysis = analysis_of(results) if is_analysed(run) else None
-        question, *said = answer(analysis) if analysis else [_declared(results)]
+        question, *sentences = answer(analysis) if analysis else [_declared(results)]
         pair = in_front(analysis) if analysis else None
         front = () if pair is None else (pair.new, pair.old)
         return Entry(
             name=name,
-            href=compare if said else sweep,
+            href=compare if sentences else sweep,
             question=question,
-            answer=tuple(said),
+            answer=tuple(sentences),
             states={str(state): count for state, count in states.items()},
             changed=f"{when:%d %b %Y, %H:%M} UTC" if when else "",
             curves=_curves(analysis, front) if analysis else (),

@@ -27,16 +27,16 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, show, curve."""
     run, measures = results.paths, shows(results)
     form = Form(run, "sweep", given, links)
-    column = form.one("benchmark", results.columns)
-    show = form.one("show", measures)
-    curve = form.one("curve", CURVES)
-    found = progress(results)
+    column = form.value("benchmark", results.columns)
+    show = form.value("show", measures)
+    curve = form.value("curve", CURVES)
+    status = progress(results)
     curves = steps(results, curve)
     controls = [form.control("show", "Colour by", measures), form.control("benchmark", "Benchmark")]
     if curves or curve != CURVES[0]:
         titles = {name: NUMBERS[name].title for name in CURVES}
         controls.append(form.control("curve", "Curve by step", titles))
-    values = _values(results, found, column, show)
+    values = _values(results, status, column, show)
     return Page(
         address=form.address(),
         title=f"{run.sweep} on {run.experiment} {run.version}",
@@ -44,13 +44,13 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
         controls=choices(*controls),
         charts=(*curves, *learning(results)),
         context={
-            "progress": found,
+            "progress": status,
             "grids": _grids(cells_of(results), values, measures[show]),
-            "warnings": _warnings(found),
-            "points": _points(results, found),
-            "cost": _cost_words(found),
+            "warnings": _warnings(status),
+            "points": _points(results, status),
+            "cost": _cost_words(status),
         },
-        refresh_seconds=REFRESH_SECONDS if found.running and not links.is_static else None,
+        refresh_seconds=REFRESH_SECONDS if status.running and not links.is_static else None,
     )
 
 
@@ -61,25 +61,25 @@ def shows(results: SweepResults) -> dict[str, str]:
     return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
-def _values(results: SweepResults, found: Progress, column: str, show: str) -> dict[str, Value]:
+def _values(results: SweepResults, status: Progress, column: str, show: str) -> dict[str, Value]:
     """What a cell of the grid shows, by cell."""
     points = by_cell(results)
     if show.startswith("pass"):
         analysis, k = analysis_of(results), int(show.removeprefix("pass"))
         return {name: _share(analysis.estimate(column, name, k).mean) for name in points}
     if show == "cost":
-        spent = {name: [found.costs[p.point_id].cpu for p in own] for name, own in points.items()}
+        spent = {name: [status.costs[p.point_id].cpu for p in own] for name, own in points.items()}
         costs = {name: sum(own) for name, own in spent.items()}
         most = max(costs.values(), default=0.0) or 1.0
         return {name: (cost / most, seconds(cost)) for name, cost in costs.items()}
     if show == "reward":
-        told = {p: stage.numbers.get("reward") for p, stage in found.training.items()}
-        values = {name: [told[p.point_id] for p in own] for name, own in points.items()}
+        reward_by_point = {p: stage.numbers.get("reward") for p, stage in status.training.items()}
+        values = {name: [reward_by_point[p.point_id] for p in own] for name, own in points.items()}
         known = {name: [r for r in own if r is not None] for name, own in values.items()}
         return {name: _share(sum(own) / len(own) if own else None) for name, own in known.items()}
     return {
         name: _state(
-            [found.training[p.point_id] for p in own], [found.evaluation[p.point_id] for p in own]
+            [status.training[p.point_id] for p in own], [status.evaluation[p.point_id] for p in own]
         )
         for name, own in points.items()
     }
@@ -143,15 +143,15 @@ def level(value: float | None) -> int | None:
     return None if value is None else min(10, max(0, round(10 * value)))
 
 
-def _warnings(found: Progress) -> list[tuple[str, str]]:
+def _warnings(status: Progress) -> list[tuple[str, str]]:
     """Point and words."""
-    return [(name, text) for name, stage in found.training.items() for text in stage.warnings]
+    return [(name, text) for name, stage in status.training.items() for text in stage.warnings]
 
 
-def _points(results: SweepResults, found: Progress) -> Grid:
+def _points(results: SweepResults, status: Progress) -> Grid:
     rows: list[Row] = []
     for point in results.points:
-        train, judge = found.training[point.point_id], found.evaluation[point.point_id]
+        train, judge = status.training[point.point_id], status.evaluation[point.point_id]
         active = judge if judge.state in ("running", "stopped") else train
         rows.append(
             (
@@ -161,10 +161,10 @@ def _points(results: SweepResults, found: Progress) -> Grid:
                 f"{active.step}/{active.of}" if active.of else NONE,
                 NONE if active.eta_seconds is None else seconds(active.eta_seconds),
                 f"{train.attempts} + {judge.attempts}",
-                seconds(found.costs[point.point_id].cpu),
+                seconds(status.costs[point.point_id].cpu),
             )
         )
-    for stage in found.others:
+    for stage in status.others:
         words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE)
         rows.append((*words, str(stage.attempts), NONE))
     return Grid(
@@ -176,11 +176,11 @@ def _points(results: SweepResults, found: Progress) -> Grid:
     )
 
 
-def _cost_words(found: Progress) -> list[tuple[str, str, str]]:
+def _cost_words(status: Progress) -> list[tuple[str, str, str]]:
     """Name, so far, projected."""
     kinds = ("CPU time", "GPU time", "wall time of all stages, as if one after another")
-    whole = ["not known yet"] * 3 if found.projected is None else map(seconds, found.projected)
-    return list(zip(kinds, map(seconds, found.spent), whole, strict=True))
+    total = ["not known yet"] * 3 if status.projected is None else map(seconds, status.projected)
+    return list(zip(kinds, map(seconds, status.spent), total, strict=True))
 
 
 def seconds(value: float) -> str:

@@ -39,12 +39,12 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, n, over, a position of each of SLIDERS, and any number of
     method."""
     form = Form(results.paths, "theory", given, links)
-    benchmark = form.one("benchmark", results.benchmarks)
-    group_size = int(form.one("n", SIZES, "8"))
-    over = form.one("over", METHODS, OVER)
-    methods = form.many("method", METHODS) or METHODS
+    benchmark = form.value("benchmark", results.benchmarks)
+    group_size = int(form.value("n", SIZES, "8"))
+    over = form.value("over", METHODS, OVER)
+    methods = form.values("method", METHODS) or METHODS
     at = {
-        name: values.index(form.one(name, values, default))
+        name: values.index(form.value(name, values, default))
         for name, (values, default) in SLIDERS.items()
     }
     labels = {text: Method.parse(text).label for text in METHODS}
@@ -78,7 +78,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
 
 
 def _tail(
-    found: MeasuredTail | None, results: SweepResults, benchmark: str, start: tuple[int, int]
+    tail: MeasuredTail | None, results: SweepResults, benchmark: str, start: tuple[int, int]
 ) -> Chart:
     (curves, peaks), sizes = explorer(), GROUP_SIZES
     frames: dict[str, Any] = {}
@@ -90,10 +90,10 @@ def _tail(
                 f"With a success rate of {rate:g} and a tail of {share:.0%} of the right answers, "
                 f"N = {peak} misses the tail most often."
             )
-            if found is not None:
-                y.append(found.curves[j].tolist())
-                say += f" Averaged over this sweep's own success rates: N = {found.peaks[j]}."
-            frames[f"{i},{j}"] = {"y": [[round(v, 5) for v in one] for one in y], "say": say}
+            if tail is not None:
+                y.append(tail.curves[j].tolist())
+                say += f" Averaged over this sweep's own success rates: N = {tail.peaks[j]}."
+            frames[f"{i},{j}"] = {"y": [[round(v, 5) for v in curve] for curve in y], "say": say}
     first = frames[f"{start[0]},{start[1]}"]
     names = ["at this success rate", "averaged over the sweep's success rates"]
     traces = [
@@ -110,8 +110,8 @@ def _tail(
             xaxis=theory_measured.SIZES,
             yaxis={"rangemode": "tozero"},
         ),
-        data=_tail_data(found),
-        call=_call(found, results, benchmark),
+        data=_tail_data(tail),
+        call=_call(tail, results, benchmark),
         sliders=(
             _slider("success-rate", "success rate", start[0]),
             _slider("tail-share", "tail, share of right answers", start[1]),
@@ -120,7 +120,7 @@ def _tail(
     )
 
 
-def _tail_data(found: MeasuredTail | None) -> pl.DataFrame:
+def _tail_data(tail: MeasuredTail | None) -> pl.DataFrame:
     """Every curve; without a success rate the average over the sweep's own."""
     (curves, _), sizes = explorer(), GROUP_SIZES
     frames = [
@@ -133,11 +133,11 @@ def _tail_data(found: MeasuredTail | None) -> pl.DataFrame:
             }
         )
     ]
-    if found is not None:
+    if tail is not None:
         averaged = {
             "tail_share": np.repeat(TAIL_SHARES, len(sizes)),
             "group_size": np.tile(sizes, len(TAIL_SHARES)),
-            "tail_miss_probability": found.curves.ravel(),
+            "tail_miss_probability": tail.curves.ravel(),
         }
         frames.append(pl.DataFrame(averaged))
     return pl.concat(frames, how="diagonal")
@@ -182,9 +182,9 @@ def _advantage(start: int) -> Chart:
     )
 
 
-def _call(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> str:
+def _call(tail: MeasuredTail | None, results: SweepResults, benchmark: str) -> str:
     """The theory, and what the sweep measured where it did."""
-    if found is None:
+    if tail is None:
         return calls.TAIL
     return f"{calls.TAIL}\n{calls.call(calls.TAIL_MEASURED, results.paths, benchmark=benchmark)}"
 

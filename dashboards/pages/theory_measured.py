@@ -18,11 +18,11 @@ SIZES = {
 """The axis of N, from 2 to 1,024."""
 
 
-def lost(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> tuple[Chart, ...]:
+def lost(tail: MeasuredTail | None, results: SweepResults, benchmark: str) -> tuple[Chart, ...]:
     """By N; none where nothing is measured."""
-    if found is None or not found.of.lost:
+    if tail is None or not tail.of.lost:
         return ()
-    by_size = found.of.lost
+    by_size = tail.of.lost
     trace = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -52,15 +52,15 @@ def lost(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> t
     )  # fmt: skip
 
 
-def rates(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> tuple[Chart, ...]:
+def rates(tail: MeasuredTail | None, results: SweepResults, benchmark: str) -> tuple[Chart, ...]:
     """A histogram of the problems; none where nothing is measured."""
-    if found is None:
+    if tail is None:
         return ()
     centres = [(i + 0.5) / BINS for i in range(BINS)]
     trace = {
         "type": "bar",
         "x": centres,
-        "y": [round(float(value), 5) for value in found.histogram],
+        "y": [round(float(value), 5) for value in tail.histogram],
         "marker": {"color": "#9aa0a8"},
         "width": 0.9 / BINS,
         "showlegend": False,
@@ -72,7 +72,7 @@ def rates(found: MeasuredTail | None, results: SweepResults, benchmark: str) -> 
             figure=charts.figure(
                 [trace], x="success rate", y="share of problems", xaxis={"range": [0, 1]}
             ),
-            data=pl.DataFrame({"success_rate": centres, "share_of_problems": found.histogram}),
+            data=pl.DataFrame({"success_rate": centres, "share_of_problems": tail.histogram}),
             call=calls.call(calls.RATES_MEASURED, results.paths, benchmark=benchmark),
             note="By problem, without 0 and 1.",
         ),

@@ -26,12 +26,12 @@ RELATIVE = "Relative to p = 0.5, since optimizer and learning rate take out a co
 def build(methods: Sequence[str], group_size: int, over: str) -> tuple[Chart, Chart]:
     """Methods at a group size, with those that it does not allow named below; and one method at
     every group size that it is defined for."""
-    made = {text: Method.parse(text) for text in methods}
-    defined = [text for text, method in made.items() if method.is_defined(group_size)]
+    method_by_text = {text: Method.parse(text) for text in methods}
+    defined = [text for text, method in method_by_text.items() if method.is_defined(group_size)]
     lines, (sizes, lines_over) = at_size(tuple(defined), group_size), over_sizes(over)
     notes = [RELATIVE, epsilon_note(group_size)]
     notes += [f"One line: {', '.join(line.labels)}." for line in lines if len(line.labels) > 1]
-    left_out = [method.label for text, method in made.items() if text not in defined]
+    left_out = [method.label for text, method in method_by_text.items() if text not in defined]
     if left_out:
         notes.append(f"Not defined, or always 0, at this N: {', '.join(left_out)}.")
     highest = max(float(line.values.max()) for line in [*lines, *lines_over])
@@ -114,9 +114,9 @@ def _name(line: Line) -> str:
 
 
 def _data(pairs: Sequence[tuple[str, int]]) -> pl.DataFrame:
-    made = pl.DataFrame(schema=SCHEMA)
+    frame = pl.DataFrame(schema=SCHEMA)
     for text, size in pairs:
         own = {"success_rate": CURVE, "weight": weights(text, size)}
         whose = {"method": [text] * len(CURVE), "group_size": [size] * len(CURVE)}
-        made = made.vstack(pl.DataFrame(whose | own, schema=SCHEMA))
-    return made
+        frame = frame.vstack(pl.DataFrame(whose | own, schema=SCHEMA))
+    return frame

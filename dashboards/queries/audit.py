@@ -63,7 +63,7 @@ def _files(results: SweepResults, benchmark: str) -> State:
 @remembered(_files)
 def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
     """One a point whose draws are complete and graded."""
-    found = []
+    point_audits = []
     for point in results.points:
         version = grades_version(point, benchmark)
         paths = point.evaluate.benchmark(benchmark)
@@ -79,7 +79,7 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
                     grades.filter(outcome="unscored").select(DRAW),
                 ]
             )
-        found.append(
+        point_audits.append(
             PointAudit(
                 point_id=point.point_id,
                 draws=n_draws.item(),
@@ -88,13 +88,13 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
                 examples={"truncated": _first(cut_off), "unscored": _first(not_judged)},
             )
         )
-    return found
+    return point_audits
 
 
 @remembered(_files)
 def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
     """Every two layers of grades of every point, where there are several."""
-    found = []
+    layer_pairs = []
     for point in results.points:
         paths = point.evaluate.benchmark(benchmark)
         for pair in combinations(_own_first(point, benchmark), 2):
@@ -105,7 +105,7 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
                 n_both, differing = pl.collect_all(
                     [both.select(pl.len()), both.filter(differs).select(*DRAW, "outcome_2")]
                 )
-            found.append(
+            layer_pairs.append(
                 Disagreement(
                     point_id=point.point_id,
                     versions=pair,
@@ -115,21 +115,21 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
                     example=_first(differing.select(DRAW)),
                 )
             )
-    return found
+    return layer_pairs
 
 
 def engines(results: SweepResults, benchmark: str) -> Engines:
     """Fingerprints of the engines that made the draws, each with its points."""
-    found: Engines = []
+    by_engine: Engines = []
     for point in results.points:
         facts = point.engine(benchmark)
         if facts is None:
             continue
-        own = next((points for known, points in found if known == facts), None)
+        own = next((points for known, points in by_engine if known == facts), None)
         if own is None:
-            found.append((facts, own := []))
+            by_engine.append((facts, own := []))
         own.append(point.point_id)
-    return found
+    return by_engine
 
 
 def _own_first(point: PointResult, benchmark: str) -> list[str]:

@@ -24,8 +24,8 @@ def grades_version(point: PointResult, benchmark: str) -> str | None:
 def layers(point: PointResult, benchmark: str) -> list[str]:
     """Versions of graders whose grades are stored."""
     folder = point.evaluate.benchmark(benchmark).folder
-    found = sorted(folder.glob("grades.*.parquet")) if folder.is_dir() else []
-    return [path.name.removeprefix("grades.").removesuffix(".parquet") for path in found]
+    paths = sorted(folder.glob("grades.*.parquet")) if folder.is_dir() else []
+    return [path.name.removeprefix("grades.").removesuffix(".parquet") for path in paths]
 
 
 def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
@@ -36,14 +36,14 @@ def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
     if not paths.draws.exists():
         return empty.collect()
     own = pl.col("problem_id") == problem
-    made = scan_table(paths.draws, DRAWS).filter(own)
+    problem_draws = scan_table(paths.draws, DRAWS).filter(own)
     version = grades_version(point, benchmark)
     grades, files = empty.select("draw", *JUDGED), [paths.draws]
     if version is not None:
         files.append(paths.grades(version))
         grades = scan_table(files[-1], GRADES).filter(own).select("draw", *JUDGED)
     with reading(*files):
-        return made.join(grades, on="draw", how="left").sort("draw").collect()
+        return problem_draws.join(grades, on="draw", how="left").sort("draw").collect()
 
 
 def other_judgements(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:

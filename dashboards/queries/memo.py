@@ -35,10 +35,10 @@ def _of(path: Path) -> tuple[str, int, int]:
 
 
 def remembered(state: Callable[..., State]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function whose last result for its arguments is kept while what it is made of is unchanged.
+    """Keep a function's last result for its arguments until what it was computed from changes.
 
-    state: of that, from the function's own arguments. The result depends on nothing else but the
-    arguments that are plain values (str, int, float, bool, tuples of them).
+    state: identifies what that is, from the function's own arguments. The result depends on nothing
+    else but the arguments that are plain values (str, int, float, bool, tuples of them).
     """
 
     def wrap(function: Callable[P, T]) -> Callable[P, T]:
@@ -54,13 +54,13 @@ def remembered(state: Callable[..., State]) -> Callable[[Callable[P, T]], Callab
                 if before == now:
                     _kept.move_to_end(key)
                     return result  # type: ignore[return-value]
-            made = function(*args, **kwargs)
+            computed = function(*args, **kwargs)
             with _lock:
-                _kept[key] = now, made
+                _kept[key] = now, computed
                 _kept.move_to_end(key)
                 while len(_kept) > KEPT:
                     _kept.popitem(last=False)
-            return made
+            return computed
 
         return call
 

@@ -118,10 +118,10 @@ def projected(stages: Mapping[str, StageStatus], own: Mapping[str, Cost]) -> Cos
 
 def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
     """Points of every cell."""
-    found: dict[str, list[PointResult]] = {}
+    points_by_cell: dict[str, list[PointResult]] = {}
     for point in results.points:
-        found.setdefault(key_of(point)[0], []).append(point)
-    return found
+        points_by_cell.setdefault(key_of(point)[0], []).append(point)
+    return points_by_cell
 
 
 def last_lines(stage: StagePaths) -> tuple[str, ...]:

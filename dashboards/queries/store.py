@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.runs import has_checkpoints
-from fgrpo_bench.stages.paths import RunPaths, find_runs
+from fgrpo_bench.runs import find_runs, has_checkpoints
+from fgrpo_bench.stages.paths import RunPaths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,13 +68,13 @@ def measured(results: SweepResults, benchmark: str) -> MeasuredTail | None:
     and 1."""
     analysis = analysis_of(results)  # outside: what cannot be read is said
     try:
-        made = measure(analysis, benchmark=benchmark)
+        measurement = measure(analysis, benchmark=benchmark)
     except ValueError:
         return None
-    rates = made.success_rates
+    rates = measurement.success_rates
     curves = np.stack([_averaged(GROUP_SIZES, rates, share) for share in TAIL_SHARES])
     return MeasuredTail(
-        of=made,
+        of=measurement,
         histogram=np.histogram(rates, bins=BINS, range=(0, 1))[0] / len(rates),
         curves=curves,
         peaks=tuple(_peak(rates, *pair) for pair in zip(TAIL_SHARES, curves, strict=True)),

@@ -72,10 +72,10 @@ def steps(results: SweepResults, name: str) -> pl.DataFrame:
     if name == TOKENS_PER_SECOND:
         tokens = pl.col("tokens").diff().fill_null(pl.col("tokens")).over("point_id")
         value = (tokens / pl.col("seconds")).alias(name)
-    told = metrics(results).select("cell", "step", value).drop_nulls()
-    width = -(-max(told["step"].to_list(), default=1) // LONGEST)
+    by_run = metrics(results).select("cell", "step", value).drop_nulls()
+    width = -(-max(by_run["step"].to_list(), default=1) // LONGEST)
     return (
-        told.lazy()
+        by_run.lazy()
         .group_by("cell", "step")
         .agg(pl.col(name).mean(), seeds=pl.len())
         .group_by("cell", block=(pl.col("step") - 1) // width)

@@ -121,7 +121,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     matched = list(matches(tuple(cells.values()), checkpoints))
     at_budget = budget_family([each.pair for each in matched if each.pair], ks, columns)
     of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
-    over_k = list(bands(resamples, [one for one in compared if one.pair], columns, ks))
+    over_k = list(bands(resamples, [each for each in compared if each.pair], columns, ks))
     differences = compare(resamples, compared, columns=columns, ks=ks, family=family)
     trained = [cell.cell for cell in cells.values() if not cell.is_base]
     ends = sorted({ks[0], ks[-1]})

@@ -67,7 +67,7 @@ class _Curves:
     """[seeds, ks]; nan where the band has ended."""
     parts: Floats
     """[3, ks], of fgrpo_bench.stats.spread."""
-    whole: NDArray[np.bool_]
+    is_complete: NDArray[np.bool_]
     """[problems], those with a value up to the end of the band; the rest does not count for c."""
     by_problem: Floats
     """[problems, ks], the mean over seeds of these, less their mean; 0 for the rest and beyond."""
@@ -128,11 +128,11 @@ def _curves(values: Floats) -> _Curves | None:
     if not len(by_seed) or not within[0]:
         return None
     by_seed[:, ~within] = np.nan
-    whole = np.asarray(~np.isnan(values[:, :, within]).any(axis=(0, 2)))
+    is_complete = np.asarray(~np.isnan(values[:, :, within]).any(axis=(0, 2)))
     by_problem = np.zeros(values.shape[1:])
-    by_problem[np.ix_(whole, within)] = values[:, whole][:, :, within].mean(axis=0)
-    by_problem[whole] -= by_problem[whole].mean(axis=0)
-    return _Curves(by_seed=by_seed, parts=parts, whole=whole, by_problem=by_problem)
+    by_problem[np.ix_(is_complete, within)] = values[:, is_complete][:, :, within].mean(axis=0)
+    by_problem[is_complete] -= by_problem[is_complete].mean(axis=0)
+    return _Curves(by_seed=by_seed, parts=parts, is_complete=is_complete, by_problem=by_problem)
 
 
 def _directions(curves: Sequence[_Curves]) -> Floats:
@@ -154,7 +154,7 @@ def _resampled(
     if not curves:
         return {}
     values = [
-        np.concatenate([each.by_problem @ directions, each.whole[:, None]], axis=1)
+        np.concatenate([each.by_problem @ directions, each.is_complete[:, None]], axis=1)
         for each in curves.values()
     ]
     together = np.concatenate(values, axis=1, dtype=np.float32)

@@ -98,7 +98,7 @@ def choose(
         if point.algorithm is not None:
             cells.setdefault(key_of_cell(point.cell), []).append(point)
     rows: dict[str, list[Checkpoint]] = {}
-    for name, points in sorted(cells.items(), key=lambda one: one[1][0].focal_gamma or 0.0):
+    for name, points in sorted(cells.items(), key=lambda entry: entry[1][0].focal_gamma or 0.0):
         candidates = _candidates(results, scores, name, points, half=rule == HELD_OUT)
         plain = key_of_cell(replace(points[0], focal_gamma=0.0).cell)
         base = rows.get(plain, []) if plain != name else []

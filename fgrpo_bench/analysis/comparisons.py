@@ -77,8 +77,8 @@ def _of_pair(
         return
     seeds, resampled = together
     of_draws = draws.p_values(column, each)
-    for k, made, p_draws in zip(ks, conclude(resampled), of_draws, strict=True):
-        if made.mean is not None:
+    for k, estimate, p_draws in zip(ks, conclude(resampled), of_draws, strict=True):
+        if estimate.mean is not None:
             yield Comparison(
                 column=column,
                 k=k,
@@ -88,25 +88,26 @@ def _of_pair(
                 new_step=each.new[1],
                 old=each.old[0],
                 old_step=each.old[1],
-                difference=made.mean,
-                low=made.low,
-                high=made.high,
-                standard_error=made.standard_error,
-                degrees=made.degrees,
-                p=made.p_value,
+                difference=estimate.mean,
+                low=estimate.low,
+                high=estimate.high,
+                standard_error=estimate.standard_error,
+                degrees=estimate.degrees,
+                p=estimate.p_value,
                 p_draws=p_draws,
                 seeds=seeds,
-                by_seed=made.by_seed,
-                n_problems=made.n_problems,
+                by_seed=estimate.by_seed,
+                n_problems=estimate.n_problems,
                 family=None,
                 p_holm=None,
                 p_bh=None,
-                verdict=SUGGESTIVE if _excludes_zero(made) else OPEN,
+                verdict=SUGGESTIVE if _excludes_zero(estimate) else OPEN,
             )
 
 
-def _excludes_zero(made: Estimate) -> bool:
-    return made.low is not None and made.high is not None and (made.low > 0 or made.high < 0)
+def _excludes_zero(estimate: Estimate) -> bool:
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and (low > 0 or high < 0)
 
 
 def _corrected(

@@ -62,7 +62,7 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
             ]
             until = [frame.filter(pl.col("step") <= step) for frame in metrics]
             rows = [frame for frame in until if len(frame)]
-            whole = [read_marker(point.train) for point in trained] if step == steps[-1] else []
+            training = [read_marker(point.train) for point in trained] if step == steps[-1] else []
             markers = [read_marker(point.evaluate) for point in judged]
             graded = [marker for marker in markers if not marker.get("draws_adopted")]
             yield Cost(
@@ -78,7 +78,7 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
                 train_gpu_seconds=_mean(
                     [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
                 ),
-                train_cpu_seconds=_mean([m["cpu_seconds"] for m in whole if "cpu_seconds" in m]),
+                train_cpu_seconds=_mean([m["cpu_seconds"] for m in training if "cpu_seconds" in m]),
                 evaluate_cpu_seconds=_mean(
                     [m["cpu_seconds"] for m in graded if "cpu_seconds" in m]
                 ),

@@ -58,8 +58,8 @@ def coverages(
                 ]
                 counts = [
                     [
-                        np.concatenate([getattr(own, what) for own in side], axis=1)
-                        for what in ("n_scored", "n_correct")
+                        np.concatenate([getattr(own, field) for own in side], axis=1)
+                        for field in ("n_scored", "n_correct")
                     ]
                     for side in sides
                 ]
@@ -117,7 +117,7 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
     base = rows.filter(cell="base").drop("cell")
     pairs = rows.with_row_index().filter(pl.col("cell") != "base")
     pairs = pairs.join(base, on=["seed", "problem_id"], suffix="_base")
-    made = coverage(
+    chances = coverage(
         n_old=pairs["n_scored_base"],
         old=pairs["n_correct_base"],
         n_new=pairs["n_scored"],
@@ -126,10 +126,10 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
         of_solved=True,
     )
     before, after = (pl.col(f"success_rate{end}").fill_null(0.0) for end in ("_base", ""))
-    told = pairs.select(
-        "index", drop=before - after, **{name: pl.Series(getattr(made, name)) for name in FATES}
+    changes = pairs.select(
+        "index", drop=before - after, **{name: pl.Series(getattr(chances, name)) for name in FATES}
     )
-    return rows.with_row_index().join(told, on="index", how="left").sort("index").drop("index")
+    return rows.with_row_index().join(changes, on="index", how="left").sort("index").drop("index")
 
 
 def by_point(rows: pl.DataFrame) -> pl.DataFrame:

@@ -103,9 +103,9 @@ def drifts(results: SweepResults) -> Iterator[Drift]:
     ]
     for benchmark in results.benchmarks:
         engines = sorted({each.engine for each in own if each.benchmark == benchmark})
-        here = [each for each in (*own, *further) if each.benchmark == benchmark]
+        of_benchmark = [each for each in (*own, *further) if each.benchmark == benchmark]
         for pair in combinations(engines, 2):
-            if (row := _between(benchmark, *pair, here)) is not None:
+            if (row := _between(benchmark, *pair, of_benchmark)) is not None:
                 yield row
 
 

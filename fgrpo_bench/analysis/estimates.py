@@ -34,25 +34,25 @@ def estimates(
             own = [resamples.scores[name][at] for name in names]
             resampled, cell = resamples.of(column, at), cells[at[0]]
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
-            asked = [one for each in own for one in each.asked]
+            asked = [request for each in own for request in each.asked]
             unscored, n_draws = _drawn(own)
             designs, n_open = _designs(asked), [_n_open(each) for each in own]
             is_redesigned = any(any(each.is_redesigned) for each in own)
-            for i, (k, made) in enumerate(zip(ks, means, strict=True)):
+            for i, (k, estimate) in enumerate(zip(ks, means, strict=True)):
                 yield Estimate(
                     column=column,
                     cell=cell.cell,
                     step=at[1],
                     is_chosen=at in chosen,
                     k=k,
-                    mean=made.mean,
-                    low=made.low,
-                    high=made.high,
-                    standard_error=made.standard_error,
-                    degrees=made.degrees,
+                    mean=estimate.mean,
+                    low=estimate.low,
+                    high=estimate.high,
+                    standard_error=estimate.standard_error,
+                    degrees=estimate.degrees,
                     seeds=() if resampled is None else own[0].seeds,
-                    by_seed=made.by_seed,
-                    n_problems=made.n_problems,
+                    by_seed=estimate.by_seed,
+                    n_problems=estimate.n_problems,
                     n_samples=min((each.n_samples for each in asked), default=None),
                     n_draws=n_draws,
                     designs=designs,
@@ -104,12 +104,12 @@ def _lacks(
         complete = int((~np.isnan(own.values[:, :, end])).all(axis=0).sum())
         waiting = f" (the judgements of {n} ask for more draws)" if n else ""
         alike = sum(each.design == wanted.design for each in own.asked)
-        for have, want, what in (
+        for have, want, noun in (
             (len(own.seeds), n_planned, "seeds"),
             (min(each.n_samples for each in own.asked), wanted.n_samples, "draws"),
             (alike, len(own.seeds), "seeds with the declared design"),
             (complete, len(own.problems), f"problems{waiting}"),
         ):
             if have < want:
-                out[f"{have} of {want} {what}"] = None
+                out[f"{have} of {want} {noun}"] = None
     return tuple(out)

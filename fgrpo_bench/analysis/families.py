@@ -61,9 +61,9 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[P
         both = {(pair.new, pair.old) for pair in against}
         pairs = [*against, *(pair for pair in pairs if (pair.new, pair.old) not in both)]
     named = list(_by_name(family.get("cells") or (), cells, pairs))
-    there = [kind for kind in KINDS if any(pair.kind == kind for pair in pairs)]
-    kinds = family.get("pairs") or ([] if named else there[:1])
-    _check("pairs", kinds, [*there, *([METHODS] if against else [])], "has pairs of the kinds")
+    present = [kind for kind in KINDS if any(pair.kind == kind for pair in pairs)]
+    kinds = family.get("pairs") or ([] if named else present[:1])
+    _check("pairs", kinds, [*present, *([METHODS] if against else [])], "has pairs of the kinds")
     ks, headline = evaluation["ks"], headline_of(evaluation)
     chosen_ks = family.get("ks") or sorted({ks[0], ks[-1]})
     _check("ks", chosen_ks, ks, "is evaluated at k =")

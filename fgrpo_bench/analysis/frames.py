@@ -232,5 +232,5 @@ def reversed_(row: Comparison) -> Comparison:
         difference=-row.difference,
         low=None if row.high is None else -row.high,
         high=None if row.low is None else -row.low,
-        by_seed=tuple(-one for one in row.by_seed),
+        by_seed=tuple(-value for value in row.by_seed),
     )

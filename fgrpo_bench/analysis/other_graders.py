@@ -63,8 +63,8 @@ def _rows(
         .agg(value=pl.col("pass_at_k").mean(), with_value=pl.col("pass_at_k").count())
         .sort("k", "problem_id")  # so that sums are in one order, and the digits the same
     )
-    whole = pl.col("with_value") == len(points)
-    means = values.group_by("k", maintain_order=True).agg(pl.col("value").filter(whole).mean())
+    complete = pl.col("with_value") == len(points)
+    means = values.group_by("k", maintain_order=True).agg(pl.col("value").filter(complete).mean())
     for k, mean in means.iter_rows():
         yield OtherGrader(
             benchmark=benchmark,

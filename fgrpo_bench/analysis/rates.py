@@ -52,11 +52,11 @@ def _best(analysis: Analysis, cells: list[Cell]) -> Choice:
         )
     scores: dict[float, float] = {}
     for cell in cells:
-        made = analysis.estimate(analysis.headline[0], cell, 1)
-        if made.mean is None or made.lacks:
-            has = ", ".join(made.lacks) or "no results"
+        estimate = analysis.estimate(analysis.headline[0], cell, 1)
+        if estimate.mean is None or estimate.lacks:
+            has = ", ".join(estimate.lacks) or "no results"
             raise ValueError(f"{cell.cell} has {has}: run the sweep to its end first")
-        scores[cell.learning_rate_factor] = made.mean
+        scores[cell.learning_rate_factor] = estimate.mean
     best = max(scores, key=lambda factor: (scores[factor], -abs(math.log(factor))))
     (cell,) = [cell for cell in cells if cell.learning_rate_factor == best]
     return Choice(cell=cell, pass_at_1=scores)

@@ -163,31 +163,31 @@ def _of_benchmark(
     ks: Sequence[int],
 ) -> dict[At, Scores]:
     tables = [point.passk(benchmark) for point in points]
-    whole = pl.concat(tables)
-    problems = whole["problem_id"].unique().sort()
+    table = pl.concat(tables)
+    problems = table["problem_id"].unique().sort()
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    place = problems.search_sorted(whole["problem_id"]).to_numpy()
+    place = problems.search_sorted(table["problem_id"]).to_numpy()
     shape = len(tables), len(problems)
     present, n_scored, n_correct = np.zeros(shape, bool), np.zeros(shape, int), np.zeros(shape, int)
     present[row, place] = True
-    n_scored[row, place] = whole["n_scored"].to_numpy()
-    n_correct[row, place] = whole["n_correct"].to_numpy()
+    n_scored[row, place] = table["n_scored"].to_numpy()
+    n_correct[row, place] = table["n_correct"].to_numpy()
     values = np.full((3, *shape, len(ks)), np.nan)
-    wanted = np.isin(whole["k"].to_numpy(), ks)
-    at = row[wanted], place[wanted], np.searchsorted(ks, whole["k"].to_numpy()[wanted])
+    wanted = np.isin(table["k"].to_numpy(), ks)
+    at = row[wanted], place[wanted], np.searchsorted(ks, table["k"].to_numpy()[wanted])
     for i, name in enumerate(("pass_at_k", *BOUNDS)):
-        values[i][at] = whole[name].to_numpy()[wanted]
+        values[i][at] = table[name].to_numpy()[wanted]
     names, out = tuple(problems), {}
     for key, rows in _rows(points).items():
         done = sorted((r for r in rows if present[r].any()), key=lambda r: points[r].seed)
-        made = {r: each for r in done if (each := asked[r]) is not None}
+        asked_by_row = {r: each for r in done if (each := asked[r]) is not None}
         unscored = [
             _unscored(points[r].evaluate.benchmark(benchmark).passk, each, tables[r], problems)
-            for r, each in made.items()
+            for r, each in asked_by_row.items()
         ]
         drawn = [
             np.where(present[r], each.n_samples, 0) if own is None else _stopped(n_scored[r], own)
-            for (r, each), own in zip(made.items(), unscored, strict=True)
+            for (r, each), own in zip(asked_by_row.items(), unscored, strict=True)
         ]
         out[key] = Scores(
             seeds=tuple(points[r].seed for r in done),
@@ -199,7 +199,7 @@ def _of_benchmark(
             n_correct=n_correct[done],
             n_drawn=np.array(drawn, int).reshape(len(done), len(problems)),
             n_unscored=tuple(unscored),
-            asked=tuple(made.values()),
+            asked=tuple(asked_by_row.values()),
             is_redesigned=tuple(points[r].has_new_design(benchmark) for r in done),
         )
     return out

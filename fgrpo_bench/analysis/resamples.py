@@ -29,16 +29,16 @@ class Resamples:
     ) -> None:
         self.scores, self.averages = scores, averages
         self.streams = {benchmark: stream for stream, benchmark in enumerate(scores)}
-        self._made: dict[tuple[str, At, tuple[int, ...]], Resampled] = {}
+        self._cache: dict[tuple[str, At, tuple[int, ...]], Resampled] = {}
         for benchmark, cells in scores.items():
             done = {at: own for at, own in cells.items() if own.seeds}
-            made = resample_together(
+            in_order = resample_together(
                 [own.values for own in done.values()],
                 limits=FRACTIONS,
                 stream=self.streams[benchmark],
             )
-            for (at, own), resampled in zip(done.items(), made, strict=True):
-                self._made[benchmark, at, own.seeds] = resampled
+            for (at, own), resampled in zip(done.items(), in_order, strict=True):
+                self._cache[benchmark, at, own.seeds] = resampled
 
     def seeds(self, column: str, *cells: At) -> tuple[int, ...]:
         """Seeds that all these cells have on a benchmark, or on all benchmarks of an average."""
@@ -77,10 +77,10 @@ class Resamples:
 
     def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int, ...]) -> Resampled:
         key = benchmark, at, seeds
-        if key not in self._made:
+        if key not in self._cache:
             values = self.scores[benchmark][at].of_seeds(seeds).values
-            self._made[key] = resample(values, limits=FRACTIONS, stream=self.streams[benchmark])
-        return self._made[key]
+            self._cache[key] = resample(values, limits=FRACTIONS, stream=self.streams[benchmark])
+        return self._cache[key]
 
     def _difference(self, benchmark: str, new: At, old: At, seeds: tuple[int, ...]) -> Resampled:
         after, before = self.paired(benchmark, new, old)

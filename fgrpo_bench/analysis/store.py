@@ -59,11 +59,11 @@ def analysed(results: SweepResults, rule: str = LAST, *, is_kept: bool = True) -
     stored = _stored(results, rule, digest)
     if stored is not None:
         return stored
-    made = analyse(results, rule)
+    analysis = analyse(results, rule)
     if is_kept and digest == digest_of(results):  # nothing ended in between
         with suppress(PermissionError):
-            _write(made, digest)
-    return made
+            _write(analysis, digest)
+    return analysis
 
 
 def folder_of(paths: RunPaths, rule: str) -> Path:
@@ -75,17 +75,17 @@ def digest_of(results: SweepResults) -> str:
     """sha256 over what an analysis is made of: plan, declaration, the marker of every stage, and
     the tables that are read of it, so that one that was damaged since is noticed; and the markers
     of other evaluations that tell how far its engines are apart."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in (results.paths.plan, results.paths.sweep_json):
-        whole.update(path.read_bytes())
+        digest.update(path.read_bytes())
     for stage, tables in _stages(results):
-        whole.update(stage.done.relative_to(results.paths.folder).as_posix().encode())
+        digest.update(stage.done.relative_to(results.paths.folder).as_posix().encode())
         if stage.done.exists():
             for path in (stage.done, *tables):
-                whole.update(path.read_bytes() if path.exists() else b"")
+                digest.update(path.read_bytes() if path.exists() else b"")
     for stage in elsewhere(results):
-        whole.update(stage.done.read_bytes())
-    return whole.hexdigest()
+        digest.update(stage.done.read_bytes())
+    return digest.hexdigest()
 
 
 def inputs_of(results: SweepResults) -> list[Path]:

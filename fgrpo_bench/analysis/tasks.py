@@ -107,12 +107,12 @@ def _scores(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .join(seeds, on="cell")
     )
-    whole = pl.col("with_value") == pl.col("n_seeds")
+    complete = pl.col("with_value") == pl.col("n_seeds")
     return (
         problems.sort("problem_id")  # so that sums are in one order, and the bytes the same
         .group_by("cell", "task", "k", maintain_order=True)
         .agg(
-            pass_at_k=pl.col("value").filter(whole).mean(),
+            pass_at_k=pl.col("value").filter(complete).mean(),
             n_seeds=pl.col("n_seeds").first(),
             n_problems=pl.len().cast(pl.Int64),
             n_draws=pl.col("drawn").sum(),

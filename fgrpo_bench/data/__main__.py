@@ -18,11 +18,11 @@ Run it where the publisher can be reached; other stages only read what it leaves
 
 def main(argv: list[str] | None = None) -> int:
     """Run the stage in a folder to its exit code."""
-    what = (
+    description = (
         "Fetch what the spec.json in a folder names: a dataset, which is filtered and "
         "deduplicated, or a published model."
     )
-    parser = stage_parser("fgrpo_bench.data", what, EXAMPLES)
+    parser = stage_parser("fgrpo_bench.data", description, EXAMPLES)
     paths = named_stage(parser, parser.parse_args(argv))
     return run_stage(paths, work)
 
@@ -39,8 +39,8 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
             "run by `python -m fgrpo_bench.engines.embedded`, evaluations by "
             "`python -m evaluators run`"
         )
-    said = FetchSpec(run.paths, spec)
-    return fetch_model(said, run) if said.dataset is None else prepare(said, run)
+    fetch_spec = FetchSpec(run.paths, spec)
+    return fetch_model(fetch_spec, run) if fetch_spec.dataset is None else prepare(fetch_spec, run)
 
 
 if __name__ == "__main__":

@@ -90,16 +90,16 @@ def fetch(
             "reaches it (HF_ENDPOINT names a mirror, HF_TOKEN opens a gated repository), or fetch "
             "the file by other means and use source=file; what has arrived is kept"
         ) from error
-    found = sha256_file(part)
-    if re.fullmatch(r"[0-9a-f]{64}", published.etag) and published.etag != found:
+    sha256 = sha256_file(part)
+    if re.fullmatch(r"[0-9a-f]{64}", published.etag) and published.etag != sha256:
         part.unlink()
         raise ValueError(
-            f"{url} arrived with sha256 {found}, but its publisher says {published.etag}: it was "
+            f"{url} arrived with sha256 {sha256}, but its publisher says {published.etag}: it was "
             "damaged on the way and is deleted; run the same command again"
         )
     part.replace(path)
     sync_folder(path.parent)
-    return Fetched(path=path, endpoint=endpoint, revision=published.commit_hash, sha256=found)
+    return Fetched(path=path, endpoint=endpoint, revision=published.commit_hash, sha256=sha256)
 
 
 def _is_transport(error: Exception) -> bool:

@@ -58,14 +58,14 @@ def check_model(folder: Path, *, chat_template: bool) -> None:
 
     chat_template: whether it must have one.
     """
-    for what, names in {
+    for part, names in {
         "config": ("config.json",),
         "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json"),
         "weights": ("*.safetensors",),
     }.items():
         if not any(file for name in names for file in folder.glob(name)):
             raise ValueError(
-                f"{folder} has no {what} ({' or '.join(names)}): a model is a folder with config, "
+                f"{folder} has no {part} ({' or '.join(names)}): a model is a folder with config, "
                 "tokenizer and weights; add what is missing, or name another folder"
             )
     if chat_template and not has_chat_template(folder):

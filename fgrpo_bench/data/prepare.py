@@ -7,6 +7,7 @@ was fetched before is used again only if it has the digest that stands there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,8 @@ def prepare(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
     paths = DataPaths(run.paths.folder)
     lock = _lock(paths, spec.fingerprint)
     source = _source(dataset, paths, lock, run)
-    keys = [dataset.prompt_key, dataset.answer_key]
-    if dataset.token_field is not None:
-        keys.append(dataset.token_field)
-    rows = read_rows(source, keys, layout=dataset.layout)
+    keys = filter(None, (dataset.prompt_key, dataset.answer_key, dataset.token_field))
+    rows = read_rows(source, list(keys), layout=dataset.layout)
     count = _counter(dataset, paths, lock, run) if dataset.max_tokens is not None else None
     table, rules = select(rows, dataset, count)
     if table.is_empty():
@@ -70,9 +69,7 @@ def prepare(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
 
 
 def select(
-    rows: pl.DataFrame,
-    dataset: DatasetSpec,
-    count: Callable[[list[str]], list[int]] | None,
+    rows: pl.DataFrame, dataset: DatasetSpec, count: Callable[[list[str]], list[int]] | None
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """The table (tables.PROBLEMS) and, rule by rule, the rows before and after.
 
@@ -108,12 +105,12 @@ def select(
         kept = apply(f"the first {dataset.limit}", kept.head(dataset.limit))
     number = pl.col("row").cast(pl.String).str.zfill(6)
     table = kept.select(
-        pl.concat_str(pl.lit(f"{dataset.name}-"), number).alias("problem_id"),
-        prompt.alias("prompt"),
-        answer.alias("answer"),
+        problem_id=pl.concat_str(pl.lit(f"{dataset.name}-"), number),
+        prompt=prompt,
+        answer=answer,
+        gold_used=pl.Series(_golds(kept, dataset, str), dtype=pl.String),
     )
-    used = pl.Series(_golds(kept, dataset, str), dtype=pl.String)
-    return table.with_columns(gold_used=used).cast(PROBLEMS), rules
+    return table.cast(PROBLEMS), rules
 
 
 def _golds(
@@ -187,7 +184,7 @@ def _source(dataset: DatasetSpec, paths: DataPaths, lock: dict[str, Any], run: S
                 kind="dataset",
                 revision=pinned.get("revision", dataset.revision),
                 folder=paths.source,
-                tell=_teller(run),
+                tell=partial(_stop, run),
             )
             path = fetched.path
             facts = {
@@ -227,7 +224,7 @@ def _counter(
             kind="model",
             revision=pinned.get("revision"),
             folder=paths.tokenizer,
-            tell=_teller(run),
+            tell=partial(_stop, run),
         )
         path = fetched.path
         facts |= {"publisher": fetched.endpoint, "revision": fetched.revision}
@@ -248,9 +245,6 @@ def _counter(
     return count
 
 
-def _teller(run: StageRun) -> Callable[[int, int], None]:
-    def tell(done: int, of: int) -> None:
-        if run.stopping and done < of:
-            raise Stopped(f"{done} of {of} bytes have arrived")
-
-    return tell
+def _stop(run: StageRun, done: int, of: int) -> None:
+    if run.stopping and done < of:
+        raise Stopped(f"{done} of {of} bytes have arrived")

@@ -130,7 +130,7 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
 
     It is laid out once for all of them; the same data give the same bytes.
     """
-    made = {}
+    files = {}
     with matplotlib.rc_context(RC), shared_fonts():
         figure = draw()
         engine = figure.get_layout_engine()
@@ -140,8 +140,8 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
         for kind in kinds:
             buffer = BytesIO()
             figure.savefig(buffer, format=kind, metadata=METADATA[kind])
-            made[kind] = buffer.getvalue()
-    return made
+            files[kind] = buffer.getvalue()
+    return files
 
 
 def save(draw: Callable[[], Figure], path: Path) -> list[Path]:

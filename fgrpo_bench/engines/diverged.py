@@ -12,14 +12,15 @@ NAMED = 3
 """Most groups that an error names."""
 
 
-def diverged(step: int, what: str, *, saved: str) -> FloatingPointError:
+def diverged(step: int, quantity: str, *, saved: str) -> FloatingPointError:
     """The error that ends such a run.
 
-    what: the number, and where it can be told of which groups; saved: what there is to go on from.
+    quantity: what is not finite, and of which groups where that is known; saved: what there is to
+    go on from.
     """
     return FloatingPointError(
-        f"step {step}: {what} is not finite. The run diverged and gives no result; {saved}. Lower "
-        "the learning rate, in training experiment.train.learning_rate, in a warm-up "
+        f"step {step}: {quantity} is not finite. The run diverged and gives no result; {saved}. "
+        "Lower the learning rate, in training experiment.train.learning_rate, in a warm-up "
         "experiment.train.warmup.learning_rate"
     )
 

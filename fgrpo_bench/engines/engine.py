@@ -94,8 +94,8 @@ class Inputs:
 
 def inputs(train: Any) -> Inputs:
     """The fields of a training spec that have those names; no dataset that is never drawn on."""
-    found = {each.name: getattr(train, each.name, None) for each in fields(Inputs)}
-    return Inputs(**found | ({} if train.eval_every else {"eval_dataset": None}))
+    values = {each.name: getattr(train, each.name, None) for each in fields(Inputs)}
+    return Inputs(**values | ({} if train.eval_every else {"eval_dataset": None}))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,12 +50,12 @@ def grade(problem: Problem, response: str) -> Grade:
     problem.target: JSON with `instruction_id_list` and `kwargs`. Raises RuntimeError where lm-eval
     or NLTK's data is missing or of another version.
     """
-    found = judge_instructions(problem, response)
-    if found.failure is not None:
-        return Grade(outcome="unscored", extracted=None, reason=found.failure)
-    counts = f"{sum(found.strict)} of {len(found.strict)} strict, {sum(found.loose)} loose"
+    judged = judge_instructions(problem, response)
+    if judged.failure is not None:
+        return Grade(outcome="unscored", extracted=None, reason=judged.failure)
+    counts = f"{sum(judged.strict)} of {len(judged.strict)} strict, {sum(judged.loose)} loose"
     return Grade(
-        outcome="correct" if all(found.strict) else "incorrect", extracted=None, reason=counts
+        outcome="correct" if all(judged.strict) else "incorrect", extracted=None, reason=counts
     )
 
 

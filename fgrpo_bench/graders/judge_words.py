@@ -33,8 +33,8 @@ def refusal(gold: str, answer: str, *, several: bool) -> str | None:
     parts, of which alternatives may then be. Linear in their lengths.
     """
     theirs, ours = _tokens(gold), _tokens(answer)
-    told = {token.lower() for token in theirs}
-    denied = next((word for word in _denials(ours, several=several) if word not in told), None)
+    in_gold = {token.lower() for token in theirs}
+    denied = next((word for word in _denials(ours, several=several) if word not in in_gold), None)
     if denied is not None:
         return f"says {denied!r} and the gold does not"
     known = set(_words(theirs))

@@ -94,12 +94,12 @@ def check_tested(packages: Mapping[str, str], grader: str) -> None:
     """
     for package, tested in packages.items():
         try:
-            found = version(package)
+            installed = version(package)
         except PackageNotFoundError:
-            found = "missing"
-        if found != tested:
+            installed = "missing"
+        if installed != tested:
             raise RuntimeError(
-                f"{package} is {found}, but the {grader} grader is tested with {tested} and "
+                f"{package} is {installed}, but the {grader} grader is tested with {tested} and "
                 f"another version judges otherwise: `pip install {package}=={tested}` in this "
                 "environment"
             )
@@ -142,22 +142,22 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
     extracted: str | None = answer
     if boxed:
-        found = _read_box(as_read(answer, several=several))
+        parsed = _read_box(as_read(answer, several=several))
     else:
-        found = parse(answer, parsing_timeout=None)
-        extracted = str(found[-1]) if found else None
-    if not found:
+        parsed = parse(answer, parsing_timeout=None)
+        extracted = str(parsed[-1]) if parsed else None
+    if not parsed:
         reason = "the answer cannot be read" if boxed else "no answer found"
         return {"outcome": "incorrect", "extracted": extracted, "reason": reason}
     mended, rounded = judge_equality.forget()
-    same = plainly = bool(verify(wanted, found, timeout_seconds=None))
+    same = plainly = bool(verify(wanted, parsed, timeout_seconds=None))
     why = ""
     if mended:
         why = mended[0]
         with judge_equality.plain():
-            plainly = bool(verify(wanted, found, timeout_seconds=None))
-    if same and boxed and (said := refusal(as_read(gold), as_read(answer), several=several)):
-        same, why = False, said
+            plainly = bool(verify(wanted, parsed, timeout_seconds=None))
+    if same and boxed and (objection := refusal(as_read(gold), as_read(answer), several=several)):
+        same, why = False, objection
     reason = "equal by math-verify" if same else "not equal by math-verify"
     if same != plainly:
         reason = f"{ACCEPTED if same else REFUSED}{why}"
@@ -182,10 +182,10 @@ def _read_box(content: str) -> list[Any]:
     """What math-verify reads in a box as LaTeX; where it cannot, it would take the last number."""
     from math_verify import LatexExtractionConfig, parse
 
-    found: list[Any] = parse(
+    expressions: list[Any] = parse(
         f"\\boxed{{{content}}}", [LatexExtractionConfig()], parsing_timeout=None
     )
-    return found
+    return expressions
 
 
 if __name__ == "__main__":

@@ -147,8 +147,8 @@ def scan_boxes(text: str) -> str | None:
     """`last_box` in one pass over the text, for texts full of unclosed boxes."""
     last, content = -1, None
     for start, begin, end in boxes(text):
-        if start > last and (found := text[begin:end].strip()):
-            last, content = start, found
+        if start > last and (stripped := text[begin:end].strip()):
+            last, content = start, stripped
     return content
 
 

@@ -56,8 +56,8 @@ def stored_gold(answer: str) -> str:
     ('27', '0.50')
     """
     gold = normalise(answer)
-    whole = _WHOLE.fullmatch(gold)
-    return whole[1] if whole else gold
+    integer = _WHOLE.fullmatch(gold)
+    return integer[1] if integer else gold
 
 
 def _rewrite(answer: str) -> str:
@@ -86,8 +86,8 @@ def _unwrap(answer: str) -> str:
     """Without one pair of dollars, math brackets or a box around the whole."""
     for left, right in _WRAPPED:
         inner = answer[len(left) : -len(right)]
-        whole = len(answer) > len(left) + len(right)
-        if whole and answer.startswith(left) and answer.endswith(right) and left not in inner:
+        has_content = len(answer) > len(left) + len(right)
+        if has_content and answer.startswith(left) and answer.endswith(right) and left not in inner:
             return inner.strip() if not inner.endswith("\\") else answer
     if answer.startswith("\\boxed{") and answer.endswith("}"):
         inner = answer[len("\\boxed{") : -1]

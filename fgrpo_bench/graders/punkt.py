@@ -49,10 +49,10 @@ def main() -> None:
 
 def check(folder: Path) -> None:
     """RuntimeError where a file is missing or another one than was tested."""
-    if found := list(wrong(folder)):
+    if files := list(wrong(folder)):
         raise RuntimeError(
             f"{folder} lacks NLTK's English punkt data or has another version of it "
-            f"({', '.join(found)}), and with other data IFEval counts other sentences: run "
+            f"({', '.join(files)}), and with other data IFEval counts other sentences: run "
             f"`{sys.executable} -m fgrpo_bench.graders.punkt`"
         )
 

@@ -57,9 +57,10 @@ class FocalGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             scored = (~per_func.isnan()).any(1).tolist()
             groups = [name if is_in else None for name, is_in in zip(names, scored, strict=True)]
             read = self._log_probs(output) if reads_log_probs(self._of_table[0]) else {}
-            made = rollout_advantages(rewards, groups, *self._of_table, read)
-            self._logs["advantages"].extend(made.tolist())  # a whole batch: TRL's own fall out
-            output["advantages"] = made.view(-1, len(inputs))[self.accelerator.process_index]
+            advantages = rollout_advantages(rewards, groups, *self._of_table, read)
+            # A whole batch: TRL's own fall out.
+            self._logs["advantages"].extend(advantages.tolist())
+            output["advantages"] = advantages.view(-1, len(inputs))[self.accelerator.process_index]
         return output
 
     def _log_probs(self, output: dict[str, Any]) -> dict[str, Tensor]:

@@ -69,8 +69,8 @@ def estimate(
     }
     groups = [uid if uid in answered else None for uid in index]
     rewards = token_level_rewards.sum(-1)
-    made = rollout_advantages(rewards, groups, advantage, focal_gamma, parameters, read)
-    advantages = made[:, None] * mask
+    by_rollout = rollout_advantages(rewards, groups, advantage, focal_gamma, parameters, read)
+    advantages = by_rollout[:, None] * mask
     return advantages, advantages
 
 

@@ -170,11 +170,6 @@ class Draws(Frozen):
         return None if task is None else dict(task)
 
     @property
-    def n_samples(self) -> int:
-        """Draws a problem that are asked for; of a design the most."""
-        return int(self.value("evaluation", "n_samples"))
-
-    @property
     def stopping(self) -> StagedDesign | None:
         """When a problem stops; None: never."""
         return stopping(self.value("evaluation").get("design"), self.stage.spec)

@@ -77,10 +77,10 @@ def read_graded(
         }
     except ValueError:
         return {}
-    made = marker.get("draws_made", {})
+    drawn = marker.get("draws_made", {})
     means = {name: float(tokens.mean()) for name, (_, tokens) in counts.items()}
-    sampled = sum(made.get(name, 0) * mean for name, mean in means.items())
-    pace = _pace(marker, sampled) if sampled and made.keys() <= means.keys() else None
+    sampled = sum(drawn.get(name, 0) * mean for name, mean in means.items())
+    pace = _pace(marker, sampled) if sampled and drawn.keys() <= means.keys() else None
     return {name: Graded(rates, tokens, pace) for name, (rates, tokens) in counts.items()}
 
 
@@ -122,7 +122,7 @@ def _by_problem(path: Path) -> pl.LazyFrame:
 def _pace(marker: Mapping[str, Any], tokens: float) -> Pace | None:
     """Of the attempt that the marker tells of, which sampled so many tokens."""
     engine = marker.get("engine", {})
-    on_gpus = engine.get("device") == "cuda"
+    on_gpus = engine.get("device", "cpu") != "cpu"
     seconds = marker.get("wall_seconds" if on_gpus else "cpu_seconds")
     if seconds is None:
         return None
@@ -146,8 +146,8 @@ def draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> Used | None:
         for name in benchmarks:
             path = stage.benchmark(name).passk
             with reading(path):
-                made = pl.col("n_scored") + pl.col("n_unscored").list.sum()
-                counted = _by_problem(path).select(pl.len(), draws=made.sum()).collect()
+                n_draws = pl.col("n_scored") + pl.col("n_unscored").list.sum()
+                counted = _by_problem(path).select(pl.len(), draws=n_draws.sum()).collect()
             problems += counted["len"].item()
             draws += counted["draws"].item()
     except (OSError, ValueError):

@@ -176,10 +176,10 @@ def base_name(point: SweepPoint) -> str:
 
 def options(profile: Profile, environment: Environment) -> list[str]:
     """Arguments of a stage's command that say where it computes."""
-    said = ["--device", profile.device, "--threads", str(profile.threads_per_worker)]
+    arguments = ["--device", profile.device, "--threads", str(profile.threads_per_worker)]
     if engines.environment(environment).is_placed:
-        said += ["--placement", json.dumps(to_dict(profile.placement))]
-    return said
+        arguments += ["--placement", json.dumps(to_dict(profile.placement))]
+    return arguments
 
 
 def by_module(*words: str) -> Callable[[Path, Profile, Environment], list[str]]:

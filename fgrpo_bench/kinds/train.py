@@ -101,7 +101,7 @@ KIND = Kind(
     cost=cost,
     undefining=(
         "algorithm.name",
-        *(f"train.eval_{rest}" for rest in ("every", "n_problems", "n_samples", "dataset")),
+        *(f"train.eval_{field}" for field in ("every", "n_problems", "n_samples", "dataset")),
         *("train.save_every", "train.model.name", "train.pretrained.name"),
         *("train.pretrained.parameters", "train.dataset.expected_rows", "train.dataset.exact_rows"),
     ),

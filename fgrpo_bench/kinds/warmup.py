@@ -59,13 +59,14 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
     """ValueError for a model that a task's prompts and responses do not fit into."""
     if model.n_positions is None and model.vocabulary_size is None:
         return
-    made = make_task(task)
-    longest, symbols = made.prompt_length + made.response_length + 1, len(made.vocabulary) + 2
+    generator = make_task(task)
+    longest = generator.prompt_length + generator.response_length + 1
+    symbols = len(generator.vocabulary) + 2
     if model.n_positions is not None and model.n_positions < longest:
         raise ValueError(
             f"n_positions={model.n_positions} of the model, but task {task.name} has prompts of "
-            f"{made.prompt_length} tokens and with a response up to {longest}: the positions end "
-            "before them; raise n_positions, or leave it out"
+            f"{generator.prompt_length} tokens and with a response up to {longest}: the positions "
+            "end before them; raise n_positions, or leave it out"
         )
     if model.vocabulary_size is not None and model.vocabulary_size < symbols:
         raise ValueError(

@@ -141,9 +141,9 @@ def _right_wrong(entry: Advantage, group_size: int, key: Key) -> tuple[by_count.
         return tuple(function(c, group_size, **parameters) for c in range(group_size + 1))
     groups = np.tri(group_size + 1, group_size, -1)  # the first c of row c are right
     exact = np.vectorize(Fraction, otypes=[object])(groups)
-    made = entry(groups if "beta" in signature(entry).parameters else exact, **parameters)
+    values = entry(groups if "beta" in signature(entry).parameters else exact, **parameters)
     return tuple(
-        (row[0] if c else 0, row[-1] if c < group_size else 0) for c, row in enumerate(made)
+        (row[0] if c else 0, row[-1] if c < group_size else 0) for c, row in enumerate(values)
     )
 
 

@@ -2,8 +2,9 @@
 
     python -m fgrpo_bench.report groupsize
 
-Nothing here computes a statistic: narrative, tables, main_tables and further select and format,
-content orders them, a figure is a module each (figures lists them), build renders and writes.
-Whatever has no sweep in it is in fgrpo_bench.documents. MLflow is not read, and the YAML only to
-guess which of several runs of a sweep is meant.
+Nothing here computes a statistic: answer and narrative say it in words; tables, main_tables,
+comparisons, further and notes select and format; `figures/` draws; content orders them; build
+renders and writes; verify computes a report again and compares; `exports/` has the formats of
+others. A file for each, hence so many. Whatever has no sweep in it is in fgrpo_bench.documents.
+MLflow is not read, and the YAML only to guess which of several runs of a sweep is meant.
 """

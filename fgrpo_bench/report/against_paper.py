@@ -116,7 +116,7 @@ def _table(
     return Table(
         title=f"{column}: ours beside arXiv 2602.06717, {MODELS[analysis.results.model]}{called}, "
         "in percent",
-        header=(*NAMES, *(f"{what} @{k}" for k in ks for what in ("ours", "paper", "difference"))),
+        header=(*NAMES, *(f"{name} @{k}" for k in ks for name in ("ours", "paper", "difference"))),
         rows=tuple(rows),
         legend=explained(content for row in rows for content in row[len(NAMES) :]),
         notes=(*footnotes(analysis, cells, column), *notes),

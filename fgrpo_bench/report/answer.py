@@ -24,16 +24,16 @@ def answer(analysis: Analysis) -> list[str]:
     if not rows:
         return ["No two cells that the question compares have results yet."]
     columns = list(dict.fromkeys(row.column for row in rows))
-    told = columns[:COLUMNS]
+    first_columns = columns[:COLUMNS]
     sentences = []
-    for column in told:
+    for column in first_columns:
         own = [row for row in rows if row.column == column]
         where = f" on {column}" if len(columns) > 1 else ""
         sentences += list(_of_column(analysis, own, where))
-    rest = [row for row in rows if row.column not in told]
-    if rest:
-        counts = _and(f"{_count(rest, word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN))
-        sentences.append(f"Of {len(rest)} comparisons on {_and(columns[COLUMNS:])}: {counts}.")
+    further = [row for row in rows if row.column not in first_columns]
+    if further:
+        counts = _and(f"{_count(further, word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN))
+        sentences.append(f"Of {len(further)} comparisons on {_and(columns[COLUMNS:])}: {counts}.")
     return [*sentences, *_reservations(analysis)]
 
 
@@ -64,8 +64,8 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
         own = [row for row in rows if row.k == k]
         if all(row.verdict == OPEN for row in own):
             verb = "costs" if all(row.difference < 0 for row in own) else "changes"
-            what = f"it {verb}" if focal else "any differs in"
-            yield f"Whether {what} pass@{k}{where} is open{_sizes(own)}."
+            subject = f"it {verb}" if focal else "any differs in"
+            yield f"Whether {subject} pass@{k}{where} is open{_sizes(own)}."
         else:
             yield f"In pass@{k}{where}: {_lowered(_by_verdict(analysis, own))}"
 
@@ -118,8 +118,8 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
         parts.append(f"open at {_and([*named, *_more(still_open)])}{_sizes(still_open)}")
     text, lost = "; ".join(parts), _lost(analysis, rows[0])
     if lost is not None and len({row.old for row in rows}) == 1:
-        first, words, rest = text.partition(_all_lost(lost))
-        text = f"{first}{words}{rest.replace(words, 'these')}" if words else text
+        before, words, after = text.partition(_all_lost(lost))
+        text = f"{before}{words}{after.replace(words, 'these')}" if words else text
     return _raised(text) + "."
 
 

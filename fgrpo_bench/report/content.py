@@ -13,6 +13,12 @@ from fgrpo_bench.documents.table import Table, without_zeros
 from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.answer import answer, front_in_words
+from fgrpo_bench.report.comparisons import (
+    comparison_table,
+    comparison_tables,
+    first_loss_table,
+    question_table,
+)
 from fgrpo_bench.report.further import (
     equal_budget_tables,
     front_table,
@@ -25,12 +31,9 @@ from fgrpo_bench.report.narrative import answered, explained, heading
 from fgrpo_bench.report.notes import notes
 from fgrpo_bench.report.tables import (
     all_ks,
-    comparison_table,
     compute_table,
     coverage_table,
-    first_loss_table,
     interval_table,
-    question_table,
     training_table,
 )
 
@@ -130,7 +133,7 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     question, intervals and every k, what is lost over all k, what was retained, lost and gained
     where benchmarks stand for all, and further ones; every difference last, for an appendix. No
     seconds, so that the same results give the same file."""
-    said, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
+    answer_line, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
     tables = [
         *main_tables(analysis),
         *filter(None, (question_table(analysis, column) for column in analysis.columns)),
@@ -147,17 +150,14 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
         ),
         *_further(analysis, compare_paper=compare_paper),
     ]
-    appendix = [comparison_table(analysis, column) for column in analysis.columns]
-    floats = [
-        latex_table(without_zeros(table), caption=f"{escape_latex(table.title)}. {budget}.")
-        for table in (*tables, *appendix)
-    ]
-    return "\n".join(
-        [
-            f"{PREAMBLE} Made from stored results; do not edit.",
-            f"% {plain(said)}",
-            *floats[: len(tables)],
-            "% For an appendix: every difference.",
-            *floats[len(tables) :],
-        ]
-    )
+
+    def floating(table: Table) -> str:
+        return latex_table(without_zeros(table), caption=f"{escape_latex(table.title)}. {budget}.")
+
+    lines = [f"{PREAMBLE} Made from stored results; do not edit.", f"% {plain(answer_line)}"]
+    lines += map(floating, tables)
+    lines.append("% For an appendix: every difference.")
+    for column in analysis.columns:
+        lines.append(r"\clearpage")  # LaTeX holds so many floats only
+        lines += map(floating, comparison_tables(analysis, column))
+    return "\n".join(lines)

@@ -64,15 +64,15 @@ def different_lines(name: str, then: str, again: str) -> Iterator[str]:
     name: of the file; its suffix tells the markup. again: what it should say.
     """
     begins, cells_of = MARKUPS[Path(name).suffix]
-    there, expected = then.split("\n"), again.split("\n")
+    actual, expected = then.split("\n"), again.split("\n")
     places, part = list[tuple[_Part, int | None]](), _Part(name="")
     for line in expected:
-        if found := re.match(begins, line):
-            part = _Part(name=next(filter(None, found.groups()), part.name))
+        if match := re.match(begins, line):
+            part = _Part(name=next(filter(None, match.groups()), part.name))
         cells = cells_of(line)
         places.append((part, None if cells is None else len(part.rows)))
         part.rows += [] if cells is None else [cells]
-    for number, at, old, new in _paired(there, expected):
+    for number, at, old, new in _paired(actual, expected):
         part, row = places[min(at, len(places) - 1)]
         where = f"{name}, line {number + 1}" + (f", {part.name!r}" if part.name else "")
         cells, own = cells_of(old or ""), cells_of(new or "")
@@ -80,9 +80,9 @@ def different_lines(name: str, then: str, again: str) -> Iterator[str]:
             key = _row(part.rows[0], part.rows[1:], row - 1)
             for column, a, b in zip(part.rows[0], cells, own, strict=True):
                 if a != b:
-                    yield _said(f"{where}, row {key}, column {column}", a, b)
+                    yield _difference(f"{where}, row {key}, column {column}", a, b)
         else:
-            yield _said(where, old, new)
+            yield _difference(where, old, new)
 
 
 def _paired(
@@ -103,24 +103,24 @@ def different_rows(name: str, then: pl.DataFrame, again: pl.DataFrame) -> Iterat
     if then.equals(again):
         return
     if then.schema != again.schema:
-        yield _said(f"{name}: the columns", dict(then.schema), dict(again.schema))
+        yield _difference(f"{name}: the columns", dict(then.schema), dict(again.schema))
         return
     if len(then) != len(again):
-        yield _said(f"{name}: the number of rows", len(then), len(again))
+        yield _difference(f"{name}: the number of rows", len(then), len(again))
     expected = again.rows()
     for i, (a, b) in enumerate(zip(then.rows(), expected, strict=False)):
         for column, old, new in zip(again.columns, a, b, strict=True):
             if not _same(old, new):
                 key = _row(again.columns, expected, i)
-                yield _said(f"{name}, row {key}, column {column}", old, new)
+                yield _difference(f"{name}, row {key}, column {column}", old, new)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return one == other or isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
-    return bool(one == other)
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, float) and isinstance(second, float):
+        return first == second or isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(first == second)
 
 
 def _row(header: Sequence[str], rows: Sequence[Sequence[Any]], at: int) -> str:
@@ -138,7 +138,7 @@ def _row(header: Sequence[str], rows: Sequence[Sequence[Any]], at: int) -> str:
     return ", ".join(words) or str(at + 1)
 
 
-def _said(where: str, old: object, new: object) -> str:
+def _difference(where: str, old: object, new: object) -> str:
     has, should = ("no such line" if each is None else repr(each) for each in (old, new))
     return f"{where}: has {has}, computed again {should}"
 

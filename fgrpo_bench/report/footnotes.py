@@ -126,13 +126,13 @@ def _unfinished(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[
         for cell in cells:
             lacking: dict[str, list[int]] = {}
             for row in analysis.over_k(benchmark, cell):
-                for what in row.lacks:
-                    lacking.setdefault(what, []).append(row.k)
+                for fault in row.lacks:
+                    lacking.setdefault(fault, []).append(row.k)
             where = f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
-            for what, ks in lacking.items():
+            for fault, ks in lacking.items():
                 at = "" if len(ks) == len(analysis.ks) else f" at k = {listed(ks, len(ks))}"
-                by_fault.setdefault(what, []).append(f"{where}{at}")
-    return [f"Incomplete, {what}: {listed(who, NAMED)}." for what, who in by_fault.items()]
+                by_fault.setdefault(fault, []).append(f"{where}{at}")
+    return [f"Incomplete, {fault}: {listed(who, NAMED)}." for fault, who in by_fault.items()]
 
 
 def _redesigned(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:

@@ -22,18 +22,18 @@ def looks(cells: Sequence[Cell]) -> dict[Cell, Look]:
     """Colour by gamma (and by N where gamma is 0), marker by N, base models grey and dashed."""
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
-    made = {}
+    look_by_cell = {}
     for cell in cells:
         if cell.group_size is None:
-            made[cell] = Look(color=BASE, marker="", linestyle="--")
+            look_by_cell[cell] = Look(color=BASE, marker="", linestyle="--")
             continue
         rank = sizes.index(cell.group_size)
         if cell.focal_gamma:
             color = shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
         else:
             color = shade(PLAIN, rank, len(sizes))
-        made[cell] = Look(color=color, marker=MARKERS[rank % len(MARKERS)], linestyle="-")
-    return made
+        look_by_cell[cell] = Look(color=color, marker=MARKERS[rank % len(MARKERS)], linestyle="-")
+    return look_by_cell
 
 
 def algorithms(cells: Iterable[Cell]) -> list[str]:

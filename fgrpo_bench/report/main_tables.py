@@ -36,10 +36,10 @@ def main_tables(analysis: Analysis) -> list[Table]:
     asked, cells = list(_questions(analysis)), _cells(analysis)
     titles = [question.title for question in asked if question.cells == cells]
     title = titles[0] if titles else "Methods"
-    whole = _Question(title=title, cells=cells, columns=analysis.columns)
+    main_question = _Question(title=title, cells=cells, columns=analysis.columns)
     others = [question for question in asked if question.columns != analysis.columns]
     return [
-        _table(analysis, whole, with_nll=bool(analysis.likelihoods)),
+        _table(analysis, main_question, with_nll=bool(analysis.likelihoods)),
         *(_table(analysis, question, with_nll=False) for question in others),
     ]
 

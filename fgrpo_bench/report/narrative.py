@@ -60,11 +60,11 @@ def explained(analysis: Analysis) -> list[Block]:
 
 def answered(analysis: Analysis) -> list[Block]:
     """What stands first in every view: the answer below its question, and what is missing."""
-    first, *rest = answer(analysis)
+    first, *sentences = answer(analysis)
     missing = incomplete(analysis)
     return [
         Heading(text=first),
-        *([Paragraph(text=" ".join(rest))] if rest else []),
+        *([Paragraph(text=" ".join(sentences))] if sentences else []),
         *([Paragraph(text=missing, strong=True)] if missing else []),
     ]
 
@@ -167,9 +167,9 @@ def counted(analysis: Analysis) -> str:
         return "No two cells can be compared yet."
     own = [row.verdict for row in analysis.asked if row.family is not None]
     others = [row.verdict for row in analysis.asked if row.family is None]
-    said = [f"{own.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN)]
+    counts = [f"{own.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN)]
     return (
-        f"Of {len(analysis.asked)} comparisons {len(own)} are the question: {', '.join(said)}. "
+        f"Of {len(analysis.asked)} comparisons {len(own)} are the question: {', '.join(counts)}. "
         f"Of the other {len(others)} the interval of {others.count(SUGGESTIVE)} is without 0; they "
         "are not corrected, and even with exact intervals about 1 in 20 would be without 0 where "
         "there is nothing."

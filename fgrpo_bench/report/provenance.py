@@ -98,8 +98,8 @@ def inputs(results: SweepResults) -> dict[str, Input]:
                 own[point.train.folder / name] = point.train, True
     own |= {point.train.metrics: (point.train, False) for point in results.points}
     own |= {stage.likelihoods: (stage, False) for _, _, stage in stages(results)}
-    found = (_input(results, path, *of) for path, of in own.items())
-    return {each.name: each for each in found if each.path.exists() or each.recorded is not None}
+    records = (_input(results, path, *of) for path, of in own.items())
+    return {each.name: each for each in records if each.path.exists() or each.recorded is not None}
 
 
 def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool) -> Input:

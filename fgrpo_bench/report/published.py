@@ -76,19 +76,19 @@ def _value(row: dict[str, Any]) -> Value:
 
 def _by_benchmark(title: str, rows: pl.DataFrame, nll: dict[Key, str]) -> Table:
     benchmarks = rows["benchmark"].unique(maintain_order=True).to_list()
-    found: dict[Key, dict[str, tuple[Value, ...]]] = {_key(row): {} for row in rows.to_dicts()}
+    by_key: dict[Key, dict[str, tuple[Value, ...]]] = {_key(row): {} for row in rows.to_dicts()}
     for row in rows.sort("k", maintain_order=True).to_dicts():
-        values = found[_key(row)]
+        values = by_key[_key(row)]
         before = values.get(row["benchmark"], ())
         values[row["benchmark"]] = (*before, _value(row))
-    made = with_best(found, columns=benchmarks)
+    table_rows = with_best(by_key, columns=benchmarks)
     for key, value in nll.items():
-        made[key]["Delta NLL"] = (Value(text=value),)
+        table_rows[key]["Delta NLL"] = (Value(text=value),)
     return grid(
         title=f"{title}; pass@1 / pass@256 in percent",
         names=("method", "N", "gamma"),
         columns=[*benchmarks, *(["Delta NLL"] if nll else [])],
-        rows=made,
+        rows=table_rows,
         legend=LEGEND,
         breaks=("Avg. Math", "Avg. OOD"),
     )
@@ -96,19 +96,19 @@ def _by_benchmark(title: str, rows: pl.DataFrame, nll: dict[Key, str]) -> Table:
 
 def _by_k(title: str, rows: pl.DataFrame, names: tuple[str, ...]) -> Table:
     ks = [f"k={k}" for k in sorted(rows["k"].unique().to_list())]
-    found: dict[Key, dict[str, tuple[Value, ...]]] = {}
+    by_key: dict[Key, dict[str, tuple[Value, ...]]] = {}
     for row in rows.to_dicts():
         key = tuple(f"{row[n]:g}" if n == "gamma" else str(row[n]) for n in names)
-        found.setdefault(key, {})[f"k={row['k']}"] = (_value(row),)
+        by_key.setdefault(key, {})[f"k={row['k']}"] = (_value(row),)
     within = names.index("benchmark") if "benchmark" in names else None
-    made: Rows = with_best(
-        found, columns=ks, among=lambda key: "" if within is None else key[within]
+    table_rows: Rows = with_best(
+        by_key, columns=ks, among=lambda key: "" if within is None else key[within]
     )
     return grid(
         title=f"{title}; pass@k in percent",
         names=["N" if name == "group_size" else name for name in names],
         columns=ks,
-        rows=made,
+        rows=table_rows,
         n_words=2,
         legend=LEGEND if within is None else ((LEGEND[0][0], "best on its benchmark at this k"),),
     )
@@ -119,21 +119,21 @@ def render(kind: str, number: int | None = None) -> str:
 
     Raises ValueError for a number that is none of TITLES.
     """
-    made = paper_tables(number)
+    tables = paper_tables(number)
     if kind == "csv":
         numbers = list(TITLES) if number is None else [number]
         wanted = [*numbers, *([2] if 10 in numbers else [])]
         return published().filter(pl.col("table").is_in(wanted)).write_csv()
     if kind == "html":
-        return html(HEADING, made, {})
+        return html(HEADING, tables, {})
     if kind == "latex":
         parts = [f"{PREAMBLE} Figures of {PAPER}."]
-        for table in made:
+        for table in tables:
             title = escape_latex(table.title)
             caption = f"The paper's t{title.removeprefix('T')}"
             parts.append(latex_table(table, caption=caption))
         return "\n".join(parts)
-    return markdown(HEADING, made)
+    return markdown(HEADING, tables)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -88,14 +88,14 @@ def wrong_verdicts(
     paths = point.evaluate.benchmark(benchmark)
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(at, draws, grades)
-    made = load_problems(of, task, spec.data(benchmark))
-    problems = {problem.problem_id: problem for problem in made}
-    told = ["outcome", "extracted", "reason"]
+    loaded = load_problems(of, task, spec.data(benchmark))
+    problems = {problem.problem_id: problem for problem in loaded}
+    judged = ["outcome", "extracted", "reason"]
     different = draws.join(grades, on=["problem_id", "draw"]).unique(
-        ["problem_id", "response", *told], keep="first", maintain_order=True
+        ["problem_id", "response", *judged], keep="first", maintain_order=True
     )
-    said = f"judging {len(different)} distinct responses"
-    print(f"{at}: {said}", file=sys.stderr, flush=True)
+    message = f"judging {len(different)} distinct responses"
+    print(f"{at}: {message}", file=sys.stderr, flush=True)
     grade, wrong = get_grader(grader), 0
     for row in different.iter_rows(named=True):
         problem = problems.get(row["problem_id"])
@@ -105,10 +105,10 @@ def wrong_verdicts(
             continue
         wrong += 1
         if wrong <= SHOWN:
-            whole = again is not None and stored.outcome == again.outcome
+            in_full = again is not None and stored.outcome == again.outcome
             yield (
                 f"{at}: draw {row['draw']} of {row['problem_id']} is stored "
-                f"as {_words(stored, whole=whole)} and judged {_words(again, whole=whole)}"
+                f"as {_words(stored, in_full=in_full)} and judged {_words(again, in_full=in_full)}"
             )
     if wrong > SHOWN:
         yield f"{at}: {wrong - SHOWN} more distinct responses are judged otherwise"
@@ -121,32 +121,36 @@ def _same(stored: Grade, again: Grade) -> bool:
     return stored == again
 
 
-def _words(grade: Grade | None, *, whole: bool) -> str:
-    """whole: not the outcome alone. None is a draw of no problem of the benchmark."""
+def _words(grade: Grade | None, *, in_full: bool) -> str:
+    """in_full: not the outcome alone. None is a draw of no problem of the benchmark."""
     if grade is None:
         return "nothing: there is no such problem"
-    return f"{grade.outcome} ({grade.extracted!r}: {grade.reason})" if whole else grade.outcome
+    return f"{grade.outcome} ({grade.extracted!r}: {grade.reason})" if in_full else grade.outcome
 
 
 def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator[str]:
-    one = ["problem_id", "draw"]
-    for what, rows in (
-        ("have a grade and no stored text", grades.join(draws, on=one, how="anti")),
-        ("have a stored text and no grade", draws.join(grades, on=one, how="anti")),
+    key = ["problem_id", "draw"]
+    for fault, rows in (
+        ("have a grade and no stored text", grades.join(draws, on=key, how="anti")),
+        ("have a stored text and no grade", draws.join(grades, on=key, how="anti")),
     ):
-        for problem, draw in rows.select(one).rows()[:1]:
-            yield f"{named}: {len(rows)} draws {what}, e.g. {draw} of {problem}"
+        for problem, draw in rows.select(key).rows()[:1]:
+            yield f"{named}: {len(rows)} draws {fault}, e.g. {draw} of {problem}"
 
 
 def wrong_likelihoods(results: SweepResults) -> Iterator[str]:
     """Mean rises of likelihoods that are not those of their answers."""
     for point_id, step, stage in stages(results):
-        told = read_json(stage.done, LIKELIHOOD)["delta_nll"]
+        stored = read_json(stage.done, LIKELIHOOD)["delta_nll"]
         rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
         mean = fmean(rises) if rises else None
-        same = told is mean if told is None or mean is None else isclose(told, mean, rel_tol=1e-9)
+        same = (
+            stored is mean
+            if stored is None or mean is None
+            else isclose(stored, mean, rel_tol=1e-9)
+        )
         if not same:
-            yield f"{point_id}, step {step}: delta NLL is {told}, and {mean} over its answers"
+            yield f"{point_id}, step {step}: delta NLL is {stored}, and {mean} over its answers"
 
 
 def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:

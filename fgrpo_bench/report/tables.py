@@ -9,10 +9,8 @@ from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
 from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.documents.numbers import (
     number,
-    p_value,
     percent,
     percent_value,
-    points,
     with_interval,
 )
 from fgrpo_bench.documents.table import (
@@ -25,8 +23,7 @@ from fgrpo_bench.documents.table import (
     grid,
     with_best,
 )
-from fgrpo_bench.report.footnotes import BOLD, family_note, footnotes, rule_note
-from fgrpo_bench.report.narrative import band_legend
+from fgrpo_bench.report.footnotes import BOLD, footnotes, rule_note
 
 NAMES = ("method", "N", "gamma")
 FATES = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained")
@@ -87,92 +84,6 @@ def all_ks(analysis: Analysis, column: str) -> Table:
         rows=marked,
         notes=footnotes(analysis, cells, column),
         legend=(BOLD, *explained(contents)),
-    )
-
-
-def comparison_table(analysis: Analysis, column: str) -> Table:
-    """Every difference that is asked for on a benchmark or average, with its interval, the single
-    seeds and the verdict."""
-    return Table(
-        title=f"{column}: differences in percentage points",
-        header=(
-            *("comparison", "", "k", "difference", "95% interval"),
-            *("by seed", "seeds of that sign", "p", "p Holm", "p BH", "p draws", "verdict"),
-        ),
-        rows=tuple(
-            (
-                str(row.group),
-                str(row.name),
-                str(row.k),
-                points(row.difference),
-                NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]",
-                ", ".join(map(points, row.by_seed)),
-                f"{row.agreeing} of {len(row.seeds)}",
-                *map(p_value, (row.p, row.p_holm, row.p_bh, row.p_draws)),
-                row.verdict,
-            )
-            for row in analysis.asked
-            if row.column == column
-        ),
-        n_words=2,
-        is_folded=True,
-        notes=(
-            family_note(analysis),
-            *footnotes(analysis, list(analysis.by_cell.values()), column),
-        ),
-    )
-
-
-def question_table(analysis: Analysis, column: str) -> Table | None:
-    """The differences that the question is about, for a paper; None where it has none on this
-    column."""
-    rows = tuple(
-        (
-            f"{row.group}: {row.name}",
-            str(row.k),
-            f"{points(row.difference)} "
-            + (NONE if row.low is None else f"[{points(row.low)}, {points(row.high)}]"),
-            p_value(row.p_holm),
-            row.verdict,
-        )
-        for row in analysis.asked
-        if row.column == column and row.family is not None
-    )
-    if not rows:
-        return None
-    return Table(
-        title=f"{column}: differences that the question is about, in percentage points",
-        header=("comparison", "k", "difference [95% interval]", "p Holm", "verdict"),
-        rows=rows,
-        notes=(
-            family_note(analysis),
-            *footnotes(analysis, list(analysis.by_cell.values()), column),
-        ),
-    )
-
-
-def first_loss_table(analysis: Analysis, column: str) -> Table | None:
-    """From which k on each pair's difference is a loss; None where no pair has a band."""
-    asked = {(row.new, row.old): row for row in analysis.asked if row.column == column}
-    losses = {pair: analysis.first_loss_of(column, *pair) for pair in asked}
-    rows = tuple(
-        (
-            str(asked[pair].group),
-            str(asked[pair].name),
-            loss.words,
-            *(NONE if k is None else str(k) for k in (loss.low, loss.high)),
-        )
-        for pair, loss in losses.items()
-        if loss is not None
-    )
-    if not rows:
-        return None
-    return Table(
-        title=f"{column}: over all k at once",
-        header=("comparison", "", "by the band", "first loss from", "to"),
-        rows=rows,
-        n_words=3,
-        notes=(band_legend(), "A dash: there is no such k.", rule_note(analysis)),
     )
 
 

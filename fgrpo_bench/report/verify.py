@@ -154,16 +154,16 @@ def _files(
 def _inputs(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
     """The stored files behind the report against the digests of provenance and markers."""
     behind, recorded = inputs(results), known["inputs"]
-    there = {each.name: each.path for each in behind.values() if each.path.exists()}
-    size = sum(path.stat().st_size for path in there.values())
-    print(f"reading {len(there)} files, {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
+    present = {each.name: each.path for each in behind.values() if each.path.exists()}
+    size = sum(path.stat().st_size for path in present.values())
+    print(f"reading {len(present)} files, {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
     expected = {each.name for each in behind.values() if each.is_listed}
     if "drawn_with" not in known:  # of a version that recorded grades, pass@k and likelihoods alone
         expected = {
             n for n in expected if not (behind[n].is_large or n.endswith("metrics.parquet"))
         }
     for name in sorted(recorded.keys() | behind.keys()):
-        digest = sha256_file(there[name]) if name in there else None
+        digest = sha256_file(present[name]) if name in present else None
         if name not in behind:
             yield f"{name}: is gone since the report was built, or was never behind it"
         elif digest is None:
@@ -184,9 +184,9 @@ def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
     for point in evaluated(results):
         stages |= {stage.folder: stage for stage in (point.train, point.evaluate)}
         if not _lists(point.train):
-            told = read_marker(point.evaluate).get("weights_sha256")
+            recorded = read_marker(point.evaluate).get("weights_sha256")
             folder = point.train.checkpoint(point.step)
-            if told is not None and folder.exists() and weights_sha256(folder) != told:
+            if recorded is not None and folder.exists() and weights_sha256(folder) != recorded:
                 yield f"{point.point_id}: the weights in {folder} are not those that were judged"
     for stage in stages.values():
         marker = read_marker(stage) if stage.done.exists() else {}

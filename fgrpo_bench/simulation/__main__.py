@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fgrpo_bench.commandline import Parser
+from fgrpo_bench.runs import default_root
 from fgrpo_bench.simulation.runs import Simulation, freeze, run_paths
 from fgrpo_bench.simulation.settings import GAMMAS, GROUP_SIZES, RULES, SEEDS, Settings, grid
 from fgrpo_bench.simulation.workers import make, processors
 from fgrpo_bench.specs import check_name
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import RunPaths, default_root
+from fgrpo_bench.stages.paths import RunPaths
 
 EXAMPLES = """\
 Killed at any moment, it loses the runs in flight; the same command makes what is missing. Without
@@ -43,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             asked = Simulation(paths=paths, settings=settings, runs=runs)
             print(outlook(asked, workers=options.workers))
             return 0
-        what = f"simulation version={paths.version}"
-        with locked(paths.driver_lock, wait=False, what=what):
+        name = f"simulation version={paths.version}"
+        with locked(paths.driver_lock, wait=False, what=name):
             simulation = freeze(paths, settings, runs)
             left = len(simulation.undone)
             print(f"{paths.folder}\n{len(runs)} runs, {left} to make", flush=True)

@@ -52,14 +52,14 @@ class Policy:
         return float(right.sum()), float(1 - lost / self._start.sum())
 
     def draw(self, n: int) -> Indices:
-        """n independent draws; places [n], in no useful order."""
-        found = self._accepted(n)
-        while len(found) < n:
-            found = np.concatenate([found, self._accepted(n - len(found))])
-        if len(found) > n:  # all are alike, so any n of them will do, chosen without looking
-            surplus = self._rng.choice(len(found), len(found) - n, replace=False, shuffle=False)
-            found = np.delete(found, surplus)
-        return found
+        """n independent draws: indices of actions [n], in no particular order."""
+        drawn = self._accepted(n)
+        while len(drawn) < n:
+            drawn = np.concatenate([drawn, self._accepted(n - len(drawn))])
+        if len(drawn) > n:  # all are alike, so any n of them will do, chosen without looking
+            surplus = self._rng.choice(len(drawn), len(drawn) - n, replace=False, shuffle=False)
+            drawn = np.delete(drawn, surplus)
+        return drawn
 
     def settle(self, drawn: Indices) -> tuple[Indices, Indices]:
         """The distinct places that draws mean, each untouched one moved to the next free place of

@@ -93,13 +93,13 @@ def _csv_row(cell: dict[str, float]) -> str:
 def words(simulation: Simulation, masses: pl.DataFrame) -> list[str]:
     """Paragraphs: what was simulated, the answer, and what the literal rule does."""
     s, n_done = simulation.settings, masses.filter(pl.col("step") == 0).height
-    said = [
+    paragraphs = [
         f"{QUESTION} {s.n_actions:,} actions, {s.n_correct:,} of them right (reward +1, others "
         f"-1), {s.steps:,} steps, learning rate {s.learning_rate:g}. Retained: 1 less the share of "
         "the first mass of right actions that single ones have lost."
     ]
     if n_done < len(simulation.runs):
-        said.append(
+        paragraphs.append(
             f"Only {n_done} of {len(simulation.runs)} runs are done: `python -m "
             "fgrpo_bench.simulation` makes the others."
         )
@@ -112,19 +112,19 @@ def words(simulation: Simulation, masses: pl.DataFrame) -> list[str]:
         )
         rises = (plain["total_mean"] > plain["total_first"]).sum()
         at_ends = " and ".join(f"{kept:.3f} at N = {size:,}" for kept, size in (first, last))
-        said.append(
+        paragraphs.append(
             f"{TITLES['adam']}, gamma = 0: the total mass of right actions rises at {rises} of "
             f"{len(plain)} group sizes. What is retained of it is {at_ends}, and least at N = "
             f"{low[1]:,}: {low[0]:.3f}."
         )
         gammas = adam["focal_gamma"].unique().sort()
-        said += [_focal(plain, adam.filter(focal_gamma=g), g) for g in gammas if g]
+        paragraphs += [_focal(plain, adam.filter(focal_gamma=g), g) for g in gammas if g]
     literal = masses.filter(rule="literal")
     if len(literal):
         total = pl.col("total_correct_mass")
         change = (total - total.first().over(*CELL, "seed")).abs().max()
         most, kept = literal.select(change, 1 - pl.col("retained_mass").min()).row(0)
-        said.append(
+        paragraphs.append(
             "The literal rule, plain gradient ascent on (1/N) sum r_j p_j as the paper states it, "
             f"moves {'nothing to speak of' if max(most, kept) < 1e-3 else 'little'} at this "
             f"rate: over {len(ends(literal))} cells the total mass changes by at most {most:.1e} "
@@ -132,7 +132,7 @@ def words(simulation: Simulation, masses: pl.DataFrame) -> list[str]:
             "factor p_j, which is below 1e-3 for every action. The default rule, Adam on (1/N) sum "
             "r_j p_j / sg(p_j), has the published picture; that the paper meant it is our reading."
         )
-    return said
+    return paragraphs
 
 
 def _focal(plain: pl.DataFrame, focal: pl.DataFrame, gamma: float) -> str:

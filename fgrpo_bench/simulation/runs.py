@@ -96,8 +96,8 @@ def load(paths: RunPaths) -> Simulation:
             "another root or version"
         )
     specs = [paths.point(each["point_id"]).spec for each in read_json(paths.plan, PLAN)["points"]]
-    found = [from_spec(spec) for spec in specs]
-    return Simulation(paths=paths, settings=found[0][1], runs=tuple(run for run, _ in found))
+    planned = [from_spec(spec) for spec in specs]
+    return Simulation(paths=paths, settings=planned[0][1], runs=tuple(run for run, _ in planned))
 
 
 def from_spec(path: Path) -> tuple[Run, Settings]:
@@ -117,10 +117,10 @@ def freeze(paths: RunPaths, settings: Settings, runs: Sequence[Run]) -> Simulati
         if not path.exists():
             spec = {"kind": "simulate", "fingerprint": mark, "target": {}, "identity": defined}
             texts[f"{run.point_id}/spec.json"] = canonical_json(spec) + "\n"
-        elif (there := read_json(path, RUN))["fingerprint"] != mark:
+        elif (stored := read_json(path, RUN))["fingerprint"] != mark:
             lines = [
                 f"  {field}: {old!r} there, {new!r} asked for"
-                for field, old, new in differences(there["identity"], defined)
+                for field, old, new in differences(stored["identity"], defined)
             ]
             raise ValueError(
                 f"{path.parent} is of other settings:\n" + "\n".join(lines) + "\n"

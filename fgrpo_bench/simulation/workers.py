@@ -34,16 +34,16 @@ def make(simulation: Simulation, *, workers: int, tell: Callable[[], None]) -> N
     a worker said where one failed; then, and when it is stopped, what is in flight is finished."""
     waiting = sorted(simulation.undone, key=lambda run: -run.cost(simulation.settings))
     with ProcessPoolExecutor(workers, get_context("spawn"), _begin) as pool:
-        made = {pool.submit(make_one, simulation.stage(run)): run for run in waiting}
+        run_by_future = {pool.submit(make_one, simulation.stage(run)): run for run in waiting}
         try:
-            for future in as_completed(made):
+            for future in as_completed(run_by_future):
                 future.result()
                 tell()
         except BrokenProcessPool as error:
             raise RuntimeError("a process ended amid its run; is there memory enough?") from error
         except Exception as error:
-            said = f"{made[future].point_id}: {type(error).__name__}: {error}"
-            raise RuntimeError(said) from error
+            message = f"{run_by_future[future].point_id}: {type(error).__name__}: {error}"
+            raise RuntimeError(message) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

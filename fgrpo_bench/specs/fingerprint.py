@@ -82,8 +82,8 @@ def reduced(identity: Any, fields: Collection[str]) -> Any:
     if not isinstance(identity, dict):
         return identity
     return {
-        key: reduced(each, [rest for head, _, rest in parts if head in (key, "*") and rest])
+        key: reduced(each, [tail for head, _, tail in parts if head in (key, "*") and tail])
         for parts in [[field.partition(".") for field in fields]]
         for key, each in identity.items()
-        if not any(head in (key, "*") and not rest for head, _, rest in parts)
+        if not any(head in (key, "*") and not tail for head, _, tail in parts)
     }

@@ -32,9 +32,9 @@ def from_stored(cls: type[T], data: Any, path: Path) -> T:
         field = ".".join(str(part) for part in fault["loc"]) or "what it declares"
         rule = str(fault["msg"]).removeprefix("Value error, ")
         is_missing = fault["type"].startswith("missing")
-        said = "is missing" if is_missing else f"is {fault['input']!r}: {rule}"
+        wrong = "is missing" if is_missing else f"is {fault['input']!r}: {rule}"
         raise ValueError(
-            f"{path}: {field} {said}; another version of this program wrote it, or it was changed "
+            f"{path}: {field} {wrong}; another version of this program wrote it, or it was changed "
             "by hand: go on with that version, or with another `version=` beside it"
         ) from error
 

@@ -83,8 +83,8 @@ def end(
 
 def step(stage: StagePaths) -> int | None:
     """How far the stage says it is; None where it has not said anything."""
-    told = readable_json(stage.progress, {"step": int})
-    return None if told is None else int(told["step"])
+    progress = readable_json(stage.progress, {"step": int})
+    return None if progress is None else int(progress["step"])
 
 
 def ending(exit_code: int, *, marked: bool) -> Ending:

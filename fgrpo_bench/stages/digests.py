@@ -73,10 +73,10 @@ def combined_sha256(digests: Mapping[str, str]) -> str:
 
 def check_weights(folder: Path, sha256: str) -> None:
     """ValueError where a folder's weights are not those that were recorded."""
-    found = weights_sha256(folder)
-    if found != sha256:
+    actual = weights_sha256(folder)
+    if actual != sha256:
         raise ValueError(
-            f"the weights in {folder} have sha256 {found}, but their stage recorded {sha256}: "
+            f"the weights in {folder} have sha256 {actual}, but their stage recorded {sha256}: "
             "they were changed or damaged; delete that stage's DONE.json and run the same command "
             "again"
         )

@@ -134,8 +134,7 @@ def passed_over(path: Path, numbers: Iterable[int]) -> str:
         else:
             spans.append([number])
     *first, last = [" to ".join(map(str, span)) for span in spans]
-    one = not first and " " not in last
+    single = not first and " " not in last
     listed = f"{', '.join(first)} and {last}" if first else last
-    return f"{path}: line{'' if one else 's'} {listed} {'is' if one else 'are'} damaged and " + (
-        f"{'was' if one else 'were'} passed over"
-    )
+    words = ("line", "is", "was") if single else ("lines", "are", "were")
+    return f"{path}: {words[0]} {listed} {words[1]} damaged and {words[2]} passed over"

@@ -24,6 +24,7 @@ def locked(
     path: Path, *, wait: bool, what: str, waiting: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Hold an exclusive lock on `path`, which then names the holder; freed when the process dies.
+    OSError that names the remedy where its file system keeps no locks.
 
     wait: False refuses at once where somebody holds it, with BlockingIOError that names the holder.
     waiting: called again and again while somebody does; it may raise to give up.
@@ -38,27 +39,36 @@ def locked(
                     f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
                     "with `cancel`"
                 )
-            who = f"process {holder.get('pid')} on {holder.get('host')}"
+            who = (
+                f"process {holder.get('pid')} on {holder.get('host')}"
+                if holder
+                else "another process"
+            )
             print(f"waiting for {who}, which has {what} in hand", flush=True)
             while not _taken(file):
                 waiting()
                 time.sleep(LOOK_SECONDS)
         _name_holder(file.fileno())
+        os.close(os.open(path.parent, os.O_RDONLY))  # else NFS may hide what the last holder made
         yield
 
 
 def driving(paths: RunPaths) -> AbstractContextManager[None]:
     """Be the one driver of a sweep; BlockingIOError where another is at work."""
-    what = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    return locked(paths.driver_lock, wait=False, what=what)
+    name = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
+    return locked(paths.driver_lock, wait=False, what=name)
 
 
 def _name_holder(handle: int) -> None:
-    """On a full disk the lock holds without a name, so that jobs can be cancelled even then."""
+    """On a full disk the lock holds without a name, so that jobs can be cancelled even then.
+
+    fsync: else NFS keeps the name on this machine until the lock is given back.
+    """
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now()}
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(holder).encode(), 0)
+        os.fsync(handle)
     except OSError as error:
         if error.errno not in FULL:
             raise
@@ -67,13 +77,27 @@ def _name_holder(handle: int) -> None:
 def _taken(file: TextIO, *, tries: int = 1) -> bool:
     """Whether it could be locked; some tries outlast `is_locked`, which holds it an instant."""
     for pause in (0.01, 0.05, 0.2, 0.0)[-tries:]:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(pause)
-        else:
+        if _flock(file, fcntl.LOCK_EX):
             return True
+        time.sleep(pause)
     return False
+
+
+def _flock(file: TextIO, kind: int) -> bool:
+    """Whether it could be locked at once, as a `kind` of fcntl."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: it cannot be locked, which needs a file system with flock (a mount "
+            "with the option flock on Lustre, without nolock on NFS); mount it so, or take a run "
+            "root on another one",
+            file.name,
+        ) from error
+    return True
 
 
 def lock_holder(path: Path) -> dict[str, Any]:
@@ -90,8 +114,4 @@ def is_locked(path: Path) -> bool:
     if not path.exists():
         return False
     with path.open("r", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not _flock(file, fcntl.LOCK_SH)

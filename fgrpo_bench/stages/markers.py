@@ -76,16 +76,16 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
 def lacking(paths: StagePaths, marker: dict[str, Any]) -> dict[str, str]:
     """What a marker lists and is not there as listed, by path in the stage's folder, with the
     reason for a person."""
-    told = {}
+    faults = {}
     for name, output in marker.get("outputs", {}).items():
         try:
             size = (paths.folder / name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
-            told[name] = "is missing"
+            faults[name] = "is missing"
             continue
         if size != output["bytes"]:
-            told[name] = f"has {size} bytes instead of {output['bytes']}"
-    return told
+            faults[name] = f"has {size} bytes instead of {output['bytes']}"
+    return faults
 
 
 def former_marker(paths: StagePaths, *, fingerprint: str) -> dict[str, Any]:

@@ -1,9 +1,7 @@
-"""File names that more than one package knows, each an attribute of one class, and finding runs by
-their files."""
+"""File names that more than one package knows, each an attribute of one class."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -233,27 +231,6 @@ class RunPaths:
     """Artifact folder of the embedded MLflow store."""
     mlflow_lock = Below("mlflow.lock", of="root")
     """Held by the one process that writes to the embedded store."""
-
-
-def find_runs(
-    root: Path,
-    sweep: str | None = None,
-    *,
-    experiment: str | None = None,
-    version: str | None = None,
-) -> list[RunPaths]:
-    """Every planned run under a root, sorted by sweep, experiment and version; None is any."""
-    return [
-        RunPaths(root=root, sweep=name, experiment=parts[0], version=parts[1])
-        for plan in sorted(root.glob("*/*/*/plan.json"))
-        for name, *parts, _ in [plan.parts[-4:]]
-        if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
-    ]
-
-
-def default_root() -> Path:
-    """Folder of all runs: FGRPO_RUN_ROOT, or `runs` here."""
-    return Path(os.environ.get("FGRPO_RUN_ROOT", "runs"))
 
 
 def shared_data(root: Path, name: str, fingerprint: str) -> Path:

@@ -63,7 +63,7 @@ class StageRun:
         """Whether somebody else shows the progress."""
         self._begun = time.monotonic()
         self._first_step: int | None = None
-        self._told = self._logged = 0.0
+        self._reported = self._logged = 0.0
         self.former: dict[str, Any] = {}
         """The marker that stood for the same fingerprint when the work began; empty without."""
         self.outputs: dict[str, dict[str, Any]] = {}
@@ -123,12 +123,12 @@ class StageRun:
         clock = time.monotonic()
         if self._first_step is None or step < self._first_step:  # steps that are made again
             self._first_step, self._begun = step, clock
-        if clock - self._told < PROGRESS_SECONDS and step < of:
+        if clock - self._reported < PROGRESS_SECONDS and step < of:
             return
-        self._told = clock
+        self._reported = clock
         self.check_owned()
-        made = step - self._first_step
-        eta = (clock - self._begun) / made * (of - step) if made else None
+        n_steps = step - self._first_step
+        eta = (clock - self._begun) / n_steps * (of - step) if n_steps else None
         state = {"step": step, "of": of, "eta_seconds": eta, "time": now(), "pid": os.getpid()}
         write_json(self.paths.progress, state | {"host": socket.gethostname()} | numbers)
         if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
@@ -162,8 +162,8 @@ def run_stage(
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, run.request_stop)
     try:
-        what = f"stage {paths.folder.name}"
-        with locked(paths.lock, wait=True, what=what, waiting=run.check_stopping):
+        name = f"stage {paths.folder.name}"
+        with locked(paths.lock, wait=True, what=name, waiting=run.check_stopping):
             spec = read_json(paths.spec, SPEC)
             if is_edited(spec):
                 raise ValueError(

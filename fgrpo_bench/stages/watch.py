@@ -53,12 +53,12 @@ def step_numbers(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """
     last = rows[-1]
     before = rows[-2]["tokens"] if len(rows) > 1 else 0
-    found = {name: last.get(name) for name in NUMBERS}
+    values = {name: last.get(name) for name in NUMBERS}
     if last["seconds"] > 0:
-        found[TOKENS_PER_SECOND] = (last["tokens"] - before) / last["seconds"]
+        values[TOKENS_PER_SECOND] = (last["tokens"] - before) / last["seconds"]
     return {
         name: float(value)
-        for name, value in found.items()
+        for name, value in values.items()
         if value is not None and math.isfinite(value)
     }
 
@@ -80,23 +80,23 @@ def warnings(numbers: Mapping[str, float], *, step: int | None) -> list[str]:
     at = "" if step is None else f" at step {step}"
     truncated = numbers.get("truncated_fraction", 0.0)
     gap = numbers.get("rollout_kl", 0.0)
-    found = []
+    messages = []
     if truncated > TRUNCATED_BOUND:
-        found.append(
+        messages.append(
             f"truncated_fraction is {truncated:.2f}{at} (over {TRUNCATED_BOUND}): most rollouts "
             "are cut off at the longest response and count as wrong; allow longer ones, or see "
             "whether the model ends its responses under this prompt"
         )
     if numbers.get("active_fraction") == 0:
-        found.append(
+        messages.append(
             f"active_fraction is 0{at}: no group has an advantage, mostly because each is all "
             "right or all wrong, so nothing is learned; train on problems that the model solves "
             "sometimes, or with a larger group_size"
         )
     if abs(gap) > ROLLOUT_GAP_BOUND:
-        found.append(
+        messages.append(
             f"rollout_kl is {gap:.2g} nats a token{at} (beyond {ROLLOUT_GAP_BOUND}): the rollout "
             "engine samples from another policy than the one that is trained; compare precision, "
             "temperature and weights of the two before the run goes on"
         )
-    return found
+    return messages

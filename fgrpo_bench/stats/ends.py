@@ -46,10 +46,10 @@ def read_design(stages: Any, enough: Any) -> tuple[tuple[int, ...], int]:
     stages, enough = tuple(each.tolist()), int(least)
     if stages[0] < 1:
         raise ValueError(f"stages={stages}: the first stage must have at least 1 draw")
-    for one, following in pairwise(stages):
-        if following <= one:
+    for stage, following in pairwise(stages):
+        if following <= stage:
             raise ValueError(
-                f"stages={stages}: {following} follows {one}, but each stage counts all draws so "
+                f"stages={stages}: {following} follows {stage}, but each stage counts all draws so "
                 "far and must have more than the one before; sort them, each once"
             )
     if enough < 1:
@@ -85,8 +85,8 @@ def read_ends(
     # Of the shape of these two alone: there may be many k and counts.
     drawn = np.broadcast_to(n, np.broadcast_shapes(n.shape, unscored.shape[:-1]))
     stage = np.searchsorted(stages, drawn).clip(max=len(stages) - 1)
-    made = np.arange(len(stages)) <= stage[..., None]
-    judged = np.diff(stages, prepend=0) * made - unscored
+    is_drawn = np.arange(len(stages)) <= stage[..., None]
+    judged = np.diff(stages, prepend=0) * is_drawn - unscored
     last = np.take_along_axis(judged, stage[..., None], axis=-1)[..., 0]
     before = judged.sum(axis=-1) - last
     wrong = (unscored < 0).any(axis=-1) | (judged < 0).any(axis=-1)
@@ -108,7 +108,7 @@ def most_correct(stages: tuple[int, ...], enough: int, stage: int) -> int:
 
 def _impossible(stages: tuple[int, ...], enough: int, n: int, c: int, unscored: list[int]) -> str:
     """What a design can reach, beside what it cannot."""
-    said = f"n_drawn={n}, n_correct={c}" + f", n_unscored={unscored}" * any(unscored)
+    counts = f"n_drawn={n}, n_correct={c}" + f", n_unscored={unscored}" * any(unscored)
     possible = [
         f"{enough if last < stages[-1] else 0} to {most} correct of {last}"
         for i, last in enumerate(stages)
@@ -116,7 +116,7 @@ def _impossible(stages: tuple[int, ...], enough: int, n: int, c: int, unscored: 
     ]
     fewer = "; unscored draws, counted by the stage that made them, leave fewer" * any(unscored)
     return (
-        f"{said}: with stages={stages} and enough={enough} a problem ends with "
+        f"{counts}: with stages={stages} and enough={enough} a problem ends with "
         f"{', '.join(possible)}{fewer}. Count its draws in the order of their index, up to where "
         "the design stops"
     )

@@ -145,21 +145,21 @@ def resample_together(
     alike: dict[tuple[int, ...], list[int]] = {}
     for i, values in enumerate(cells):
         alike.setdefault(values.shape[:2], []).append(i)
-    found: dict[int, Resampled] = {}
+    by_place: dict[int, Resampled] = {}
     for places in alike.values():
         columns = np.concatenate([cells[i] for i in places], axis=2)
-        whole = resample(columns, limits=limits, stream=stream)
+        stacked = resample(columns, limits=limits, stream=stream)
         ends = np.cumsum([cells[i].shape[2] for i in places])
         for i, end in zip(places, ends, strict=True):
             own = slice(end - cells[i].shape[2], end)
-            found[i] = Resampled(
-                by_seed=whole.by_seed[:, own],
-                means=whole.means[own],
-                n_problems=whole.n_problems[own],
-                spread=whole.spread[:, own],
-                limits=whole.limits[:, own],
+            by_place[i] = Resampled(
+                by_seed=stacked.by_seed[:, own],
+                means=stacked.means[own],
+                n_problems=stacked.n_problems[own],
+                spread=stacked.spread[:, own],
+                limits=stacked.limits[:, own],
             )
-    return [found[i] for i in range(len(cells))]
+    return [by_place[i] for i in range(len(cells))]
 
 
 def difference(new: Resampled, old: Resampled, values: NDArray[np.float64]) -> Resampled:

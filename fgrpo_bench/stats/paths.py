@@ -39,9 +39,9 @@ class DrawPath(NamedTuple):
         row = _row(self.last)
         return [
             sum(
-                way * row[rest]
-                for rest, way in zip(range(c, c - len(ways), -1), ways, strict=True)
-                if 0 <= rest <= self.last
+                way * row[in_last]
+                for in_last, way in zip(range(c, c - len(ways), -1), ways, strict=True)
+                if 0 <= in_last <= self.last
             )
             for c in n_correct
         ]

@@ -122,15 +122,15 @@ def design_advice(
     variance = n_problems * (half_width_wanted / _quantile((1 + LEVEL) / 2)) ** 2
     fixed = fewest_draws(ks=ks, rates=rates, variance=variance)
     of = "pass@" + ", ".join(map(str, ks))
-    said = f"{of} +-{100 * half_width_wanted:g} points at 95%, rates as of Beta{beta}: "
+    goal = f"{of} +-{100 * half_width_wanted:g} points at 95%, rates as of Beta{beta}: "
     if fixed is None:
-        return f"{said}not even {max(MOST_FIXED, *ks)} draws are enough"
+        return f"{goal}not even {max(MOST_FIXED, *ks)} draws are enough"
     design = cheapest_design(ks=ks, rates=rates, variance=variance, fixed=fixed)
     if len(design.stages) == 1:
-        return f"{said}{fixed} draws a problem; no design that stops makes fewer"
+        return f"{goal}{fixed} draws a problem; no design that stops makes fewer"
     stages = ", ".join(map(str, design.stages))
     return (
-        f"{said}stages [{stages}], enough {design.enough}: "
+        f"{goal}stages [{stages}], enough {design.enough}: "
         f"{design.expected_draws(rates).mean():.0f} draws a problem on average, {fixed} if fixed"
     )
 

@@ -47,9 +47,11 @@ def spread(values: Floats) -> Floats:
     problems = by_problem.var(axis=0, ddof=1) / n_problems
     left, squares = np.zeros_like(problems), problems**2 / (n_problems - 1)
     if n_seeds > 1:
-        rest = values - by_problem - values.mean(axis=1, keepdims=True) + by_problem.mean(axis=0)
+        residuals = (
+            values - by_problem - values.mean(axis=1, keepdims=True) + by_problem.mean(axis=0)
+        )
         degrees = (n_seeds - 1) * (n_problems - 1)
-        left = (rest * rest).sum(axis=(0, 1)) / (degrees * n_seeds * n_problems)
+        left = (residuals * residuals).sum(axis=(0, 1)) / (degrees * n_seeds * n_problems)
         problems, squares = np.maximum(problems - left, 0.0), squares + left**2 / degrees
     return np.stack([problems, left, squares])
 
@@ -83,16 +85,16 @@ def _degrees(seeds: Floats, of_seeds: int, problems: Floats, parts: Floats) -> F
     """Degrees of freedom that give the width of the mean; `of_seeds` where only seeds differ."""
     from scipy.special import stdtridf, stdtrit
 
-    whole = seeds + problems
+    variance = seeds + problems
     width = (
         stdtrit(of_seeds, UPPER) ** 2 * seeds
         + stdtrit(degrees_of_problems(parts), UPPER) ** 2 * problems
     )
     if of_seeds > 1:
-        satterthwaite = _over(whole**2, parts[2] + seeds**2 / of_seeds)
-        width = (width + stdtrit(satterthwaite, UPPER) ** 2 * whole) / 2
-    t = np.full_like(whole, stdtrit(ENDLESS, UPPER))
-    np.sqrt(np.divide(width, whole, out=t**2, where=whole > 0), out=t)
+        satterthwaite = _over(variance**2, parts[2] + seeds**2 / of_seeds)
+        width = (width + stdtrit(satterthwaite, UPPER) ** 2 * variance) / 2
+    t = np.full_like(variance, stdtrit(ENDLESS, UPPER))
+    np.sqrt(np.divide(width, variance, out=t**2, where=variance > 0), out=t)
     return np.asarray(np.clip(stdtridf(UPPER, t), 1.0, ENDLESS))
 
 

@@ -169,11 +169,11 @@ class StagedDesign:
         for stage, values in enumerate(_tables(self, estimates, k)):
             path, least = self._path(stage), self._correct(stage).start
             squares = (values - mean[..., None]) ** 2
-            rest = binom.pmf(np.arange(path.last + 1), path.last, rate)
+            in_last = binom.pmf(np.arange(path.last + 1), path.last, rate)
             ways = binom.pmf(np.arange(min(path.enough, path.before + 1)), path.before, rate)
             for i in range(ways.shape[-1]):
                 own = squares[..., max(0, i - least) : i - least + path.last + 1]
-                variance += ways[..., i] * (rest[..., max(0, least - i) :] * own).sum(axis=-1)
+                variance += ways[..., i] * (in_last[..., max(0, least - i) :] * own).sum(axis=-1)
         return mean, variance
 
     def _path(self, stage: int) -> DrawPath:
@@ -204,14 +204,14 @@ class StagedDesign:
         """
         last = len(self.stages) - 1
         left_out = ends.n_unscored if unscored is None else unscored
-        there = np.where(ends.stage < last, self.stages[-1], ends.before + ends.last)
+        available = np.where(ends.stage < last, self.stages[-1], ends.before + ends.last)
         out = np.full(ends.k.shape, np.nan)
-        whole = (left_out == 0) & (draws <= there)
-        for stage, k in set(zip(ends.stage[whole].tolist(), ends.k[whole].tolist(), strict=True)):
-            rows = whole & (ends.stage == stage) & (ends.k == k)
+        judged = (left_out == 0) & (draws <= available)
+        for stage, k in set(zip(ends.stage[judged].tolist(), ends.k[judged].tolist(), strict=True)):
+            rows = judged & (ends.stage == stage) & (ends.k == k)
             values = _tables(self, estimator, k)[stage]
             out[rows] = values[ends.n_correct[rows] - self._correct(stage).start]
-        few = (left_out > 0) & (draws <= there)
+        few = (left_out > 0) & (draws <= available)
         parts = [ends.before, ends.last, ends.n_correct, ends.k]
         if unscored is not None:
             parts.append(unscored)

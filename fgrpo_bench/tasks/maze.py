@@ -28,7 +28,7 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Positive, Seed
-from fgrpo_bench.tasks.maze_trees import DIRECTIONS, grow, paths, spanning_trees
+from fgrpo_bench.tasks.maze_trees import DIRECTIONS, digests, grow, paths, spanning_trees
 
 MOST_HELD_OUT = 0.1
 """Share of all mazes of a size that can be held out: Prim draws some of them hardly ever, so that
@@ -95,20 +95,20 @@ class MazeSpec(TaskSpec):
 
     def notes(self, prompts: int) -> list[str]:
         """That mazes repeat, where they do: prompts are those that a training run draws."""
-        said = []
+        texts = []
         equal = expected_equal(self)
         if equal >= 0.0005:
-            said.append(
+            texts.append(
                 f"of the n_train={self.n_train:,} training mazes {100 * equal:.1f}% are expected "
                 f"to equal an earlier one (there are {spanning_trees(self.width):,} of size "
                 f"{self.size}); lower n_train or raise size where that matters"
             )
         if prompts > self.n_train:
-            said.append(
+            texts.append(
                 f"{prompts:,} prompts are drawn of n_train={self.n_train:,} training mazes: each "
                 f"is seen {prompts / self.n_train:.1f} times; raise n_train where that matters"
             )
-        return said
+        return texts
 
 
 class Maze:
@@ -160,7 +160,7 @@ class Maze:
         """Their trees, [n_heldout, cells]."""
         trees = self._drawn("heldout", np.arange(self.n_heldout))
         for attempt in count(1):
-            first = np.unique(_digests(trees), return_index=True)[1]
+            first = np.unique(digests(trees), return_index=True)[1]
             again = np.setdiff1d(np.arange(len(trees)), first)
             if not len(again):
                 break
@@ -169,14 +169,14 @@ class Maze:
 
     @cached_property
     def _heldout_digests(self) -> NDArray[np.uint64]:
-        return _digests(self._heldout)
+        return digests(self._heldout)
 
     def _train(self, indices: Sequence[int]) -> NDArray[np.int8]:
         """The trees of training problems, [indices, cells]."""
         numbers = np.asarray(indices, np.int64)
         trees = self._drawn("train", numbers)
         for attempt in count(1):
-            again = np.flatnonzero(np.isin(_digests(trees), self._heldout_digests))
+            again = np.flatnonzero(np.isin(digests(trees), self._heldout_digests))
             if not len(again):
                 break
             trees[again] = self._drawn(f"train other {attempt}", numbers[again])
@@ -227,15 +227,6 @@ def _grids(trees: NDArray[np.int8], size: int) -> list[str]:
     return [text[i * length : (i + 1) * length] for i in range(of)]
 
 
-def _digests(trees: NDArray[np.int8]) -> NDArray[np.uint64]:
-    """A number of 64 bits a tree, the same for equal trees: [trees]. Where others share it a maze
-    is drawn again in vain, which does no harm."""
-    weights = np.random.default_rng(0).integers(2**64, size=trees.shape[1], dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        digests = (trees.astype(np.uint64) * (weights | np.uint64(1))).sum(1)
-    return np.asarray(digests, np.uint64)
-
-
 @lru_cache
 def expected_equal(spec: MazeSpec) -> float:
     """Share of the training mazes that equal one of a smaller index.
@@ -245,7 +236,7 @@ def expected_equal(spec: MazeSpec) -> float:
     if spec.width > COUNTED_WIDTH:
         return 0.0
     n = min(spec.n_train, SAMPLED)
-    counts = np.unique(_digests(Maze(spec)._train(range(n))), return_counts=True)[1]
+    counts = np.unique(digests(Maze(spec)._train(range(n))), return_counts=True)[1]
     if n == spec.n_train:
         return 1 - len(counts) / n
     pairs = float((counts * (counts - 1)).sum()) / 2

@@ -64,10 +64,10 @@ def _grow(seeds: NDArray[np.int64], width: int) -> NDArray[np.int8]:
     def enlarge(cell: NDArray[np.int64], beside: list[NDArray[np.int8]]) -> None:
         """Put a cell of every tree into it, and its neighbours outside into the frontier."""
         flat_state[cell] = _TREE
-        for offset, found in zip(offsets, beside, strict=True):
-            is_new = found == _OUTSIDE
+        for offset, kind in zip(offsets, beside, strict=True):
+            is_new = kind == _OUTSIDE
             neighbour = cell + offset
-            flat_state[neighbour] = np.where(is_new, np.int8(_FRONTIER), found)
+            flat_state[neighbour] = np.where(is_new, np.int8(_FRONTIER), kind)
             # Where it is not new the slot is written in vain: the next one takes it.
             slots[first_slot + size] = neighbour - tree
             size[is_new] += 1
@@ -80,7 +80,7 @@ def _grow(seeds: NDArray[np.int64], width: int) -> NDArray[np.int8]:
         size -= 1
         slots[drawn] = slots[first_slot + size]
         beside = [flat_state[cell + offset] for offset in offsets]
-        mask = sum((found == _TREE).astype(np.int64) << bit for bit, found in enumerate(beside))
+        mask = sum((kind == _TREE).astype(np.int64) << bit for bit, kind in enumerate(beside))
         nth = (numbers[2 * step + 1] * _N_SET[mask]).astype(np.int64)
         flat_towards[cell] = _NTH_SET[mask, nth]
         enlarge(cell, beside)
@@ -131,3 +131,12 @@ def spanning_trees(width: int) -> int:
                 row[j] = (row[j] * entering * pivot - head * entering * rows[i][j]) // divisor
         divisor = pivot
     return rows[last - 1][last - 1]
+
+
+def digests(trees: NDArray[np.int8]) -> NDArray[np.uint64]:
+    """A number of 64 bits a tree, the same for equal trees: [trees]. Where others share it a maze
+    is drawn again in vain, which does no harm."""
+    weights = np.random.default_rng(0).integers(2**64, size=trees.shape[1], dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        numbers = (trees.astype(np.uint64) * (weights | np.uint64(1))).sum(1)
+    return np.asarray(numbers, np.uint64)

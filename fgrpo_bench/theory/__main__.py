@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not all(0 < share < 1 for share in shares):
             raise ValueError(f"--tail-share {options.tail_share}: shares lie between 0 and 1")
         if options.from_sweep is None:
-            rates, measured, name = _one(options.success_rate), None, f"{options.success_rate:g}"
+            rates, measured, name = _rates(options.success_rate), None, f"{options.success_rate:g}"
         else:
             measured = _measured(options)
             rates, name = measured.success_rates, measured.name
@@ -146,7 +146,7 @@ def words(rates: np.ndarray, shares: Sequence[float], measured: Measured | None)
     return "\n".join([about, "", *lines, "", *answers])
 
 
-def _one(rate: float) -> np.ndarray:
+def _rates(rate: float) -> np.ndarray:
     if not 0 < rate < 1:
         raise ValueError(f"--success-rate {rate}: must lie between 0 and 1")
     return np.array([rate])
@@ -175,8 +175,8 @@ def _draw(
     from fgrpo_bench.documents.style import PAGE, in_math, save
 
     def figure() -> Figure:
-        made = Figure(figsize=(PAGE, 2.8), layout="constrained")
-        axes = made.subplots()
+        fig = Figure(figsize=(PAGE, 2.8), layout="constrained")
+        axes = fig.subplots()
         sizes = np.unique(np.geomspace(2, LARGEST, 400).astype(int))
         for share, color in zip(shares, ALGORITHMS * len(shares), strict=False):
             axes.plot(sizes, 100 * mean_tail_miss(sizes, rates, share), color=color,
@@ -196,7 +196,7 @@ def _draw(
         axes.margins(y=0.14)
         axes.set_ylim(bottom=0)
         axes.legend()
-        return made
+        return fig
 
     return save(figure, path)[0]
 

@@ -57,10 +57,10 @@ class Method:
     @classmethod
     def parse(cls, text: str) -> Method:
         """ValueError for what is not written as the module says."""
-        whole, _, gamma = text.partition("@")
-        name, _, rest = whole.partition(":")
+        advantage, _, gamma = text.partition("@")
+        name, _, options = advantage.partition(":")
         try:
-            parameters = dict(_parameter(each) for each in rest.split(",") if each)
+            parameters = dict(_parameter(each) for each in options.split(",") if each)
             return cls(advantage=name, focal_gamma=float(gamma or 0), parameters=parameters)
         except ValueError as error:
             raise ValueError(
@@ -215,8 +215,8 @@ def draw(methods: Sequence[Method], group_sizes: Sequence[int], over: Method, pa
 
     def figure() -> Figure:
         n_rows = -(-len(panels) // 2)
-        made = Figure(figsize=(PAGE, 3.7 * n_rows), layout="constrained")
-        grid = made.subplots(n_rows, 2, sharey=True, squeeze=False)
+        fig = Figure(figsize=(PAGE, 3.7 * n_rows), layout="constrained")
+        grid = fig.subplots(n_rows, 2, sharey=True, squeeze=False)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         for axes, (title, lines) in zip(grid.flat, panels, strict=False):
@@ -233,6 +233,6 @@ def draw(methods: Sequence[Method], group_sizes: Sequence[int], over: Method, pa
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
         for axes in grid[:, 0]:
             axes.set_ylabel("weight, relative to $p$ = 0.5")
-        return made
+        return fig
 
     return save(figure, path)[0]

@@ -6,8 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from fgrpo_bench.commandline import Parser, entered
-from fgrpo_bench.stages.paths import RunPaths, default_root, find_runs
+from fgrpo_bench.commandline import Parser
+from fgrpo_bench.runs import default_root, find_runs
+from fgrpo_bench.stages.paths import RunPaths
 
 EXAMPLES = """examples (each has a --help):
   python -m fgrpo_bench.tracking sync                    every sweep under the root
@@ -120,5 +121,4 @@ def _command(
 
 
 if __name__ == "__main__":
-    with entered():
-        sys.exit(main())
+    sys.exit(main())

@@ -13,9 +13,9 @@ from functools import partial
 
 from fgrpo_bench.analysis import store
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import has_checkpoints, own_view
+from fgrpo_bench.runs import find_runs, has_checkpoints, own_view
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, find_runs
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.cells import report_wanted, with_cells
 from fgrpo_bench.tracking.describe import experiment_tags, words
 from fgrpo_bench.tracking.points import point_run
@@ -66,6 +66,6 @@ def desired_points(source: Source, points: Collection[str] | None = None) -> lis
 
 def _latest(paths: RunPaths) -> RunPaths:
     """The version that was run last: it speaks for the experiment that all versions share."""
-    found = find_runs(paths.root, paths.sweep, experiment=paths.experiment)
-    versions = [one for one in found if one.sweep_json.exists()]
-    return max(versions, key=lambda one: (read_json(one.sweep_json)["created"], one == paths))
+    runs = find_runs(paths.root, paths.sweep, experiment=paths.experiment)
+    versions = [run for run in runs if run.sweep_json.exists()]
+    return max(versions, key=lambda run: (read_json(run.sweep_json)["created"], run == paths))

@@ -105,8 +105,8 @@ def _log_tail(point: PointResult) -> bytes:
     parts = []
     for stage in (point.train, point.evaluate):
         for log in logs(stage)[-1:]:
-            said = [_printable(line) for line in tail(log) if line.strip()][-LOG_LINES:]
-            parts.append("\n".join([f"==> {log.relative_to(stage.folder.parent)}", *said]))
+            lines = [_printable(line) for line in tail(log) if line.strip()][-LOG_LINES:]
+            parts.append("\n".join([f"==> {log.relative_to(stage.folder.parent)}", *lines]))
     return ("\n\n".join(parts) + "\n").encode()
 
 

@@ -41,23 +41,23 @@ def _move_aside(path: Path) -> None:
     """To the first name that is free, e.g. mlflow.db.old-1, beside it."""
     if path.exists():
         numbers = iter(range(1, 10**6))
-        aside = next(one for n in numbers if not (one := Path(f"{path}.old-{n}")).exists())
+        aside = next(free for n in numbers if not (free := Path(f"{path}.old-{n}")).exists())
         path.rename(aside)
         print(f"moved {path} to {aside}; delete it once you miss nothing", flush=True)
 
 
 def _empty(client: Any, store: Store, runs: Sequence[RunPaths], *, agreed: bool) -> None:
-    found: list[tuple[str, Stored]] = []
+    held: list[tuple[str, Stored]] = []
     for paths in runs:
         experiment = client.get_experiment_by_name(experiment_name(paths))
         if experiment is not None and experiment.lifecycle_stage == "active":
             where = experiment.experiment_id
-            found += [(where, run) for run in stored_runs(client, where, paths)]
-    if found and not agreed:
+            held += [(where, run) for run in stored_runs(client, where, paths)]
+    if held and not agreed:
         raise PermissionError(
-            f"MLflow at {store} holds {len(found)} runs of these sweeps, which would go to its "
+            f"MLflow at {store} holds {len(held)} runs of these sweeps, which would go to its "
             "trash and be written anew: repeat the command with --yes, or run `python -m "
             "fgrpo_bench.tracking sync`, which changes only what differs from the files"
         )
-    for experiment_id, run in found:
+    for experiment_id, run in held:
         discard(client, experiment_id, run.run_id)

@@ -161,7 +161,7 @@ class Source:
         files = [_digests(point.train, [point.train.step_rows, point.train.metrics])]
         for each in checkpoints:
             own = [each.evaluate.benchmark(name) for name in self.results.benchmarks]
-            tables = [file for one in own for file in (one.manifest, one.passk)]
+            tables = [file for paths in own for file in (paths.manifest, paths.passk)]
             files.append(_digests(each.evaluate, tables))
         return digest_of(
             *(self.origin, self.outline(point), point.point_id in self.failed, files),

@@ -166,8 +166,8 @@ def _create(aside: Path, store: Store) -> None:
     """Make the database aside: one that was killed amid its migrations is beyond repair."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    made = SqlAlchemyStore(f"sqlite:///{aside}", str(store.artifacts))  # type: ignore[no-untyped-call]
-    made.engine.dispose()
+    database = SqlAlchemyStore(f"sqlite:///{aside}", str(store.artifacts))  # type: ignore[no-untyped-call]
+    database.engine.dispose()
 
 
 def without_password(text: str) -> str:

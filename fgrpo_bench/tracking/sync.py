@@ -53,9 +53,9 @@ class SyncResult:
 
     def __str__(self) -> str:
         counts = {name: getattr(self, name) for name in ("created", "updated", "replaced")}
-        said = "".join(f"{count} {name}, " for name, count in counts.items() if count)
+        changes = "".join(f"{count} {name}, " for name, count in counts.items() if count)
         return (
-            f"MLflow {self.experiment}: {said}{self.unchanged} unchanged "
+            f"MLflow {self.experiment}: {changes}{self.unchanged} unchanged "
             f"({self.seconds:.1f} s, {self.where})"
         )
 
@@ -143,24 +143,25 @@ def _experiment(
 ) -> tuple[str, tuple[str, ...]]:
     """Id of the experiment, made, taken out of the trash and tagged as needed; and its views."""
     location = store.artifacts.as_uri() if store.artifacts else None
-    found = client.get_experiment_by_name(wanted.name)
-    if found is None:
+    experiment = client.get_experiment_by_name(wanted.name)
+    if experiment is None:
         client.create_experiment(wanted.name, artifact_location=location)
-        found = client.get_experiment_by_name(wanted.name)
-    if found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    if store.embedded is not None and found.artifact_location != location:
+        experiment = client.get_experiment_by_name(wanted.name)
+    if experiment.lifecycle_stage == "deleted":
+        client.restore_experiment(experiment.experiment_id)
+    if store.embedded is not None and experiment.artifact_location != location:
         raise OSError(
-            f"it keeps artifacts in {found.artifact_location}, so the runs were moved here since"
+            f"it keeps artifacts in {experiment.artifact_location}, so the runs were moved here "
+            "since"
         )
     tags: dict[str, str] = {}
-    if wanted.digest is not None and (is_full or found.tags.get(DIGEST) != wanted.digest):
+    if wanted.digest is not None and (is_full or experiment.tags.get(DIGEST) != wanted.digest):
         tags = dict(wanted.tags()) | {DIGEST: wanted.digest}
     for key, value in tags.items():
-        if found.tags.get(key) != value:
-            client.set_experiment_tag(found.experiment_id, key, value)
-    views = (key.removeprefix(SHARED) for key in found.tags | tags if key.startswith(SHARED))
-    return str(found.experiment_id), tuple(sorted(views))
+        if experiment.tags.get(key) != value:
+            client.set_experiment_tag(experiment.experiment_id, key, value)
+    views = (key.removeprefix(SHARED) for key in experiment.tags | tags if key.startswith(SHARED))
+    return str(experiment.experiment_id), tuple(sorted(views))
 
 
 class _Sync:
@@ -189,11 +190,11 @@ class _Sync:
     def bring(self, wanted: Wanted) -> Change:
         """Make one run equal to the wanted one; of several with its identity only one is kept."""
         known = self._stored[wanted.name]
-        whole = next((run for run in known if run.digest == wanted.digest), None)
-        state = None if whole is not None and not self._is_full else wanted.state()
-        identity = state.identity if state is not None else whole and whole.identity
+        identical = next((run for run in known if run.digest == wanted.digest), None)
+        state = None if identical is not None and not self._is_full else wanted.state()
+        identity = state.identity if state is not None else identical and identical.identity
         equals = [run for run in known if run.identity == identity]
-        kept = whole or next(iter(equals), None)
+        kept = identical or next(iter(equals), None)
         for run in equals:
             if run is not kept:
                 discard(self._client, self._experiment_id, run.run_id)

@@ -74,8 +74,8 @@ def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Ite
     for cell in cells:
         for key, value in labels.get(cell["train"], {}).items():
             if cell[key] != value:
-                said = f"says {key} {cell[key]} of {cell['point_id']}, and its spec.json {value}"
-                fault = f"{said}: `run` writes it again"
+                claim = f"says {key} {cell[key]} of {cell['point_id']}, and its spec.json {value}"
+                fault = f"{claim}: `run` writes it again"
                 yield Damage(of=DECLARATION, name="plan.json", fault=fault)
 
 
@@ -84,9 +84,9 @@ def of_other_weights(held: Iterable[Held]) -> Iterator[Damage]:
     by_name = {stage.name: stage for stage in held}
     for stage in by_name.values():
         source = by_name.get(stage.source or "")
-        told = None if stage.marker is None else stage.marker.get("weights_sha256")
+        recorded = None if stage.marker is None else stage.marker.get("weights_sha256")
         now = None if source is None else weights(source, step=stage.step)
-        if source is not None and told is not None and now not in (None, told):
+        if source is not None and recorded is not None and now not in (None, recorded):
             fault = f"was made with other weights than {source.name} has now"
             yield from (Damage(of=stage.name, name=k.name, fault=fault) for k in promised(stage))
 

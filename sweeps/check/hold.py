@@ -120,11 +120,11 @@ def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> H
     stored: list[str] = []
     of_before: list[Known] = []
     if "outputs" not in (marker or {}):
-        there = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
-        stored = [file.relative_to(paths.folder).as_posix() for file in there]
+        files = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
+        stored = [file.relative_to(paths.folder).as_posix() for file in files]
         of_before = list(_of_before(paths, stage, record, marker or {}))
-    said = TrainStageSpec(stage, spec or {})
-    source = said.path("source")
+    train_spec = TrainStageSpec(stage, spec or {})
+    source = train_spec.path("source")
     is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
     return Held(
         record=record,
@@ -135,9 +135,9 @@ def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> H
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
         seconds=_seconds(marker, tried),
-        labels=_labels(said.point) if is_labelled else {},
+        labels=_labels(train_spec.point) if is_labelled else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
-        step=0 if source is None else said.step,
+        step=0 if source is None else train_spec.step,
         stored=tuple(stored),
         of_before=tuple(of_before),
     )
@@ -169,8 +169,8 @@ def _wrong_spec(
 ) -> Iterator[Damage]:
     """needed: whether the stage is done, so that there must be one."""
     if spec is None:
-        there = stage.spec.exists()
-        fault = "cannot be read as a spec" if there else "is missing" if needed else None
+        exists = stage.spec.exists()
+        fault = "cannot be read as a spec" if exists else "is missing" if needed else None
     elif not _is_whole(spec):
         fault = "was changed after it was written"
     elif not _is_planned(spec, record):
@@ -200,8 +200,8 @@ def _labels(point: SweepPoint) -> dict[str, Any]:
 def _seconds(marker: Mapping[str, Any] | None, tried: Sequence[Note]) -> float | None:
     """Of all attempts whose ends were noted, else of the last one by its marker."""
     noted = [note["wall_seconds"] for note in tried if note.get("wall_seconds") is not None]
-    told: float | None = (marker or {}).get("wall_seconds")
-    return sum(noted) if noted else told
+    recorded: float | None = (marker or {}).get("wall_seconds")
+    return sum(noted) if noted else recorded
 
 
 def _is_begun_again(stage: StagePaths, marker: Mapping[str, Any]) -> bool:

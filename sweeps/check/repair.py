@@ -128,11 +128,11 @@ def _put_aside(examined: Examined, removed: Mapping[str, Iterable[str]], say: Sa
         for held in examined.held:
             stage = StagePaths(paths.folder / held.name)
             names = sorted({*removed[held.name], *specs & {f"{held.name}/{SPEC_FILE}"}})
-            there = [name for name in names if (paths.folder / name).exists()]
-            if not there:
+            existing = [name for name in names if (paths.folder / name).exists()]
+            if not existing:
                 continue
             with locked(stage.lock, wait=False, what=f"stage {held.name}"):
-                for name in there:
+                for name in existing:
                     aside = put_aside(stage, name.removeprefix(f"{held.name}/"))
                     say(f"moved aside {name} -> {shown(aside)}")
         for name in sorted({each.name for each in examined.damage if each.of == REPORT}):

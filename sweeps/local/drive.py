@@ -37,7 +37,7 @@ from sweeps.local.view import shown as view
 from sweeps.local.view import title
 from sweeps.plan import Plan
 from sweeps.reporting import finish
-from sweeps.text import counted, said, shown
+from sweeps.text import counted, echo, shown
 
 LOG_LINES = 12
 """Last lines of a failed stage's log that the end of a run shows."""
@@ -57,7 +57,7 @@ def run(
     that cannot be written or holds other settings, another driver at work.
     """
     plan, paths = plan_over(declaration)
-    check_installed(declaration, {stage.environment for stage in plan.stages}, said)
+    check_installed(declaration, {stage.environment for stage in plan.stages}, echo)
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
@@ -98,7 +98,7 @@ def _make(
     at_once = workers(plan.declaration.profile)
     exit_code = pooled(plan, paths, stages, command=command, workers=at_once, begin=begin)
     if exit_code == 0:
-        finish(paths, said)
+        finish(paths, echo)
     return exit_code
 
 
@@ -133,7 +133,7 @@ def pooled(
         pool.run()
     if stop.signum is not None:
         done = f"{len(pool.done)} of {counted(len(pool.stages), 'stage')} done"
-        said(f"stopped: {done}, nothing is lost; run the same command again to continue")
+        echo(f"stopped: {done}, nothing is lost; run the same command again to continue")
         return stop.exit_code
     if pool.failures:
         _say_failures(pool)
@@ -149,12 +149,12 @@ def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> int:
     of it.
     """
 
-    def here(kind: str, folder: Path, profile: Profile, environment: Environment) -> list[str]:
+    def local(kind: str, folder: Path, profile: Profile, environment: Environment) -> list[str]:
         return [sys.executable, *command(kind, folder, profile, environment)[1:]]
 
     stages = [stage for stage in plan.stages if KINDS[stage.kind].fetches]
     at_once = FETCHED_AT_ONCE
-    exit_code = pooled(plan, paths, stages, command=here, workers=at_once) if stages else 0
+    exit_code = pooled(plan, paths, stages, command=local, workers=at_once) if stages else 0
     if exit_code == 1:
         lacks = next(s.name for s in stages if not StagePaths(paths.folder / s.name).done.exists())
         raise OSError(f"{lacks} was not fetched, so nothing was submitted; its reason stands above")
@@ -200,7 +200,7 @@ def _say_failures(pool: Pool) -> None:
         print(f"\n{title(failure.stage)} {failure.reason}; the end of {shown(failure.log)}:")
         for line in tail(failure.log)[-LOG_LINES:]:
             print(f"  | {line}" if line.strip() else "")
-    said(
+    echo(
         f"\n{counted(len(pool.failures), 'stage')} failed, {len(pool.waiting)} that need them were "
         f"not started, {len(pool.done)} are done; mend the cause and run the same command again"
     )

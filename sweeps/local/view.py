@@ -83,9 +83,9 @@ def overview(pool: Pool) -> Overview:
 def _running(pool: Pool, name: str) -> Running:
     attempt = pool.running[name]
     progress = read_progress(StagePaths(pool.paths.folder / name))
-    told = {key: progress.get(key) for key in ("step", "of", "reward", "eta_seconds")}
+    numbers = {key: progress.get(key) for key in ("step", "of", "reward", "eta_seconds")}
     elapsed = time.monotonic() - attempt.begun
-    return Running(title=title(attempt.stage), elapsed_seconds=elapsed, **told)
+    return Running(title=title(attempt.stage), elapsed_seconds=elapsed, **numbers)
 
 
 def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
@@ -136,7 +136,7 @@ class Lines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
 
     def say(self, text: str) -> None:
         print(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {text}", file=self._out, flush=True)
@@ -149,8 +149,8 @@ class Lines:
         self.say(end_words(attempt, outcome, seconds))
 
     def tick(self, pool: Pool) -> None:
-        if time.monotonic() - self._told >= LINE_SECONDS and pool.running:
-            self._told = time.monotonic()
+        if time.monotonic() - self._printed >= LINE_SECONDS and pool.running:
+            self._printed = time.monotonic()
             self.say(summary_words(overview(pool)))
 
 

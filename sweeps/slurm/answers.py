@@ -102,17 +102,17 @@ class Answer(dict[str, Job]):
     nonsense: str | None = None
 
 
-def parse(said: str) -> Answer:
+def parse(output: str) -> Answer:
     """An answer of squeue or sacct: the same seven columns, a bar between them.
 
     A row that stands for many elements (`12_[0-3,7%2]`) gives a job for each.
     """
     jobs = Answer()
-    for line in filter(str.strip, said.splitlines()):
+    for line in filter(str.strip, output.splitlines()):
         columns = [column.strip() for column in line.split("|", COLUMNS - 1)]
         state = (columns[2].split() or [""])[0] if len(columns) == COLUMNS else ""
-        ids, whole = elements(columns[0])
-        if not whole or state not in ACTIVE | FAILURES.keys():
+        ids, is_complete = elements(columns[0])
+        if not is_complete or state not in ACTIVE | FAILURES.keys():
             jobs.nonsense = jobs.nonsense or line.strip()[:SHOWN_CHARACTERS]
         if state not in ACTIVE | FAILURES.keys():
             continue
@@ -196,19 +196,19 @@ def clocks(batches: Iterable[Batch], answers: Iterable[Answer], now: float) -> l
     """A warning where something lies in the future of this machine's clock."""
     sent = max((batch.begun for batch in batches), default=now)
     ended = max((job.ended or now for rows in answers for job in rows.values()), default=now)
-    said = {"a batch was sent": sent - now, "a job ended": ended - now}
+    leads = {"a batch was sent": sent - now, "a job ended": ended - now}
     return [
-        f"warning: {what} {duration(ahead)} from now by this machine's clock, which disagrees with "
+        f"warning: {fact} {duration(ahead)} from now by this machine's clock, which disagrees with "
         "that of the cluster or of the machine that sent it: set them right, as waiting times are "
         "told by them"
-        for what, ahead in said.items()
+        for fact, ahead in leads.items()
         if ahead > CLOCK_SECONDS
     ]
 
 
-def controllers_clock(said: str, now: float) -> list[str]:
+def controllers_clock(config: str, now: float) -> list[str]:
     """A warning where the time on top of `scontrol show config` is not this machine's."""
-    printed = re.match(r"Configuration data as of (\S+)", said)
+    printed = re.match(r"Configuration data as of (\S+)", config)
     try:
         ahead = now - datetime.fromisoformat(printed[1] if printed else "").timestamp()
     except ValueError:

@@ -46,8 +46,8 @@ class Sending:
         """sbatch --dependency; every batch waited for must have a job id."""
         if self.relation is None:
             return None
-        whole = self.relation != "afterok"
-        ids = [str(place.batch.job_id if whole else place.job_id) for place in self.after]
+        whole_batch = self.relation != "afterok"
+        ids = [str(place.batch.job_id if whole_batch else place.job_id) for place in self.after]
         return ":".join([self.relation, *ids])
 
 

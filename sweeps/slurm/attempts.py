@@ -72,7 +72,7 @@ def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
     wrong = damage(code) if manifest_path(code).exists() else {}
     if wrong:
         return damaged_code(in_words(wrong))
-    return _said_full(log) or _no_room(stage.folder)
+    return _full_disk(log) or _no_room(stage.folder)
 
 
 def of_start(batch: Path, job_id: str) -> Note | None:
@@ -82,7 +82,7 @@ def of_start(batch: Path, job_id: str) -> Note | None:
     batch: folder of its batch.
     """
     log = output_file(batch, job_id)
-    words = _damaged(damaged_path(batch, job_id)) or _said_full(log)
+    words = _damaged(damaged_path(batch, job_id)) or _full_disk(log)
     if words is None and log.exists() and log.stat().st_size == 0:
         words = f"disk full? it could not even write its log, {log}"
     return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
@@ -100,11 +100,11 @@ def damaged_code(words: str) -> str:
 
 def check_room(folder: Path) -> None:
     """Raises OSError that names the folder where nothing more can be written under it."""
-    said = _no_room(folder)
-    if said is not None:
+    fault = _no_room(folder)
+    if fault is not None:
         raise OSError(
             errno.ENOSPC,
-            f"{said}; nothing was submitted, as jobs would fail: free some space and run the same "
+            f"{fault}; nothing was submitted, as jobs would fail: free some space and run the same "
             "command again",
         )
 
@@ -119,7 +119,7 @@ def _damaged(path: Path) -> str | None:
     return damaged_code(in_words(wrong) if wrong else text.strip()[:SHOWN_CHARACTERS])
 
 
-def _said_full(log: Path) -> str | None:
+def _full_disk(log: Path) -> str | None:
     """The last line of a log that says that the disk is full."""
     try:
         lines = tail(log, TAIL_BYTES)
@@ -128,8 +128,8 @@ def _said_full(log: Path) -> str | None:
     for line in reversed(lines):
         if any(words in line for words in FULL_WORDS):
             named = re.search(r"cannot .*", line)
-            said = (named[0] if named else line).strip()[:SHOWN_CHARACTERS]
-            return f"disk full: {said}" + ("" if "/" in said else f" (it wrote {log})")
+            message = (named[0] if named else line).strip()[:SHOWN_CHARACTERS]
+            return f"disk full: {message}" + ("" if "/" in message else f" (it wrote {log})")
     return None
 
 

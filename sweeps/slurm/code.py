@@ -221,8 +221,8 @@ def _files_of(folder: Path) -> list[str]:
 
 def _record(code: Path, repository: Path, is_git: bool) -> None:
     asked = ("diff --binary HEAD", "rev-parse HEAD", "ls-files --others --exclude-standard")
-    said = [_git(repository, *words.split()) if is_git else None for words in asked]
-    patch, commit, new = ((each or b"").decode(errors="replace") for each in said)
+    outputs = [_git(repository, *words.split()) if is_git else None for words in asked]
+    patch, commit, new = ((each or b"").decode(errors="replace") for each in outputs)
     if patch:
         write_text(_beside(code, ".patch"), patch)
     facts = {

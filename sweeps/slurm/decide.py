@@ -114,11 +114,11 @@ def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: Job | None = Non
     if fate in FATAL:
         return Standing(state="failed", fate=f"{fate}{advice}", cancel=cancel)
     if seen.idle and fate not in FREE:
-        said = f"{fate}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
-        return Standing(state="failed", fate=said, cancel=cancel)
+        reason = f"{fate}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
+        return Standing(state="failed", fate=reason, cancel=cancel)
     if seen.attempts - (fate in FREE) >= max_attempts:
-        said = f"{fate}, after {seen.attempts} jobs{advice}"
-        return Standing(state="failed", fate=said, cancel=cancel)
+        reason = f"{fate}, after {seen.attempts} jobs{advice}"
+        return Standing(state="failed", fate=reason, cancel=cancel)
     return Standing(state="again", fate=f"{fate}{advice}", cancel=cancel)
 
 

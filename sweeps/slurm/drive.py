@@ -28,7 +28,7 @@ from sweeps.slurm.observe import in_queue, observe
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submit import Sender
 from sweeps.slurm.tick import failed, in_hand, tick
-from sweeps.text import counted, said, shown
+from sweeps.text import counted, echo, shown
 
 SLURM_DEFAULT_ARRAY = 1001
 """MaxArraySize where a site sets none; for a dry run where there is no SLURM to ask."""
@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 def run(
     declaration: Declaration,
     *,
-    say: Say = said,
+    say: Say = echo,
     call: Call = scheduler.call,
     command: StageCommand = stage_command,
 ) -> int:
@@ -110,7 +110,7 @@ def _profile(plan: Plan) -> SlurmProfile:
     return plan.declaration.profile
 
 
-def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> Decision:
+def update(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> Decision:
     """One tick, then what follows from it: MLflow after every change, the report at the end."""
     decision = tick(paths, say=say, call=call)
     done = sum(each.state == "done" for each in decision.standings.values())
@@ -123,14 +123,14 @@ def update(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> 
     return decision
 
 
-def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = scheduler.call) -> int:
+def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = scheduler.call) -> int:
     """Tick until nothing is left in SLURM's hands, whatever gives no answer meanwhile; 0 where all
     is done, else 1. MLflow gets what runs have trained so far.
 
     seconds: between ticks. Ending it stops no job.
     """
     before: list[str] = []
-    once = status.said_once(say)
+    once = status.warn_once(say)
     live = LiveSync(paths, once)
     while True:
         try:
@@ -159,7 +159,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = said, call: Call = sch
         time.sleep(seconds)
 
 
-def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
+def retry(paths: RunPaths, point_id: str | None, *, say: Say = echo) -> int:
     """Try again what was given up, of one point or of all, with the code as it was frozen."""
     records = read_json(paths.plan, PLAN)["stages"]
     known = sorted({record["point_id"] for record in records})
@@ -172,7 +172,7 @@ def retry(paths: RunPaths, point_id: str | None, *, say: Say = said) -> int:
     return 0
 
 
-def again(paths: RunPaths, stages: Sequence[str], *, say: Say = said) -> None:
+def again(paths: RunPaths, stages: Sequence[str], *, say: Say = echo) -> None:
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
     with driving(paths):
@@ -181,7 +181,7 @@ def again(paths: RunPaths, stages: Sequence[str], *, say: Say = said) -> None:
     tick(paths, say=say)
 
 
-def cancel(paths: RunPaths, *, say: Say = said, call: Call = scheduler.call) -> int:
+def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> int:
     """Cancel every job of the sweep; running stages save first. Nothing more is submitted until
     `run` or `retry`."""
     with driving(paths):
@@ -209,7 +209,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list
     """
     profile = _profile(plan)
     records = plan_record(plan)["stages"]
-    observed = observe(paths, records, call, warn=said)
+    observed = observe(paths, records, call, warn=echo)
     seen = [replace(s, done=s.done or not is_job(s.record["kind"])) for s in observed.seen]
     decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}

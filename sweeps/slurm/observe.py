@@ -32,7 +32,7 @@ class Observed:
     seen: tuple[Seen, ...]
     queue: Mapping[str, Job]
     """What squeue shows of all its batches."""
-    whole: bool
+    is_readable: bool
     """Whether all that squeue and sacct printed makes sense."""
 
 
@@ -75,7 +75,7 @@ def observe(
         history=history,
         queue=queue,
         seen=tuple(confirmed(seen, shown, call)),
-        whole=shown.nonsense is None and accounts.nonsense is None,
+        is_readable=shown.nonsense is None and accounts.nonsense is None,
     )
 
 
@@ -182,17 +182,17 @@ def _known(batch: Batch, call: Call) -> set[str] | str:
     answer that makes sense."""
     assert batch.job_id is not None
     try:
-        said = call(["scontrol", "show", "job", "-o", batch.job_id])
+        output = call(["scontrol", "show", "job", "-o", batch.job_id])
     except (ValueError, ConnectionError) as error:
         return set() if scheduler.INVALID_ID in str(error) else str(error)
-    rows = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in said.splitlines() if line.strip()]
+    rows = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in output.splitlines() if line.strip()]
     if not rows or not all({"JobId", "JobName", "JobState"} <= row.keys() for row in rows):
-        return f"`scontrol` printed what makes no sense: {said[:80]!r}"
+        return f"`scontrol` printed what makes no sense: {output[:80]!r}"
     ids: set[str] = set()
     for row in rows:
         if row["JobName"] != batch.name:
             continue
         array = row.get("ArrayTaskId")
-        spelled, whole = elements(f"{batch.job_id}_[{array}]" if array else row["JobId"])
-        ids |= {*spelled} if whole else {batch.element(index) for index in range(batch.size)}
+        spelled, is_complete = elements(f"{batch.job_id}_[{array}]" if array else row["JobId"])
+        ids |= {*spelled} if is_complete else {batch.element(index) for index in range(batch.size)}
     return ids

@@ -77,7 +77,7 @@ class Payload(Job):
                     output.write(f"not started: {need} is not complete\n".encode())
                     end(stage, note, exit_code=EXIT_CONTINUE, outcome=UNREADY, seconds=0.0)
                     raise RuntimeError(f"{need} is not complete, so {self.folder} cannot start")
-            exit_code, told = self._run(output)
+            exit_code, received = self._run(output)
         outcome, why = ending(exit_code, marked=is_marked(stage)), None
         if outcome == "failed":
             why = of_failure(stage, log, Path(self.cwd))
@@ -85,18 +85,18 @@ class Payload(Job):
         end(stage, note, exit_code=exit_code, outcome=outcome, seconds=seconds, why=why)
         if outcome == "done":
             return "done"
-        said = f"{self.folder} {explain(exit_code)}; see {log}"
+        message = f"{self.folder} {explain(exit_code)}; see {log}"
         if why is not None:
-            raise RuntimeError(f"{said}; {why}")
+            raise RuntimeError(f"{message}; {why}")
         if outcome == "stopped":
-            if signal.SIGTERM in told and state() != "RUNNING":
-                print(f"{said}; SLURM is ending this job", flush=True)
+            if signal.SIGTERM in received and state() != "RUNNING":
+                print(f"{message}; SLURM is ending this job", flush=True)
             elif idle(stage, job_id(), batch()):
-                raise RuntimeError(f"{said}; it {GETS_NOWHERE}")
+                raise RuntimeError(f"{message}; it {GETS_NOWHERE}")
             else:
                 requeue()
             sys.exit(EXIT_CONTINUE)
-        raise RuntimeError(said)
+        raise RuntimeError(message)
 
     def _assist(self) -> str:
         """What a task does that is not the first; raises RuntimeError where its child failed."""
@@ -110,11 +110,11 @@ class Payload(Job):
 
         output: None is this process's. deaf: the child is told of none.
         """
-        told: set[int] = set()
+        received: set[int] = set()
         child: subprocess.Popen[bytes] | None = None
 
         def tell(signum: int, _frame: object) -> None:
-            told.add(signum)
+            received.add(signum)
             if deaf:
                 return
             print(f"{signal.Signals(signum).name}: the stage is told to save", flush=True)
@@ -133,9 +133,9 @@ class Payload(Job):
             stderr=subprocess.STDOUT,
             preexec_fn=_deaf_to_all if deaf else _deaf_to_warning,
         )
-        if told and not deaf:  # a signal between the handlers and the child
+        if received and not deaf:  # a signal between the handlers and the child
             child.send_signal(signal.SIGTERM)
-        return child.wait(), told
+        return child.wait(), received
 
 
 def _deaf_to_warning() -> None:

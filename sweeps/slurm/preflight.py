@@ -192,8 +192,8 @@ def file_system(folder: Path, mounts: str) -> tuple[str, str]:
 
 def _is_here(node: Node) -> bool:
     """Whether a node is this very machine."""
-    here = socket.gethostname().split(".")[0]
-    if here == node.host.split(".")[0] or node.address == "localhost":
+    hostname = socket.gethostname().split(".")[0]
+    if hostname == node.host.split(".")[0] or node.address == "localhost":
         return True
     try:
         family, kind, *_, address = socket.getaddrinfo(node.address, 0, type=socket.SOCK_DGRAM)[0]

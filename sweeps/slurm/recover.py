@@ -51,8 +51,8 @@ def history(paths: RunPaths, warn: Callable[[str], None]) -> History:
     """What the journal says, and what the folders of batches say of which it does not."""
     known = submissions.read(paths.submissions)
     if known.damaged:
-        told = journal.passed_over(paths.submissions, known.damaged)
-        warn(f"warning: {told}; what SLURM has is found by its jobs' names")
+        message = journal.passed_over(paths.submissions, known.damaged)
+        warn(f"warning: {message}; what SLURM has is found by its jobs' names")
     folder = paths.batch("")
     names = sorted(each.name for each in folder.iterdir()) if folder.exists() else []
     lost = [name for name in names if name.startswith(f"{paths.sweep}-")]

@@ -154,9 +154,9 @@ def show_config(call: Call = call) -> str:
     return call(["scontrol", "show", "config"])
 
 
-def max_array_size(said: str) -> int:
+def max_array_size(config: str) -> int:
     """Most elements of one array, by `show_config`: MaxArraySize is one above the largest index."""
-    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", said, re.MULTILINE)
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", config, re.MULTILINE)
     if match is None:
         raise ValueError(
             "`scontrol show config` names no MaxArraySize: set profile.max_array_size=<elements>"

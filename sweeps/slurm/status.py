@@ -60,15 +60,15 @@ def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     return status.saved_words(status.saved_draws(paths, records, done))
 
 
-def said_once(say: Callable[[str], None]) -> Callable[[str], None]:
+def warn_once(say: Callable[[str], None]) -> Callable[[str], None]:
     """Say a warning once, whatever its numbers are the next time."""
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def once(text: str) -> None:
         kind = re.sub(r"\d+", "", text)
-        if kind not in told or not text.startswith("warning: "):
+        if kind not in warned or not text.startswith("warning: "):
             say(text)
-        told.add(kind)
+        warned.add(kind)
 
     return once
 

@@ -135,15 +135,15 @@ def append(path: Path, event: str, **facts: Any) -> None:
 
 def read(path: Path) -> History:
     """Everything said so far; empty where nothing was."""
-    history, told = History(), set[int]()
+    history, reported = History(), set[int]()
     for line in journal.read(path):
         if line.row is None or not is_event(line.row):
             history.damaged.append(line.number)
         elif line.row["event"] == "passed_over":
-            told.update(line.row["lines"])
+            reported.update(line.row["lines"])
         else:
             _add(history, line.row)
-    history.damaged = [number for number in history.damaged if number not in told]
+    history.damaged = [number for number in history.damaged if number not in reported]
     return history
 
 

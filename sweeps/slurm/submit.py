@@ -110,12 +110,12 @@ class Sender:
         says so beside its batch and ends."""
         code, digests = (shlex.quote(str(p)) for p in (self.code, manifest_path(self.code)))
         damaged = damaged_path(self.paths.batch(sending.batch.name), "")
-        told = f"{shlex.quote(str(damaged.parent))}/$job{damaged.name}"
+        report_path = f"{shlex.quote(str(damaged.parent))}/$job{damaged.name}"
         return [
             f"said=$(cd {code} 2>&1 && LC_ALL=C sha256sum --check --quiet {digests} 2>&1) || {{",
             "  job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}",
             "  job=${job:-$SLURM_JOB_ID}",
-            f'  echo "${{said:0:4000}}" | tee {told}',
+            f'  echo "${{said:0:4000}}" | tee {report_path}',
             "  exit 1",
             "}",
             f"cd {code} || exit 1",
@@ -152,13 +152,13 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
     Raises ValueError with SLURM's own words where it refuses one; those sent before it are then
     cancelled. A dead driver leaves intents that `sweeps.slurm.tick` resolves.
     """
-    said = sender.paths.submissions
+    journal_path = sender.paths.submissions
     sent: list[Sending] = []
     if (absent := scheduler.missing("sbatch")) is not None:
         raise ValueError(absent)
     for sending in sendings:
         batch = sending.batch
-        submissions.append(said, "intent", **batch.intent(str(sender.code)))
+        submissions.append(journal_path, "intent", **batch.intent(str(sender.code)))
         sent.append(sending)
         try:
             recover.write_card(sender.paths, batch, str(sender.code))
@@ -173,7 +173,7 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
                 f"SLURM refused the {batch.kind} jobs of this sweep, so nothing of it was left in "
                 f"the queue; it said: {error}"
             ) from error
-        submissions.append(said, "submitted", batch=batch.name, job_id=batch.job_id)
+        submissions.append(journal_path, "submitted", batch=batch.name, job_id=batch.job_id)
 
 
 def _unsent(sender: Sender, error: OSError) -> OSError:

@@ -56,7 +56,7 @@ def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], Non
         written = noted.batches.get(batch.name)
         if batch.void or (written is not None and written.known and written.job_id is not None):
             continue
-        waits = now - batch.begun <= ORPHAN_SECONDS or not observed.whole
+        waits = now - batch.begun <= ORPHAN_SECONDS or not observed.is_readable
         if batch.job_id is None and waits:
             continue
         _make_up(paths, batch, written, observed, call)
@@ -180,9 +180,9 @@ def _submit(
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
     limit = profile.max_array_size
     if limit is None:
-        said = scheduler.show_config(call)
-        limit = scheduler.max_array_size(said)
-        for warning in answers.controllers_clock(said, time.time()):
+        config = scheduler.show_config(call)
+        limit = scheduler.max_array_size(config)
+        for warning in answers.controllers_clock(config, time.time()):
             say(warning)
     sendings = arrange(
         decision.submit,

@@ -176,14 +176,25 @@ def test_html_and_latex_say_what_the_markdown_says(mixed, tables):
     bodies = re.findall(r"\\midrule\n(.*?)\\bottomrule", latex, flags=re.S)
     titles = [of_latex(t) for t in re.findall(r"\\caption\{(.*?)\. groupsize on ", latex)]
     assert len(titles) == len(bodies) > 8
+    n_differences = 0
     for title, body in zip(titles, bodies, strict=True):
         rows = [line.removesuffix(r" \\").split(" & ") for line in body.splitlines() if line]
         told = [[of_latex(cell) for cell in row] for row in rows]
         column, _, about = title.partition(": ")
         if about.startswith("differences that the question is about"):
             assert told == of_question(mixed, column)
+        elif about.startswith("differences"):
+            every = tables[f"{column}: differences in percentage points"]
+            own = [row[1:] for row in every if row[0] == title.partition("points, ")[2]]
+            said = [i for i in range(len(own[0])) if any(row[i] != "-" for row in own)]
+            assert told == [[row[i] for i in said] for row in own]
+            n_differences += len(told)
         else:
             assert told == without_zeros(tables[title], len(told[0])), title
+    whole = [
+        rows for title, rows in tables.items() if title.endswith("differences in percentage points")
+    ]
+    assert n_differences == sum(map(len, whole)) > 0
 
 
 def of_question(mixed, column: str) -> Rows:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # what is imported counts as part of what is measured
 def results_in(root: Path) -> SweepResults:
     """The one sweep under a root."""
     from fgrpo_bench.results import load_results
-    from fgrpo_bench.stages.paths import find_runs
+    from fgrpo_bench.runs import find_runs
 
     return load_results(find_runs(root)[0])
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from fgrpo_bench.kinds import Stage
+from fgrpo_bench.runs import default_root, find_runs
 from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, default_root, find_runs
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from tests.support.replay import PARTS, Spans, errors, played
 
 NEXT = 2.0

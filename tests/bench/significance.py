@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from fgrpo_bench.stats.passk import pass_at_k_table
-from fgrpo_bench.stats.significance import ITERATIONS, SUBSAMPLE, subsampling_test
+from fgrpo_bench.stats.subsampling import ITERATIONS, SUBSAMPLE, subsampling_test
 from fgrpo_bench.stats.variance import subsample_moments
 
 PROBLEMS, N, K, NAIVE_ITERATIONS = 500, 1_024, 128, 40

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
-from fgrpo_bench.stages.paths import RunPaths, find_runs
+from fgrpo_bench.runs import find_runs
+from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.install import chromium
 from tests.support.mlflow_store import free_port, stop, wait_for
 

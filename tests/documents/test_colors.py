@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE, FOCAL, PLAIN
-from fgrpo_bench.report.bars import COLORS
+from fgrpo_bench.report.figures.bars import COLORS
 
 SIGHT = {
     "usual": np.eye(3),

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
-from evaluators.evaluate import check_manifest
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.mend import clear_tables
+from evaluators.mend import check_manifest, clear_tables
 from evaluators.records import Waiting, Wanted, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME

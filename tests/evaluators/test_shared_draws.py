@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import subprocess
@@ -10,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
+from threading import Barrier
 
 import polars as pl
 import pytest
@@ -19,6 +22,7 @@ from evaluators.grading import Grading
 from evaluators.records import AskedCheckpoint, Waiting, drawn
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
+from fgrpo_bench.analysis.drift import engines_of
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import config
@@ -72,7 +76,17 @@ class Evaluations:
     def __init__(self, root):
         self.root, self.said = root, None
 
-    def run(self, name, n=8, *, design=None, made_of=None, model=None, stopped=lambda: False):
+    def run(
+        self,
+        name,
+        n=8,
+        *,
+        design=None,
+        made_of=None,
+        model=None,
+        stopped=lambda: False,
+        made_with=MADE_WITH,
+    ):
         """Draw; returns the table and how many draws the model made. self.said: for draws.json."""
         model = Model() if model is None else model
         paths = BenchmarkPaths(self.root / name / "b")
@@ -97,7 +111,7 @@ class Evaluations:
                 grading=grading,
                 shared=shared,
             )
-            self.said = shared.give(paths.draws, table, MADE_WITH if made else {})
+            self.said = shared.give(paths.draws, table, made_with if made else {})
         assert made == model.made
         return table, made
 
@@ -303,6 +317,81 @@ def test_where_nothing_can_be_locked_draws_are_made_and_not_shared(evaluations, 
     (tmp_path / "draws").write_text("in the way")
     assert evaluations.run("first")[1] == evaluations.run("second")[1] == 24
     assert "draws are made here and not shared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_on_a_file_system_without_locks_draws_are_made_and_not_shared(
+    evaluations, monkeypatch, capsys, number
+):
+    def refuses(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    assert evaluations.run("first")[1] == evaluations.run("second")[1] == 24
+    said = capsys.readouterr().out
+    assert f"draws.lock cannot be locked ({os.strerror(number)}: " in said
+    assert "take a run root on another one): draws are made here and not shared" in said
+
+
+@pytest.mark.parametrize("settings", [{}, {"design": DESIGN}])
+def test_where_a_lock_keeps_nobody_out_both_make_the_same_draws(
+    evaluations, tmp_path, monkeypatch, settings
+):
+    """As on a mount whose locks hold on its own machine alone."""
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    together = Barrier(2, timeout=30)
+
+    class Both(Model):
+        def __call__(self, wanted):
+            together.wait()
+            yield from super().__call__(wanted)
+
+    with ThreadPoolExecutor() as pool:
+        both = [
+            pool.submit(evaluations.run, name, model=Both(), **settings)
+            for name in ("first", "second")
+        ]
+    want = alone(tmp_path, **settings)
+    for each in both:
+        table, made = each.result()
+        assert made == len(want) and table.equals(want)
+    third, made = evaluations.run("third", **settings)
+    assert third.equals(want) and made in (0, len(want))
+    assert evaluations.run("fourth", **settings)[1] == 0
+
+
+def test_of_two_that_store_different_draws_at_once_neither_loses_its_own(
+    evaluations, tmp_path, monkeypatch, capsys
+):
+    """The second stores all of its own between the first one's file and facts, which then name a
+    file that the second has taken away."""
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+
+    def meanwhile(path, value):
+        monkeypatch.setattr("evaluators.shared.write_json", write_json)
+        evaluations.run("second", 12)
+        write_json(path, value)
+
+    monkeypatch.setattr("evaluators.shared.write_json", meanwhile)
+    assert evaluations.run("first", 8)[0].equals(alone(tmp_path, n=8))
+    assert [evaluations.run(*own)[1] for own in (("first", 8), ("second", 12))] == [0, 0]
+    third, made = evaluations.run("third", 12)
+    assert made == 36 and third.equals(read_table(evaluations.file("second"), DRAWS))
+    assert "these shared draws are not used, and made again" in capsys.readouterr().out
+    assert evaluations.run("fourth", 12)[1] == 0
+
+
+def test_draws_of_two_engines_name_both_with_their_canaries(evaluations):
+    engines = [{"engine": "vllm", "vllm": number} for number in ("0.29.0", "0.30.0")]
+    for name, n, engine in zip(("first", "second"), (8, 12), engines, strict=True):
+        canaries = [{**CANARIES[0], "engine": engine}]
+        evaluations.run(name, n, made_with={"engine": engine, "canaries": canaries})
+    assert evaluations.said["engine"] == engines[1]
+    assert [each["engine"] for each in evaluations.said["canaries"]] == engines
+    assert evaluations.run("third", 12)[1] == 0
+    assert [each["engine"] for each in evaluations.said["canaries"]] == engines
+    both = engines_of(evaluations.said["canaries"], evaluations.said["engine"])
+    assert both == "engine vllm, vllm 0.29.0, then engine vllm, vllm 0.30.0"
 
 
 def test_two_at_once_make_each_draw_once(evaluations):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from evaluators.engines import start_engines
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import Waiting, drawn
@@ -20,6 +22,7 @@ from fgrpo_bench.scoring import score
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stats.staged import StagedDesign
+from tests.support import fake_engine
 
 DESIGN = StagedDesign(stages=(4, 8, 16), enough=2)
 RIGHT, WRONG = "6*4", "1+1"
@@ -121,6 +124,7 @@ def test_a_problem_makes_the_draws_up_to_the_stage_at_which_enough_are_correct(t
 
 
 @settings(max_examples=25)
+@example([[False] * 16] * 2, 1, 1)
 @given(
     st.lists(st.lists(st.booleans(), min_size=16, max_size=16), min_size=1, max_size=4),
     st.sampled_from([None, 1, 2, 5]),
@@ -142,12 +146,25 @@ def test_stops_in_the_middle_and_any_order_ask_for_the_same_draws(
         made += backend.asked
         break
     else:
+        backend = Planned(plan, most)
         table, *_ = run(folder, plan, backend)
         made += backend.asked
     assert len(made) == len(set(made))
     assert numbers(table) == {name: list(range(stops_at(own))) for name, own in plan.items()}
     (rest,) = [run(folder / "whole", plan, Planned(plan))[0]]
     assert table.sort("problem_id", "draw").equals(rest.sort("problem_id", "draw"))
+
+
+def test_several_engines_after_one_that_was_stopped_make_the_draws_of_one(tmp_path):
+    """Processes as an evaluation starts them, each with an order in which its draws end."""
+    plan = {f"{name}{i}": own for i in range(4) for name, own in PLAN.items()}
+    undisturbed, *_ = run(tmp_path / "one", plan, fake_engine.planned(plan).draw)
+    with pytest.raises(Stopped):
+        run(tmp_path / "engines", plan, fake_engine.planned(plan).draw, stop_after=20)
+    engines = start_engines(partial(fake_engine.planned, plan), engines=2, gpus_each=0)
+    table, made, _ = run(tmp_path / "engines", plan, engines.draw)
+    assert made == len(undisturbed) - 20 and table.equals(undisturbed)
+    assert numbers(table) == {name: list(range(stops_at(own))) for name, own in plan.items()}
 
 
 def test_no_draw_of_a_problem_is_asked_for_before_its_stage_is_judged(tmp_path):

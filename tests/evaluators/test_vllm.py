@@ -48,6 +48,23 @@ def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step() -> N
         in_flight(small, "cpu", 513)
 
 
+def test_the_engine_fingerprint_tells_gpus_and_their_kernels_apart(monkeypatch) -> None:
+    """Engines of one fingerprint are taken for alike, and are never compared."""
+
+    def device_on(gpu: str, **changed: object) -> object:
+        platform = SimpleNamespace(get_device_name=lambda: gpu)
+        module = SimpleNamespace(current_platform=platform)
+        monkeypatch.setitem(sys.modules, "vllm.platforms", module)
+        placement = replace(GPUS, **changed)  # type: ignore[arg-type]
+        return back_end.facts(point().evaluation, "cuda", placement)
+
+    h100 = device_on("NVIDIA H100 80GB HBM3")
+    assert h100 == device_on("NVIDIA A100-SXM4-80GB") | {"device": "NVIDIA H100 80GB HBM3"}
+    assert h100 == device_on("NVIDIA H100 80GB HBM3", vllm_max_num_seqs=7)
+    eager = device_on("NVIDIA H100 80GB HBM3", vllm_enforce_eager=True)
+    assert eager == h100 | {"enforce_eager": True}
+
+
 def refusing(**_: object) -> None:
     raise RuntimeError("batch_invariant mode is not supported for MAMBA")
 

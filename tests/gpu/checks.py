@@ -18,10 +18,11 @@ import polars as pl
 from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
 from fgrpo_bench.engines.openrlhf.installation import DRIVER_QUERY, ask
 from fgrpo_bench.results import load_results
+from fgrpo_bench.runs import find_runs
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.locks import lock_holder
-from fgrpo_bench.stages.paths import StagePaths, find_runs
+from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import METRICS, read_table
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths

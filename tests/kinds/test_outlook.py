@@ -119,7 +119,7 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
     elsewhere = paths_of(tmp_path, "other").folder / first.name.replace("/pass16-", "/named-")
     grade(elsewhere, replace(first, fingerprint="of another checkpoint"))
     assert graded.find_graded(paths, first) == {}
-    gpus = {"device": "cuda", "tensor_parallel": 2, "engines": 4}
+    gpus = {"device": "NVIDIA H100", "tensor_parallel": 2, "engines": 4}
     grade(elsewhere, first, wall_seconds=64.0, engine=gpus)
     own = graded.find_graded(paths, first)["countdown"]
     assert own.rates.tolist() == RATES.tolist()
@@ -131,11 +131,11 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
 def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
     plan = plan_of(tmp_path, "experiment.evaluation.design=null")
     assert preview.expected_draws(plan, paths_of(tmp_path)) == [] == outlook.words([])
-    stage = evaluations(plan)[0]
-    assert evaluate.cost(stage) == pytest.approx(16 * 32 * evaluate.DRAW_SECONDS)
+    stage, seconds = evaluations(plan)[0], evaluate.DRAW_SECONDS * evaluate.BASE
+    assert stage.step == 0 and evaluate.cost(stage) == pytest.approx(16 * 32 * seconds)
     staged = evaluations(plan_of(tmp_path))[0]
     expected = draws_by_prior(plan_of(tmp_path).points[0].evaluation.stopping)
-    assert evaluate.cost(staged) == pytest.approx(16 * expected * evaluate.DRAW_SECONDS)
+    assert evaluate.cost(staged) == pytest.approx(16 * expected * seconds)
     assert 8 < expected < 32
 
 

@@ -8,18 +8,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench.specs import DesignSpec, to_dict
-from fgrpo_bench.stages.digests import weights_sha256
-from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, read_table
-from tests.support.vllm_draws import EVALUATION, PLACEMENT, SETTINGS
+from tests.support.vllm_draws import PLACEMENT, source_of, stage_of
 
 pytestmark = pytest.mark.openrlhf
 
@@ -30,32 +27,11 @@ DESIGN = DesignSpec(stages=(64, 128, N_SAMPLES), enough=8)
 
 @pytest.fixture(scope="module")
 def source(model, tmp_path_factory):
-    """A stage whose checkpoint 0 is the model."""
-    paths = StagePaths(tmp_path_factory.mktemp("source"))
-    paths.checkpoint(0).parent.mkdir(parents=True)
-    paths.checkpoint(0).symlink_to(model)
-    write_json(paths.done, {"step": 0, "weights_sha256": weights_sha256(model)})
-    return paths
+    return source_of(model, tmp_path_factory.mktemp("source"))
 
 
 def stage(folder, source, design=None):
-    benchmark = replace(EVALUATION.benchmarks["countdown"], n_problems=N_PROBLEMS)
-    evaluation = replace(
-        EVALUATION, benchmarks={"countdown": benchmark}, n_samples=N_SAMPLES, design=design
-    )
-    paths = StagePaths(folder)
-    spec = {
-        "kind": "evaluate",
-        "fingerprint": "f",
-        "target": {},
-        "identity": {"sampling": SETTINGS, "source": "s", "step": 0},
-        "evaluation": to_dict(evaluation),
-        "data": {},
-        "source": str(source.folder),
-        "step": 0,
-    }
-    write_json(paths.spec, spec)
-    return paths
+    return stage_of(folder, source, n_problems=N_PROBLEMS, n_samples=N_SAMPLES, design=design)
 
 
 def start(paths, **environment):
@@ -74,9 +50,9 @@ def start(paths, **environment):
         )
 
 
-def finish(paths):
+def finish(paths, **environment):
     log = paths.folder / "log"
-    assert start(paths).wait(300) == 0, log.read_text()[-3000:]
+    assert start(paths, **environment).wait(300) == 0, log.read_text()[-3000:]
     return read_table(paths.benchmark("countdown").draws, DRAWS)
 
 
@@ -91,10 +67,11 @@ def test_three_kills_in_the_middle_of_stages_lose_no_stored_draw_and_change_none
     stops = set(undisturbed.group_by("problem_id").len()["len"])
     assert len(stops) > 1 and stops <= set(DESIGN.stages)
     paths = stage(tmp_path / "killed", source, DESIGN)
+    shared = {"FGRPO_DRAWS": str(tmp_path / "draws")}
     rng, kept = random.Random(11), 0
     for _ in range(3):
         before, more = stored(paths), rng.randrange(10_000, 60_000)
-        process = start(paths)
+        process = start(paths, **shared)
         while stored(paths) < before + more:
             assert process.poll() is None, (paths.folder / "log").read_text()[-3000:]
             time.sleep(0.005)
@@ -104,10 +81,15 @@ def test_three_kills_in_the_middle_of_stages_lose_no_stored_draw_and_change_none
         now = len({(line[0], line[1]) for shard in shards for line in read_lines(shard)})
         assert kept < now < len(undisturbed)
         kept = now
-    killed = finish(paths)
+    killed = finish(paths, **shared)
     assert read_json(paths.done)["draws_made"] == {"countdown": len(undisturbed) - kept}
     assert killed.select("problem_id", "draw").is_unique().all()
     assert killed.equals(undisturbed)
+    again = stage(tmp_path / "again", source, DESIGN)
+    assert finish(again, **shared).equals(undisturbed)
+    marker = read_json(again.done)
+    assert (marker["draws_made"], marker["engine"]) == ({"countdown": 0}, {})
+    assert marker["draws_adopted"] == {"countdown": len(undisturbed)}
 
 
 def engine_is_there(process):

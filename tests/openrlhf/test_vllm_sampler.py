@@ -11,8 +11,11 @@ import pytest
 from evaluators import vllm as back_end
 from evaluators.backends import embedded
 from fgrpo_bench.stages.digests import weights_sha256
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.tables import DRAWS as DRAWS_TABLE
+from fgrpo_bench.tables import read_table
 from tests.support.openrlhf import heldout_problems
-from tests.support.vllm_draws import DESIGN, DRAWS, PLACEMENT, asked, is_right
+from tests.support.vllm_draws import DESIGN, DRAWS, PLACEMENT, SHARED, asked, is_right
 
 pytestmark = pytest.mark.openrlhf
 
@@ -32,8 +35,13 @@ def told(model, folder, *how):
 
 
 @pytest.fixture(scope="module")
-def draws(model, tmp_path_factory):
-    return told(model, tmp_path_factory.mktemp("draws"))
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("draws")
+
+
+@pytest.fixture(scope="module")
+def draws(model, folder):
+    return told(model, folder)
 
 
 def test_the_same_seeds_give_the_same_draws_and_others_give_others(draws):
@@ -65,6 +73,30 @@ def expected(draws):
 def test_a_staged_design_draws_on_where_too_few_are_right_and_the_same_draws(draws):
     assert draws["staged"] == list(expected(draws))
     assert {len(own) for own in draws["staged"]} < set(DESIGN.stages)
+
+
+def test_a_second_evaluation_under_the_run_root_takes_the_draws_and_starts_no_engine(draws, folder):
+    first, second = draws["shared"]
+    n_draws = {"countdown": 3 * SHARED}
+    assert (first["marker"]["draws_made"], first["marker"]["draws_adopted"]) == (n_draws, {})
+    assert second["marker"]["draws_made"] == {"countdown": 0}
+    assert second["marker"]["draws_adopted"] == n_draws
+    assert first["engines"] == second["engines"] == 1
+    files = [
+        StagePaths(folder / "root" / name).benchmark("countdown").draws
+        for name in ("first", "second")
+    ]
+    assert files[0].samefile(files[1])
+    table = read_table(files[1], DRAWS_TABLE).sort("problem_id", "draw")
+    responses = table["response"].to_list()
+    names = [problem.problem_id for problem in heldout_problems(3)]
+    every = dict(zip(names, draws["all"], strict=True))
+    assert responses == [text for name in sorted(names) for text, *_ in every[name][:SHARED]]
+    assert second["stored"]["shared"]["made_by"] == ["first"]
+    for field in ("engine", "canaries"):  # of the first: which engine made the draws stays known
+        assert second["stored"][field] == first["stored"][field]
+    assert second["stored"]["engine"] == draws["facts"] and second["marker"]["engine"] == {}
+    assert second["marker"]["canaries"]["countdown"] == first["stored"]["canaries"]
 
 
 def test_tokens_are_counted_with_the_end_token_and_ends_are_told_from_limits(draws):

@@ -14,13 +14,13 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.bands import FirstLoss
 from fgrpo_bench.analysis.rows import Cell, to_frame
 from fgrpo_bench.documents.style import RC, in_math
-from fgrpo_bench.report.curves import by_axis, curves, varied_axis
 from fgrpo_bench.report.figures import pictures
-from fgrpo_bench.report.forest import forest, in_question
+from fgrpo_bench.report.figures.curves import by_axis, curves, varied_axis
+from fgrpo_bench.report.figures.forest import forest, in_question
+from fgrpo_bench.report.figures.losses import losses
+from fgrpo_bench.report.figures.plane import CIRCLE, POINTS, plane
+from fgrpo_bench.report.figures.training import _smooth, training
 from fgrpo_bench.report.looks import looks
-from fgrpo_bench.report.losses import losses
-from fgrpo_bench.report.plane import CIRCLE, POINTS, plane
-from fgrpo_bench.report.training import _smooth, training
 from tests.support.report import ONE_SEED, small_sweep
 
 

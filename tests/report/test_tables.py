@@ -9,17 +9,13 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.documents.latex import latex_table
+from fgrpo_bench.documents.latex import label, latex_table
 from fgrpo_bench.documents.markdown import markdown_table
 from fgrpo_bench.documents.numbers import p_value, points
 from fgrpo_bench.documents.table import text_of
 from fgrpo_bench.documents.terminal import plain_table
-from fgrpo_bench.report.tables import (
-    comparison_table,
-    coverage_table,
-    first_loss_table,
-    interval_table,
-)
+from fgrpo_bench.report.comparisons import comparison_table, comparison_tables, first_loss_table
+from fgrpo_bench.report.tables import coverage_table, interval_table
 from tests.support.report import ONE_SEED, constant, copy, rewrite_passk, small_sweep
 
 
@@ -39,6 +35,28 @@ def test_a_difference_stands_with_its_interval_and_what_is_corrected(analysis):
         assert own["verdict"] == row.verdict
         assert (own["p Holm"] == "-") == (row.family is None)
     assert analysis.family in table.notes[0]
+
+
+def test_on_paper_every_question_has_a_table_of_its_differences(analysis):
+    whole = comparison_table(analysis, "countdown")
+    tables = list(comparison_tables(analysis, "countdown"))
+    titles = [table.title for table in tables]
+    assert titles[0].startswith("countdown: differences 1 of 4 in percentage points, GRPO N=8, ")
+    groups = list(dict.fromkeys(row[0] for row in whole.rows))
+    assert [title.partition("points, ")[2] for title in titles] == groups
+    assert sum(len(table.rows) for table in tables) == len(whole.rows)
+    assert tables[0].header == whole.header[1:]
+    assert not {"p Holm", "p BH"} & set(tables[1].header), "none of its rows is corrected"
+    assert [row[0] for row in tables[1].rows] == [r[1] for r in whole.rows if r[0] == groups[1]]
+    assert len({label(table) for table in tables}) == len(tables)
+
+
+def test_a_table_on_paper_has_so_many_rows_at_most(analysis, monkeypatch):
+    monkeypatch.setattr("fgrpo_bench.report.comparisons.ROWS", 5)
+    tables = list(comparison_tables(analysis, "countdown"))
+    assert max(len(table.rows) for table in tables) == 5
+    whole = comparison_table(analysis, "countdown")
+    assert [row[0] for table in tables for row in table.rows] == [row[1] for row in whole.rows]
 
 
 def test_a_pair_that_no_question_asks_for_has_no_row(analysis):

@@ -9,20 +9,26 @@ import re
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors import safe_open
 
+from fgrpo_bench import StagedDesign
+from fgrpo_bench.results import load_results
+from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.tables import DRAWS, GRADES, read_table
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
 from tests.slurm.processes import wait_until
 from tests.support.fake_stage import fake_command
 from tests.support.fake_sweep import check_steps
 from tests.support.faults import stage_folders
+from tests.support.staged import made
 from tests.support.stages import TINY
 from tests.support.ticking import tick_until
 
@@ -121,6 +127,27 @@ def check_complete(paths: RunPaths) -> None:
         assert is_done(folder, fingerprint=stage["fingerprint"], target=stage["target"]), folder
         did = [log for log in logs(folder) if re.search(r"^done in ", log, re.MULTILINE)]
         assert len(did) == 1, f"{folder}: {attempts(folder)}"
+
+
+def check_draws(paths: RunPaths, design: StagedDesign) -> None:
+    """Every evaluation, on whichever nodes it ran, has the draws that its verdicts ask for under
+    the design, each from its own seed, and no other; not all stop at one stage."""
+    stops = set[int]()
+    for point in load_results(paths).points:
+        files = point.evaluate.benchmark("countdown")
+        grades = read_table(files.grades("countdown-1"), GRADES).sort("problem_id", "draw")
+        by_problem = grades.group_by("problem_id").agg("outcome")
+        asked = {name: len(made(design, of)) for name, of in by_problem.iter_rows()}
+        seeds = draw_seeds(0, list(asked), np.arange(design.stages[-1])).tolist()
+        wanted = {
+            (name, draw, seed)
+            for name, own in zip(asked, seeds, strict=True)
+            for draw, seed in enumerate(own[: asked[name]])
+        }
+        rows = read_table(files.draws, DRAWS).select("problem_id", "draw", "seed").rows()
+        assert set(rows) == wanted and len(rows) == len(wanted), point.point_id
+        stops |= set(asked.values())
+    assert len(stops) > 1 and stops <= set(design.stages)
 
 
 def check_fake(paths: RunPaths) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench import StagedDesign
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.tables import DRAWS, read_table
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -16,6 +19,7 @@ from tests.slurm.running import (
     POINT,
     RESULTS,
     check_complete,
+    check_draws,
     job_with_a_save,
     resumed_steps,
     saved_step,
@@ -24,6 +28,7 @@ from tests.slurm.running import (
 )
 from tests.slurm.strikes import Strike, kill_slurmd, lose_node, preempt, requeue, still, warn
 from tests.support.faults import contents
+from tests.support.stages import TINY
 from tests.support.ticking import all_done
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
@@ -92,3 +97,38 @@ def test_training_that_hangs_until_its_time_limit_goes_on_from_its_save(
     assert resumed == saved
     assert more == sorted(more)
     assert len(attempts(stage)) == 2
+
+
+@pytest.mark.fault
+def test_an_evaluation_that_goes_on_on_another_node_asks_for_the_same_draws(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    design = StagedDesign(stages=(64, 1024), enough=8)
+    paths = start(
+        tmp_path,
+        *(each for each in TINY if ".evaluation." not in each and "n_digits" not in each),
+        "profile.mem_gb=4",
+        "experiment.evaluation.n_samples=1024",
+        "experiment.evaluation.benchmarks.countdown.n_problems=256",
+        "+experiment.evaluation.design={stages:[64,1024],enough:8}",
+    )
+
+    def drawing() -> list[StagePaths]:
+        shards = paths.folder.glob("**/eval/*/*/countdown/shards/*.jsonl")
+        return [StagePaths(path.parents[2]) for path in shards if path.stat().st_size]
+
+    wait_until(lambda: bool(drawing()), what="an evaluation that draws")
+    stage = drawing()[0]
+    job = str(attempts(stage)[-1]["job_id"])
+    node = cluster.node_of(job)
+    with still(stage):  # so that it is killed in the middle of its draws
+        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
+        cluster.scontrol("requeue", job)
+        wait_until(lambda: len(attempts(stage)) > 1, what="a second attempt")
+    assert cluster.node_of(job) not in ("", node)
+    until(paths, all_done)
+    table = read_table(stage.benchmark("countdown").draws, DRAWS)
+    marker = read_json(stage.done)  # so little training may leave the weights of another point
+    later = marker["draws_made"]["countdown"] + marker["draws_adopted"].get("countdown", 0)
+    assert 0 < later < len(table), "the second attempt kept what the first had made"
+    check_draws(paths, design)

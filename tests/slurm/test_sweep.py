@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench import StagedDesign
 from fgrpo_bench.specs import config
 from sweeps import REPOSITORY
 from sweeps.cli import main
@@ -19,7 +20,13 @@ from sweeps.slurm import drive, submissions, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES, user_name
 from tests.slurm.processes import PATIENCE_S, wait_until
-from tests.slurm.running import SLURM, check_begun_once, start, until
+from tests.slurm.running import (
+    SLURM,
+    check_begun_once,
+    check_draws,
+    start,
+    until,
+)
 from tests.support.stages import TINY
 from tests.support.ticking import all_done
 
@@ -32,13 +39,20 @@ def controller(cluster: Cluster) -> Cluster:
 def test_a_sweep_of_four_points_runs_to_its_report_with_no_driver(
     tmp_path: Path, cluster: Cluster
 ) -> None:
-    paths = start(tmp_path, *TINY, "sweep.grid.focal_gamma=[0.0,0.5,1.0,2.0]")
+    """Its evaluations are under a design, on several nodes at a time."""
+    design = "+experiment.evaluation.design={stages:[4,8,16],enough:3}"
+    half_nodes = "profile.cpus_per_task=4"
+    gammas = "sweep.grid.focal_gamma=[0.0,0.5,1.0,2.0]"
+    paths = start(tmp_path, *TINY, gammas, design, half_nodes)
     wait_until(lambda: not cluster.squeue(), what="the last job's end")
     with (paths.report / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["focal_gamma"] for row in rows} == {"", "0.0", "0.5", "1.0", "2.0"}
     assert all_done(tick.tick(paths, say=print))
     check_begun_once(paths)
+    check_draws(paths, StagedDesign(stages=(4, 8, 16), enough=3))
+    jobs = cluster.squeue("--states=all", "--array", "--format=%j %N").splitlines()
+    assert len({job.split()[1] for job in jobs if "-evaluate-" in job}) > 1, jobs
 
 
 @pytest.mark.slow

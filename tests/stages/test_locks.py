@@ -1,5 +1,7 @@
 """Locks name their holder and die with its process."""
 
+import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -38,3 +40,19 @@ def test_a_killed_holder_frees_the_lock(tmp_path):
     child.wait()
     child.stdout.close()
     assert not is_locked(path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_named_with_the_remedy(tmp_path, monkeypatch, number):
+    def refuses(*_):
+        raise OSError(number, os.strerror(number))
+
+    path = tmp_path / "x.lock"
+    path.touch()
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    for wait in (True, False):
+        with pytest.raises(OSError, match=r"needs a file system with flock .* another one") as at:
+            locked(path, wait=wait, what="sweep x").__enter__()
+        assert (at.value.errno, at.value.filename) == (number, str(path))
+    with pytest.raises(OSError, match=f"^\\[Errno {number}\\] {os.strerror(number)}: it cannot"):
+        is_locked(path)

@@ -1,12 +1,13 @@
-"""An engine that answers at once with who it is; for processes that import it."""
+"""Engines that answer at once: with who they are, or by a plan; for processes that import them."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from random import Random
 
 from evaluators.engines import start_engines
 from evaluators.records import Canaries, Draw, Engine, Waiting, Wanted, drawn
@@ -28,11 +29,29 @@ def make(what: str) -> Engine:
             said = f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}"
             yield [drawn(each, said, n_tokens=1, end_token=1)]
 
-    def canaries(problems: Sequence[Problem]) -> list[Canaries]:
-        names = tuple(each.problem_id for each in problems)
-        return [Canaries(alone=names, batch=names, tokens=(7,), log_probs=(-0.5,))]
-
     return Engine(draw, {"engine": "fake", "pid": os.getpid()}, canaries)
+
+
+def planned(plan: Mapping[str, Sequence[int]]) -> Engine:
+    """One that answers by a plan of right and wrong draws of each problem, out of order."""
+
+    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+        waiting, flying, order = Waiting(wanted), list[Wanted](), Random(os.getpid())
+        while True:
+            flying += waiting.take(5 - len(flying))
+            if not flying:
+                return
+            each = flying.pop(order.randrange(len(flying)))
+            said = "6*4" if plan[each.problem.problem_id][each.draw] else f"1+{each.seed % 7}"
+            yield [drawn(each, said, n_tokens=3, end_token=1)]
+
+    return Engine(draw, {"engine": "fake"}, canaries)
+
+
+def canaries(problems: Sequence[Problem]) -> list[Canaries]:
+    """Their names."""
+    names = tuple(each.problem_id for each in problems)
+    return [Canaries(alone=names, batch=names, tokens=(7,), log_probs=(-0.5,))]
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import json
 import tarfile
 from pathlib import Path
 
+from fgrpo_bench.runs import find_runs
 from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.paths import RunPaths, find_runs
+from fgrpo_bench.stages.paths import RunPaths
 
 ARCHIVES = Path(__file__).parents[1] / "stored" / "former"
 SMALL = [

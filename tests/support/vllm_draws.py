@@ -1,26 +1,42 @@
 """`python -m tests.support.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
 vLLM on the processor as an evaluation makes them, in one process, without stand-ins.
-With `two` behind it: by two engines as an evaluation starts them."""
+With `two` behind it: by two engines as an evaluation starts them.
+
+Other tests take the settings, and the stage of such an evaluation, from here."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
 
+import evaluators.evaluate as evaluating
 import evaluators.vllm as back_end
 from evaluators.asked import AskedDraws
 from evaluators.backends import make_engine
-from evaluators.records import AskedCheckpoint, Draw, Wanted
+from evaluators.records import AskedCheckpoint, Draw, Engine, Wanted
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, PromptSpec, from_dict, to_dict
+from fgrpo_bench.specs import (
+    BenchmarkSpec,
+    DesignSpec,
+    EvalSpec,
+    Placement,
+    PromptSpec,
+    from_dict,
+    to_dict,
+)
 from fgrpo_bench.stages.digests import weights_sha256
+from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.support.openrlhf import TRAIN, heldout_problems
 
@@ -54,8 +70,8 @@ SETTINGS = draws_identity(EVALUATION, TRAIN) | {
 }
 DRAWS = 200
 """Of three problems: more than are in flight at once."""
-
-
+SHARED = 40
+"""Of three problems, by evaluations under one run root."""
 DESIGN = StagedDesign(stages=(16, 40, 100, DRAWS), enough=12)
 
 
@@ -90,12 +106,81 @@ def asked(folder: Path, sha256: str, placement: Placement = PLACEMENT) -> AskedC
     )
 
 
+def source_of(model: Path, folder: Path) -> StagePaths:
+    """A stage whose checkpoint 0 is the model."""
+    paths = StagePaths(folder)
+    paths.checkpoint(0).parent.mkdir(parents=True)
+    paths.checkpoint(0).symlink_to(model)
+    write_json(paths.done, {"step": 0, "weights_sha256": weights_sha256(model)})
+    return paths
+
+
+def stage_of(
+    folder: Path,
+    source: StagePaths,
+    *,
+    n_problems: int,
+    n_samples: int,
+    design: DesignSpec | None = None,
+) -> StagePaths:
+    """The stage of an evaluation of that checkpoint, with its spec.json."""
+    benchmark = replace(EVALUATION.benchmarks["countdown"], n_problems=n_problems)
+    evaluation = replace(
+        EVALUATION,
+        benchmarks={"countdown": benchmark},
+        n_samples=n_samples,
+        ks=(1, n_samples),
+        design=design,
+    )
+    paths = StagePaths(folder)
+    spec = {
+        "kind": "evaluate",
+        "fingerprint": "f",
+        "target": {},
+        "identity": {"sampling": SETTINGS, "source": "s", "step": 0},
+        "evaluation": to_dict(evaluation),
+        "data": {},
+        "source": str(source.folder),
+        "step": 0,
+    }
+    write_json(paths.spec, spec)
+    return paths
+
+
+def evaluated_twice(model: Path, root: Path, engine: Engine) -> list[dict[str, Any]]:
+    """Two evaluations of a model under a run root, the second one with other settings of the
+    engine: the facts of their markers, what stands in their draws.json, and how many engines they
+    asked for, which is the one that runs here."""
+    started: list[AskedCheckpoint] = []
+
+    def start(asked: AskedCheckpoint) -> Engine:
+        started.append(asked)
+        return engine
+
+    evaluating.make_engine = start
+    os.environ["FGRPO_DRAWS"] = str(root / "draws")
+    source, told = source_of(model, root / "source"), []
+    for name, at_once in (("first", PLACEMENT.vllm_max_num_seqs), ("second", 90)):
+        paths = stage_of(root / name, source, n_problems=3, n_samples=SHARED)
+        facts = evaluating.evaluate(
+            read_json(paths.spec),
+            StageRun(paths),
+            device="cpu",
+            placement=replace(PLACEMENT, vllm_max_num_seqs=at_once),
+            bar=None,
+        )
+        stored = read_json(paths.benchmark("countdown").manifest)
+        told.append({"marker": facts, "stored": stored, "engines": len(started)})
+    return told
+
+
 def main() -> None:
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     two = sys.argv[3:] == ["two"]
     halves = replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
     checkpoint = asked(folder, weights_sha256(folder), halves if two else PLACEMENT)
-    draw, facts, canaries = (make_engine if two else back_end.vllm)(checkpoint)
+    engine = (make_engine if two else back_end.vllm)(checkpoint)
+    draw, facts, canaries = engine
     problems = heldout_problems(3)
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
 
@@ -121,7 +206,7 @@ def main() -> None:
                 own = each.response, each.n_tokens, each.finish_reason
                 made[each.problem_id][each.draw] = own
             judged.add(draws)
-            wanted.made(draws)
+            wanted.count_drawn(draws)
         return [[own[number] for number in range(len(own))] for own in made.values()]
 
     if two:
@@ -139,6 +224,7 @@ def main() -> None:
         "staged": staged(),
         "other": drawn(slice(None), slice(None), further=1),
         "canaries": [asdict(each) for _ in range(2) for each in canaries(problems)],
+        "shared": evaluated_twice(folder, out.parent / "root", engine),
     }
     back_end.in_flight = lambda *_: 5  # type: ignore[assignment]
     told["five at once"] = drawn(slice(None), slice(0, 40))

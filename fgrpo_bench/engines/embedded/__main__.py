@@ -23,8 +23,8 @@ EXAMPLES = f"""\
 
 def main(argv: list[str] | None = None) -> int:
     """Run the stage in a folder to its exit code."""
-    what = "Run one warm-up or training stage whose folder holds a spec.json."
-    parser = stage_parser(PROGRAM, what, EXAMPLES)
+    description = "Run one warm-up or training stage whose folder holds a spec.json."
+    parser = stage_parser(PROGRAM, description, EXAMPLES)
     add_machine_arguments(parser)
     parser.add_argument(
         "--save-seconds",

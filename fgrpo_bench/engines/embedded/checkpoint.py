@@ -50,12 +50,12 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
             f"{folder} holds no {WEIGHTS}: delete the DONE.json of its stage and run the same "
             "command again to make it anew"
         )
-    found = sha256_file(folder / WEIGHTS)
-    if sha256 not in (None, found):
+    actual = sha256_file(folder / WEIGHTS)
+    if sha256 not in (None, actual):
         raise ValueError(
-            f"{folder / WEIGHTS} has sha256 {found}, but its stage recorded {sha256}: the file was "
-            "changed or damaged; delete the stage's DONE.json and run the same command again to "
-            "make it anew"
+            f"{folder / WEIGHTS} has sha256 {actual}, but its stage recorded {sha256}: the file "
+            "was changed or damaged; delete the stage's DONE.json and run the same command again "
+            "to make it anew"
         )
     config = read_json(folder / "config.json", CONFIG)
     spec = ModelSpec(
@@ -138,7 +138,7 @@ def restore_state(
     A damaged state is named and passed over: the run goes on from the older slot or from its start
     and ends with the same weights, only later.
     """
-    found: list[tuple[Counters, dict[str, Tensor]]] = []
+    states: list[tuple[Counters, dict[str, Tensor]]] = []
     for path in (paths.state(0), paths.state(1)):
         if not path.exists():
             continue
@@ -158,10 +158,10 @@ def restore_state(
         if last_step is not None and counters.step > last_step:
             print(f"{path} is past the metrics; it is passed over", flush=True)
             continue
-        found.append((counters, tensors))
-    if not found:
+        states.append((counters, tensors))
+    if not states:
         return None
-    counters, tensors = max(found, key=lambda state: state[0].step)
+    counters, tensors = max(states, key=lambda state: state[0].step)
     with torch.no_grad():
         for name, parameter in policy.named_parameters():
             parameter.copy_(tensors[f"weight.{name}"])

@@ -31,14 +31,20 @@ class EmbeddedTrain(TrainSpec):
     takes every batch at once."""
 
 
+def embedded_train(point: SweepPoint) -> EmbeddedTrain:
+    """The training spec of a point of this engine; ValueError for one of another."""
+    if not isinstance(point.train, EmbeddedTrain):
+        raise ValueError(f"{point.point_id} has engine={point.train.engine}, not embedded")
+    return point.train
+
+
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:
     return defining(train, LOOP) | {"model": model_fields(train.model)}
 
 
 def _check(point: SweepPoint, _: Profile) -> list[str]:
     """ValueError where a bound is less than one group, which is never split."""
-    train = point.train
-    assert isinstance(train, EmbeddedTrain)
+    train = embedded_train(point)
     if train.max_batch_tokens is not None:
         task = make_task(train.task)
         group = task.prompt_length + point.group_size * (task.response_length + 1)

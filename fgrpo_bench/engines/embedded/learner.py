@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fgrpo_bench import doors
 from fgrpo_bench.engines.diverged import named_groups
-from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
+from fgrpo_bench.engines.embedded.engine import embedded_train
 from fgrpo_bench.engines.embedded.model import Policy, precision
 from fgrpo_bench.engines.embedded.rollouts import Rollouts
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.objectives.advantages import (
-    group_advantages,
-    is_active,
-    reads_log_probs,
-    teaches,
-)
+from fgrpo_bench.objectives.advantages import group_advantages, is_active, reads_log_probs, teaches
 from fgrpo_bench.objectives.losses import aggregate
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds, stream
@@ -56,42 +51,33 @@ class Learner:
     def __init__(self, point: SweepPoint, session: Session, tokenizer: Tokenizer) -> None:
         self.point, self.session, self.tokenizer = point, session, tokenizer
         self.policy: Policy = session.policy
-        self.task: Task = make_task(embedded_train(point).task)
+        self.train = embedded_train(point)
+        self.task: Task = make_task(self.train.task)
         self.device = str(next(self.policy.parameters()).device)
-        self._orders: dict[int, NDArray[np.int64]] = {}
 
     def problems(self, count: int) -> list[Problem]:
         """The next training problems: epoch after epoch, each in its own random order."""
         start, n = self.session.counters.cursor, self.task.n_train
         self.session.counters = replace(self.session.counters, cursor=start + count)
-        self._orders = {
-            epoch: self._orders[epoch]
-            if epoch in self._orders
-            else np.random.default_rng([self.point.seed, 2, epoch]).permutation(n)
-            for epoch in range(start // n, (start + count - 1) // n + 1)
-        }
-        return self.task.train_problems(
-            [int(self._orders[i // n][i % n]) for i in range(start, start + count)]
-        )
+        at = range(start, start + count)
+        return self.task.train_problems([_order(self.point.seed, i // n, n)[i % n] for i in at])
 
     def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
         """n graded completions a problem; FloatingPointError where the policy gives no numbers."""
         names = [problem.problem_id for problem in problems]
         seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
         prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
-        train = embedded_train(self.point)
-        with precision(train.model, self.device):
+        with precision(self.train.model, self.device):
             drawn = sample(
                 self.policy,
                 prompts.to(self.device),
                 seeds,
                 length=self.task.response_length + 1,
-                temperature=train.temperature,
-                max_tokens=train.max_batch_tokens,
+                temperature=self.train.temperature,
+                max_tokens=self.train.max_batch_tokens,
             )
         told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
-        if not bool(told.all()):
-            lost = [name for name, is_told in zip(names, told.tolist(), strict=True) if not is_told]
+        if lost := [name for name, known in zip(names, told.tolist(), strict=True) if not known]:
             raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
         texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
         outcomes = [
@@ -100,18 +86,15 @@ class Learner:
             for grade in [get_grader(problem.grader)]
             for j in range(n)
         ]
-        correct, unscored = (
-            torch.tensor([outcome == wanted for outcome in outcomes]).view(len(problems), n)
-            for wanted in ("correct", "unscored")
-        )
+        judged = np.array(outcomes).reshape(len(problems), n)
         shape = (len(problems), n, drawn.tokens.shape[1])
         return Rollouts(
             prompts=prompts.to(self.device),
             tokens=drawn.tokens.view(shape),
             log_probs=drawn.log_probs.view(shape),
             entropies=drawn.entropies.view(shape),
-            rewards=correct.float().to(self.device),
-            unscored=unscored.to(self.device),
+            rewards=torch.from_numpy(judged == "correct").float().to(self.device),
+            unscored=torch.from_numpy(judged == "unscored").to(self.device),
         )
 
     def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
@@ -125,12 +108,10 @@ class Learner:
         if not self.point.algorithm.dynamic_sampling:
             return sampled, sampled
         for extra in range(1, MAX_ROUNDS):
-            missing = wanted - int(is_active(sampled.rewards).sum())
-            if missing <= 0:
+            if int(is_active(sampled.rewards).sum()) >= wanted:
                 break
             more = self._count(self.draw(self.problems(wanted), n, f"rollout-{extra}", step))
-            parts = zip(vars(sampled).items(), vars(more).values(), strict=True)
-            sampled = Rollouts(**{name: torch.cat([a, b]) for (name, a), b in parts})
+            sampled = sampled.followed_by(more)
         active = is_active(sampled.rewards).nonzero()[:, 0]
         return sampled.take(active[:wanted]), sampled
 
@@ -158,10 +139,7 @@ class Learner:
             algorithm.parameters,
             **of_rollouts,
         )
-        lost = ~values.isfinite().all(1)
-        if bool(lost.any()):
-            prompts = self.tokenizer.decode(rollouts.prompts[lost].cpu().numpy())
-            raise self.session.diverged(f"the advantage of {named_groups(prompts)}")
+        self._check_finite(values, rollouts, "advantage")
         return values
 
     def learn(self, batch: Rollouts) -> dict[str, float | None]:
@@ -171,9 +149,7 @@ class Learner:
         """
         done: list[list[PartialLoss]] = []
         norms, rate = [], 0.0
-        for groups in np.array_split(
-            np.arange(len(batch.rewards)), self.point.train.updates_per_batch
-        ):
+        for groups in np.array_split(np.arange(len(batch.rewards)), self.train.updates_per_batch):
             part = batch.take(torch.from_numpy(groups).to(self.device))
             advantages = self.advantages(part)
             if not bool(teaches(advantages).any()):
@@ -183,12 +159,13 @@ class Learner:
             norms.append(self.session.update(self._noted(part, advantages, done[-1]), rate))
         tokens = sum(m.active_tokens for parts in done for m in parts)
         clipped = sum(m.clipped for parts in done for m in parts)
+        gap = sum(m.rollout_gap for parts in done[:1] for m in parts)
         losses = [sum(m.loss.item() for m in parts) for parts in done]
         return {
             "loss": float(np.mean(losses)) if done else 0.0,
             "grad_norm": float(np.mean(norms)) if norms else 0.0,
             "clip_fraction": clipped / tokens if tokens else 0.0,
-            "rollout_kl": _rollout_kl(done[0]) if done else None,
+            "rollout_kl": gap / sum(m.active_tokens for m in done[0]) if done else None,
             "learning_rate": rate,
         }
 
@@ -208,7 +185,7 @@ class Learner:
         """
         active = teaches(advantages)
         used, weights = part.take(active).shortened(), advantages[active]
-        for few in used.split(embedded_train(self.point).max_batch_tokens):
+        for few in used.split(self.train.max_batch_tokens):
             yield self._loss(few, weights[: len(few.rewards)], part)
             weights = weights[len(few.rewards) :]
 
@@ -216,18 +193,16 @@ class Learner:
         """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
         size = self.point.group_size
         tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
-        with precision(embedded_train(self.point).model, self.device):
+        with precision(self.train.model, self.device):
             logits = self.policy.completion_logits(used.prompts, tokens, size)
-        scaled = logits.float() / self.point.train.temperature
+        scaled = logits.float() / self.train.temperature
         log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
         losses, clipped = doors.entry("objectives", algorithm.objective)(
             log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
         )
-        lost = ~(losses.detach().isfinite() | ~mask).view(len(used.rewards), -1).all(1)
-        if bool(lost.any()):
-            prompts = self.tokenizer.decode(used.prompts[lost].cpu().numpy())
-            raise self.session.diverged(f"the loss of {named_groups(prompts)}")
+        counted = losses.detach().where(mask, 0.0)
+        self._check_finite(counted.view(len(used.rewards), -1), used, "loss")
         missing = (0, whole.tokens.shape[2] - tokens.shape[1])  # constant_length counts them
         loss = aggregate(
             F.pad(losses, missing),
@@ -243,9 +218,17 @@ class Learner:
             rollout_gap=float(((old - log_probs.detach()) * mask).sum()),
         )
 
+    def _check_finite(self, values: Tensor, rollouts: Rollouts, what: str) -> None:
+        """FloatingPointError, with the groups, where one of their values [groups, any number] is
+        not finite."""
+        lost = ~values.isfinite().all(1)
+        if bool(lost.any()):
+            prompts = self.tokenizer.decode(rollouts.prompts[lost].cpu().numpy())
+            raise self.session.diverged(f"the {what} of {named_groups(prompts)}")
+
     def _learning_rate(self) -> float:
-        train, update = self.point.train, self.session.counters.optimizer_steps + 1
-        return self.point.learning_rate * min(1.0, update / max(1, train.warmup_updates))
+        update = self.session.counters.optimizer_steps + 1
+        return self.point.learning_rate * min(1.0, update / max(1, self.train.warmup_updates))
 
     def check(self, step: int) -> None:
         """FloatingPointError where the policy gives no numbers any more: after the last update no
@@ -254,18 +237,12 @@ class Learner:
 
     def evaluate(self, step: int) -> tuple[float, float]:
         """(pass@1, share of problems with any correct draw) on the first held-out problems."""
-        train = self.point.train
-        problems = [self.task.heldout_problem(i) for i in range(train.eval_n_problems)]
-        rewards = self.draw(problems, train.eval_n_samples, "evaluate", step).rewards
+        problems = [self.task.heldout_problem(i) for i in range(self.train.eval_n_problems)]
+        rewards = self.draw(problems, self.train.eval_n_samples, "evaluate", step).rewards
         return float(rewards.mean()), float(rewards.amax(1).mean())
 
 
-def _rollout_kl(parts: list[PartialLoss]) -> float:
-    return sum(m.rollout_gap for m in parts) / sum(m.active_tokens for m in parts)
-
-
-def embedded_train(point: SweepPoint) -> EmbeddedTrain:
-    """The training spec of a point of this engine; ValueError for one of another."""
-    if not isinstance(point.train, EmbeddedTrain):
-        raise ValueError(f"{point.point_id} has engine={point.train.engine}, not embedded")
-    return point.train
+@lru_cache(maxsize=1)
+def _order(seed: int, epoch: int, n: int) -> list[int]:
+    """In which order an epoch takes its n problems."""
+    return [int(i) for i in np.random.default_rng([seed, 2, epoch]).permutation(n)]

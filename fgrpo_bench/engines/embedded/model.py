@@ -212,10 +212,10 @@ class Policy(nn.Module):
         shared = self.model.embed_tokens(prompts)
         own = self.model.embed_tokens(completions[:, :-1])
         mask = torch.ones(length - 1, end, dtype=torch.bool, device=prompts.device).tril(start)
-        here, there = self.positions(0, start), self.positions(start, end)
+        at_prompt, at_completion = self.positions(0, start), self.positions(start, end)
         for i, layer in enumerate(self.layers):
-            q, k, v = layer.project(shared, *here)
-            q_own, k_own, v_own = layer.project(own, *there)
+            q, k, v = layer.project(shared, *at_prompt)
+            q_own, k_own, v_own = layer.project(own, *at_completion)
             if start >= SHARED_FROM:
                 q_own, k_own, v_own = (
                     each.unflatten(0, (len(prompts), group_size)) for each in (q_own, k_own, v_own)

@@ -11,7 +11,8 @@ import time
 from typing import Any
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
-from fgrpo_bench.engines.embedded.learner import Learner, embedded_train
+from fgrpo_bench.engines.embedded.engine import embedded_train
+from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.rollouts import measure
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.specs.frozen import TrainStageSpec

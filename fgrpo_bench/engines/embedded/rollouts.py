@@ -40,6 +40,11 @@ class Rollouts:
         """Some of the groups, by index or bool mask."""
         return Rollouts(**{name: value[groups] for name, value in vars(self).items()})
 
+    def followed_by(self, more: Rollouts) -> Rollouts:
+        """These groups, then those."""
+        both = zip(vars(self).items(), vars(more).values(), strict=True)
+        return Rollouts(**{name: torch.cat([a, b]) for (name, a), b in both})
+
     def split(self, max_tokens: int | None) -> Iterator[Rollouts]:
         """The groups in parts of at most so many tokens each, but of one group at least; None is
         one part of all."""

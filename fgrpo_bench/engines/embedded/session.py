@@ -125,15 +125,15 @@ class Session:
         self.counters = replace(self.counters, optimizer_steps=self.counters.optimizer_steps + 1)
         return float(norm)
 
-    def _check(self, what: str, value: Tensor) -> None:
+    def _check(self, quantity: str, value: Tensor) -> None:
         if not bool(value.isfinite()):
-            raise self.diverged(f"{what} ({value.item()})")
+            raise self.diverged(f"{quantity} ({value.item()})")
 
-    def diverged(self, what: str) -> FloatingPointError:
+    def diverged(self, quantity: str) -> FloatingPointError:
         """The error that ends a run with numbers that are not finite; nothing of the running step
         is saved."""
         saved = f"the state after step {self._saved_step}" if self._saved_step else "nothing"
-        return diverged(self.counters.step + 1, what, saved=f"{saved} is saved")
+        return diverged(self.counters.step + 1, quantity, saved=f"{saved} is saved")
 
 
 def engine_facts(device: str) -> dict[str, Any]:

@@ -29,8 +29,8 @@ EXAMPLES = (
 
 def main(argv: list[str] | None = None) -> int:
     """Run the stage in a folder to its exit code."""
-    what = "Run one training stage by OpenRLHF whose folder holds a spec.json."
-    parser = stage_parser("fgrpo_bench.engines.openrlhf", what, EXAMPLES)
+    description = "Run one training stage by OpenRLHF whose folder holds a spec.json."
+    parser = stage_parser("fgrpo_bench.engines.openrlhf", description, EXAMPLES)
     add_machine_arguments(parser)
     parser.add_argument("--placement", required=True, help="profile.placement as JSON")
     options = parser.parse_args(argv)

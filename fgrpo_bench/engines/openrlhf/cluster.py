@@ -70,7 +70,7 @@ def ray_over(
             joined = {node for node, alive in nodes.states().items() if alive}
             if joined.issuperset(step.nodes):
                 break
-            if joined and meeting.told("head") is None:
+            if joined and meeting.read("head") is None:
                 meeting.tell("head", address=address, temporary=str(temporary), gpus=gpus)
             if stopping():
                 raise Stopped("nothing was begun: Ray was only being started")
@@ -106,8 +106,8 @@ def join(step: SlurmStep, meeting: Meeting) -> int:
     says so, or SLURM ends the others soon after it.
     """
     with deaf():  # the first task saves, then ends this one
-        while (head := meeting.told("head")) is None:
-            if meeting.told("over") is not None:
+        while (head := meeting.read("head")) is None:
+            if meeting.read("over") is not None:
                 return EXIT_DONE
             time.sleep(POLL_SECONDS)
         ray = start(step, meeting, head["address"], gpus=head["gpus"], temporary=None)
@@ -118,7 +118,7 @@ def join(step: SlurmStep, meeting: Meeting) -> int:
     if reason is not None:
         print(f"node {step.node} failed: {reason}", file=sys.stderr, flush=True)
         return EXIT_FAILED
-    if (meeting.told("over") or {})["exit_code"] != EXIT_FAILED:
+    if (meeting.read("over") or {})["exit_code"] != EXIT_FAILED:
         shutil.rmtree(head["temporary"], ignore_errors=True)
     return EXIT_DONE
 
@@ -128,7 +128,7 @@ def _stay(
 ) -> str | None:
     """Wait until the first task is over; returns the reason where this node fails before."""
     heard = time.monotonic()
-    while meeting.told("over") is None:
+    while meeting.read("over") is None:
         if ray.poll() is not None:
             reason = ended(step, meeting, ray)
             meeting.tell(step.node, failed=reason)
@@ -190,8 +190,8 @@ def end(ray: subprocess.Popen[bytes]) -> None:
 def ended(step: SlurmStep, meeting: Meeting, ray: subprocess.Popen[bytes]) -> str:
     """How `ray start` ended, in one line."""
     lines = meeting.log(step.node).read_text(errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    last = f"; it said: {said[-1]}" if said else ""
+    output = [line.strip() for line in lines if line.strip()]
+    last = f"; it said: {output[-1]}" if output else ""
     return f"Ray ended there with exit code {ray.returncode}{last}"
 
 

@@ -58,8 +58,8 @@ def build_environment(
 
 def available_gib(meminfo: Path = Path("/proc/meminfo")) -> float:
     """Memory that new processes can have."""
-    said = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo.read_text(), re.MULTILINE)
-    return int(said[1]) / 2**20 if said else 0.0
+    match = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo.read_text(), re.MULTILINE)
+    return int(match[1]) / 2**20 if match else 0.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,12 +31,12 @@ PASSED_ON = ("FGRPO_", "DS_", "VLLM_", "OMP_", "HF_", "NCCL_", "TORCH_", "PYTHON
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train to the end or to a stop; returns the exit code."""
-    options, rest = parse_options(sys.argv[1:] if argv is None else argv)
+    options, openrlhf_arguments = parse_options(sys.argv[1:] if argv is None else argv)
     options.stop_flag.unlink(missing_ok=True)
     handle_signals(options)
     prepare_environment()
     try:
-        train(options, rest)
+        train(options, openrlhf_arguments)
     except SystemExit as end:  # OpenRLHF's parser
         return end.code if isinstance(end.code, int) else EXIT_FAILED
     except BaseException as error:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return EXIT_DONE
 
 
-def train(options: DriverOptions, rest: list[str]) -> None:
+def train(options: DriverOptions, openrlhf_arguments: list[str]) -> None:
     """Run OpenRLHF's command line with our classes; raises what it raises."""
     guards.check_versions()
     rehearsal.set_up()
@@ -70,7 +70,7 @@ def train(options: DriverOptions, rest: list[str]) -> None:
     from fgrpo_bench.engines.openrlhf import reward
 
     assert reward.__file__ is not None
-    sys.argv = [CLI, *rest, "--train.agent_func_path", reward.__file__]
+    sys.argv = [CLI, *openrlhf_arguments, "--train.agent_func_path", reward.__file__]
     runpy.run_module(CLI, run_name="__main__", alter_sys=True)
 
 
@@ -160,8 +160,8 @@ def root_cause(error: BaseException) -> BaseException:
 def reason(error: BaseException) -> str:
     """One line: the type and what it says."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[-1] if "Traceback" in str(error) else " ".join(lines)
-    return f"{type(error).__name__}: {said[:2000]}"
+    message = lines[-1] if "Traceback" in str(error) else " ".join(lines)
+    return f"{type(error).__name__}: {message[:2000]}"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.environment import ENVIRONMENT, check_flags
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
 from fgrpo_bench.engines.openrlhf.states import check_origin
+from fgrpo_bench.objectives.advantages import needs_binary
 from fgrpo_bench.specs import DatasetSpec, Profile, SlurmProfile, SweepPoint
 from fgrpo_bench.specs.fingerprint import (
     LOOP,
@@ -41,7 +42,18 @@ def _identity(train: OpenRLHFTrain) -> dict[str, Any]:
 
 def _check(point: SweepPoint, profile: Profile) -> list[str]:
     extra.check(point)
+    _check_rewards(point)
     return fit.check(point, _cluster(profile), profile.placement)
+
+
+def _check_rewards(point: SweepPoint) -> None:
+    advantage = point.algorithm.advantage
+    if openrlhf_train(point).overlong_buffer_tokens is not None and needs_binary(advantage):
+        raise ValueError(
+            f"{point.point_id} has the advantage {advantage}, which is defined for rewards of 0 "
+            "and 1, and a length penalty changes them: set "
+            "experiment.train.overlong_buffer_tokens=null, or exclude that algorithm"
+        )
 
 
 def _check_evaluation(point: SweepPoint, profile: Profile) -> list[str]:

@@ -76,10 +76,10 @@ def check_flags(profile: Profile, train: OpenRLHFTrain) -> str | None:
         text=True,
     )
     if asked.returncode:
-        said = asked.stderr.strip().splitlines()
+        errors = asked.stderr.strip().splitlines()
         raise ValueError(
-            f"experiment.train.extra is refused: {said[-1] if said else f'{python} failed'}; mend "
-            "or leave out that flag"
+            f"experiment.train.extra is refused: {errors[-1] if errors else f'{python} failed'}; "
+            "mend or leave out that flag"
         )
     return None
 

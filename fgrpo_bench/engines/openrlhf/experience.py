@@ -69,8 +69,8 @@ def check_finite(step: int, experiences: list[Experience], group_size: int, adva
         )
         if groups[i // group_size]
     ]
-    what = f"the advantage {advantage} of {named_groups(names)} (rewards {shown})"
-    raise diverged(step, what, saved=SAVED)
+    quantity = f"the advantage {advantage} of {named_groups(names)} (rewards {shown})"
+    raise diverged(step, quantity, saved=SAVED)
 
 
 def set_advantages(

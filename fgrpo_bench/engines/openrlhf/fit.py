@@ -9,13 +9,12 @@ the adapters in them; the adapters themselves are small and not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from fgrpo_bench.engines.engine import Save
-from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
+from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.engines.openrlhf.extra import lora_rank
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
-from fgrpo_bench.objectives.advantages import needs_binary
 from fgrpo_bench.specs import Placement, PretrainedSpec, SlurmProfile, SweepPoint
 
 GIB = 2**30
@@ -34,7 +33,6 @@ def check(point: SweepPoint, profile: SlurmProfile | None, placement: Placement)
     gpus = None if profile is None else profile.gpus_per_node
     _check_gpus(placement, nodes=nodes, gpus_per_node=gpus)
     _check_batches(point, placement, nodes=nodes)
-    _check_rewards(point)
     warnings = list(_check_memory(point, placement, nodes=nodes))
     saving = None if profile is None else save(point, profile)
     if profile is not None and saving is not None and saving.seconds > profile.signal_seconds:
@@ -44,16 +42,6 @@ def check(point: SweepPoint, profile: SlurmProfile | None, placement: Placement)
             "generation or the updates under way, which are finished first"
         )
     return warnings
-
-
-def _check_rewards(point: SweepPoint) -> None:
-    advantage = point.algorithm.advantage
-    if openrlhf_train(point).overlong_buffer_tokens is not None and needs_binary(advantage):
-        raise ValueError(
-            f"{point.point_id} has the advantage {advantage}, which is defined for rewards of 0 "
-            "and 1, and a length penalty changes them: set "
-            "experiment.train.overlong_buffer_tokens=null, or exclude that algorithm"
-        )
 
 
 def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) -> None:
@@ -66,7 +54,7 @@ def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) 
             f"{placement.vllm_engines} x vllm_tensor_parallel={placement.vllm_tensor_parallel}): "
             "they share the same GPUs, so the products must be equal; change profile.placement."
             + (
-                f"vllm_tensor_parallel to {_either(_divisors(policy))}"
+                f"vllm_tensor_parallel to {_divisors(policy)}"
                 if policy % placement.vllm_tensor_parallel
                 else f"vllm_engines to {policy // placement.vllm_tensor_parallel}"
             )
@@ -199,9 +187,9 @@ def _check_share(placement: Placement, *, gpus: int) -> None:
     if gpus % (engines * parallel) == 0:
         return
     if gpus % parallel:
-        remedy = f"evaluation_tensor_parallel to {_either(_divisors(gpus))}"
+        remedy = f"evaluation_tensor_parallel to {_divisors(gpus)}"
     else:
-        remedy = f"evaluation_engines to {_either(_divisors(gpus // parallel))}"
+        remedy = f"evaluation_engines to {_divisors(gpus // parallel)}"
     raise ValueError(
         f"an evaluation takes {engines * parallel} GPUs (evaluation_engines={engines} x "
         f"evaluation_tensor_parallel={parallel}), which does not divide the {gpus} of a node "
@@ -209,12 +197,9 @@ def _check_share(placement: Placement, *, gpus: int) -> None:
     )
 
 
-def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
-
-
-def _either(numbers: Sequence[int]) -> str:
-    *others, last = map(str, numbers)
+def _divisors(number: int) -> str:
+    """e.g. `1, 2 or 4`."""
+    *others, last = [str(each) for each in range(1, number + 1) if number % each == 0]
     return f"{', '.join(others)} or {last}" if others else last
 
 

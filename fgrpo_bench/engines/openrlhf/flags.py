@@ -49,7 +49,7 @@ def parse_flags(words: Sequence[str]) -> dict[str, Any]:
     ValueError with the parser's words where it refuses them, and with similar names for a flag
     that it does not know.
     """
-    parser, said = openrlhf_parser(), io.StringIO()
+    parser, errors = openrlhf_parser(), io.StringIO()
     known = sorted(parser._option_string_actions)
     for word in words:
         if word.startswith("--") and word not in known:
@@ -59,10 +59,10 @@ def parse_flags(words: Sequence[str]) -> dict[str, Any]:
                 + (f"similar ones are {', '.join(similar)}" if similar else "leave it out")
             )
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(errors):
             return vars(parser.parse_args(words))
     except SystemExit:
-        refusal = said.getvalue().splitlines()[-1].rpartition("error: ")[2]
+        refusal = errors.getvalue().splitlines()[-1].rpartition("error: ")[2]
         raise ValueError(f"OpenRLHF {version('openrlhf')} refuses it: {refusal}") from None
 
 

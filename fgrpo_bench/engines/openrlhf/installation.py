@@ -177,14 +177,14 @@ def architectures(named: str | None, gpus: str | None) -> list[tuple[int, int]]:
     return sorted(capabilities)
 
 
-def check_driver(said: str | None, cuda: int | None) -> None:
+def check_driver(drivers: str | None, cuda: int | None) -> None:
     """Raises ValueError where a driver is too old for a major version of CUDA.
 
-    said: DRIVER_QUERY's answer; None or empty where there is no GPU to judge. cuda: None, or one
+    drivers: DRIVER_QUERY's answer; None or empty where there is no GPU to judge. cuda: None, or one
     that DRIVERS does not know, takes any.
     """
     least = DRIVERS.get(cuda or 0, 0)
-    for driver in (said or "").split():
+    for driver in (drivers or "").split():
         if driver.split(".")[0].isdigit() and int(driver.split(".")[0]) < least:
             raise ValueError(
                 f"the NVIDIA driver here is {driver}, and CUDA {cuda} needs {least} or newer: "

@@ -76,11 +76,11 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
             required=is_required,
             default=None if is_required else field.default,
         )
-    ours, rest = parser.parse_known_args(argv)
-    unknown = [option for option in rest if option.startswith("--fgrpo.")]
+    ours, openrlhf_arguments = parser.parse_known_args(argv)
+    unknown = [option for option in openrlhf_arguments if option.startswith("--fgrpo.")]
     if unknown:
         parser.error(f"unknown option {unknown[0]}")
-    return DriverOptions(**vars(ours)), rest
+    return DriverOptions(**vars(ours)), openrlhf_arguments
 
 
 def _gamma(text: str) -> float:

@@ -21,10 +21,10 @@ def unexpected(checked: str, allowed: str) -> list[str]:
     permitted = set()
     for line in allowed.splitlines():
         if line.strip() and not line.startswith("#"):
-            said, _, reason = line.partition("  # ")
+            complaint, _, reason = line.partition("  # ")
             if not reason.strip():
-                raise ValueError(f"{line!r} gives no reason: write `{said}  # <reason>`")
-            permitted.add(said.strip())
+                raise ValueError(f"{line!r} gives no reason: write `{complaint}  # <reason>`")
+            permitted.add(complaint.strip())
     return [line for line in checked.splitlines() if line.strip() and line not in permitted]
 
 

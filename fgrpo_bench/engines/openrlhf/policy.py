@@ -175,8 +175,8 @@ def check_update(step: int, values: Mapping[str, Any], experience: Any) -> None:
         "the loss": values["policy_loss"],
         "the gradient norm": values.get("actor_grad_norm"),
     }
-    what = not_finite({k: None if v is None else float(v) for k, v in numbers.items()})
-    if what is None:
+    quantity = not_finite({k: None if v is None else float(v) for k, v in numbers.items()})
+    if quantity is None:
         return
     known = torch.ones(len(experience.action_mask), dtype=torch.bool)
     for own in (experience.action_log_probs, experience.advantages):
@@ -185,7 +185,7 @@ def check_update(step: int, values: Mapping[str, Any], experience: Any) -> None:
     lost = known if bool(known.all()) else ~known
     every = problem_ids(experience.labels, experience.prompts)
     names = [name for name, is_lost in zip(every, lost.tolist(), strict=True) if is_lost]
-    raise diverged(step, f"{what} of {named_groups(names)}" if names else what, saved=SAVED)
+    raise diverged(step, f"{quantity} of {named_groups(names)}" if names else quantity, saved=SAVED)
 
 
 def check_weights(step: int, model: torch.nn.Module) -> None:
@@ -205,9 +205,8 @@ def update_metrics(experience: Any) -> dict[str, float]:
     mask = experience.action_mask.bool()
     tokens = float(mask.sum())
     out = {"_active_share": float(((experience.advantages != 0) & mask).sum()) / tokens}
-    told = experience.rollout_log_probs
-    if told is not None:
-        gap = (told.float() - experience.action_log_probs.float())[mask]
+    if (rollout_log_probs := experience.rollout_log_probs) is not None:
+        gap = (rollout_log_probs.float() - experience.action_log_probs.float())[mask]
         gap = gap[gap.isfinite()]
         out |= {"_measured_share": len(gap) / tokens, "_rollout_kl": float(gap.sum()) / tokens}
     return out

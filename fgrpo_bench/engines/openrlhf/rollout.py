@@ -31,10 +31,10 @@ def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
             judges = judge_count(processors, engines=-(-engines // nodes))
             os.environ[JUDGES] = str(judges)
             await super().__init__(*args, **sizes, **kwargs)
-            made = self.llm.vllm_config.scheduler_config
+            limits = self.llm.vllm_config.scheduler_config
             print(
-                f"vLLM draws up to {made.max_num_seqs} sequences at once in passes of up to "
-                f"{made.max_num_batched_tokens} tokens; processes that judge beside it: {judges}",
+                f"vLLM draws up to {limits.max_num_seqs} sequences at once in passes of up to "
+                f"{limits.max_num_batched_tokens} tokens; processes that judge beside it: {judges}",
                 flush=True,
             )
 

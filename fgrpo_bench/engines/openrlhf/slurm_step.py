@@ -134,7 +134,7 @@ class Meeting:
         """Write <name>.json, whole or not at all."""
         write_json(self.folder / f"{name}.json", facts)
 
-    def told(self, name: str) -> dict[str, Any] | None:
+    def read(self, name: str) -> dict[str, Any] | None:
         """What <name>.json says; None where it is not there."""
         path = self.folder / f"{name}.json"
         return read_json(path) if path.exists() else None
@@ -146,6 +146,6 @@ class Meeting:
     def check(self, step: SlurmStep) -> None:
         """RuntimeError with the reason of a node that left."""
         for node in step.nodes:
-            reason = (self.told(node) or {}).get("failed")
+            reason = (self.read(node) or {}).get("failed")
             if reason is not None:
                 raise RuntimeError(f"node {node} failed: {reason}")

@@ -191,7 +191,7 @@ def follow(
     an older one at work. check: raises where the nodes are no longer all there.
     """
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
-    told, size = False, -1
+    is_signalled, size = False, -1
     try:
         while True:
             exit_code = process.poll()
@@ -201,9 +201,9 @@ def follow(
                 return exit_code
             if check is not None:
                 check()
-            if run.stopping and not told:
+            if run.stopping and not is_signalled:
                 process.send_signal(signal.SIGTERM)
-                told = True
+                is_signalled = True
             size = _tell(run, metrics, size, steps=steps)
             time.sleep(POLL_SECONDS)
     finally:

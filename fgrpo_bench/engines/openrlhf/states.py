@@ -56,8 +56,8 @@ def check_origin(states: Path, *, ranks: int, base_sha256: str | None) -> None:
 
 
 def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
-    """Leave whole states alone here, with `latest` naming the newest; returns its step, 0 where
-    there is none.
+    """Clear away all but complete states, with `latest` naming the newest; returns its step, 0
+    where there is none.
 
     origin: of the run that begins. Raises ValueError where that of the state is another.
     """
@@ -67,16 +67,16 @@ def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
     named = _latest(folder)
     saved = _saved(folder)
     lists = {step: _whole_list(path) for step, path in saved.items()}
-    whole = {step: found for step, found in lists.items() if found is not None}
-    for step in sorted(saved.keys() - whole.keys()):
+    complete = {step: listed for step, listed in lists.items() if listed is not None}
+    for step in sorted(saved.keys() - complete.keys()):
         say(f"the state of step {step} was cut short while it was saved: it is cleared away")
         shutil.rmtree(saved[step])
-    if not whole:
+    if not complete:
         say("no whole state was saved: the run starts at step 1")
         shutil.rmtree(folder)
         return 0
-    newest = max(whole)
-    _check_origin(saved[newest], whole[newest], origin)
+    newest = max(complete)
+    _check_origin(saved[newest], complete[newest], origin)
     if named != newest:
         say(f"going on from step {newest}, the newest state that is whole")
         write_text(folder / "latest", f"global_step{newest}")

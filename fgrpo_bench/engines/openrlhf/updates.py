@@ -26,8 +26,8 @@ def deal(lengths: Sequence[int], *, updates: int, ranks: int) -> list[list[int]]
     lengths: tokens of every sample of the batch, one group after the other. ValueError where the
     samples cannot be dealt out evenly.
     """
-    size, rest = divmod(len(lengths), updates)
-    if rest or size % ranks:
+    size, remainder = divmod(len(lengths), updates)
+    if remainder or size % ranks:
         raise ValueError(
             f"{len(lengths)} samples do not make {updates} updates of as many samples on each of "
             f"{ranks} ranks: change the prompts a step, updates_per_batch or actor_gpus_per_node"

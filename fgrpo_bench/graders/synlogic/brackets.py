@@ -23,21 +23,21 @@ def dyck_language(game_data: Any, response: str) -> Grade:
     """The whole sequence with its shortest completion, alone, in a box or on the last line."""
     gold = "".join(game.text(game_data, "metadata", "full_sequence").split())
     text = extract.final_text(response)
-    found = _sequence(text)
-    if found is None and (box := last_box(text)) is not None:
-        found = _sequence(box)
-    if found is None:
-        found = _sequence(extract.after_phrase(text) or "")
-    if found is None:
-        found = game.wanted(_sequence(extract.last_line(text)), "sequence of brackets")
-    return game.verdict(None if found == gold else "another sequence", found)
+    answer = _sequence(text)
+    if answer is None and (box := last_box(text)) is not None:
+        answer = _sequence(box)
+    if answer is None:
+        answer = _sequence(extract.after_phrase(text) or "")
+    if answer is None:
+        answer = game.wanted(_sequence(extract.last_line(text)), "sequence of brackets")
+    return game.verdict(None if answer == gold else "another sequence", answer)
 
 
 def _sequence(text: str) -> str | None:
     """Brackets alone, without spaces, quotes and escapes; None where there is anything else."""
-    found = "".join(text.replace("\\{", "{").replace("\\}", "}").split())
-    found = extract.undecorated(found)
-    return found if found and _BRACKETS.issuperset(found) else None
+    sequence = "".join(text.replace("\\{", "{").replace("\\}", "}").split())
+    sequence = extract.undecorated(sequence)
+    return sequence if sequence and _BRACKETS.issuperset(sequence) else None
 
 
 def dyck_language_errors(game_data: Any, response: str) -> Grade:
@@ -46,9 +46,9 @@ def dyck_language_errors(game_data: Any, response: str) -> Grade:
     if not isinstance(valid, bool):
         raise ValueError("the game's metadata.is_valid is no truth value")
     gold = "-1" if valid else str(game.integer(game_data, "metadata", "first_error_pos"))
-    found = extract.short_answer(extract.final_text(response)).lower()
-    same = found in _VALID if valid else found.lstrip("0") == gold
-    return game.verdict(None if same else "another position", found[: extract.SHORT])
+    answer = extract.short_answer(extract.final_text(response)).lower()
+    same = answer in _VALID if valid else answer.lstrip("0") == gold
+    return game.verdict(None if same else "another position", answer[: extract.SHORT])
 
 
 def dyck_language_reasoning_errors(game_data: Any, response: str) -> Grade:
@@ -57,13 +57,13 @@ def dyck_language_reasoning_errors(game_data: Any, response: str) -> Grade:
     text = extract.final_text(response)
     if text.strip("`* ") in ('""', "''"):
         return game.verdict("there are errors" if gold else None, '""')
-    found = extract.short_answer(text)[: extract.SHORT]
-    if found.lower() in _SAME_AS_NONE:
-        return game.verdict("there are errors" if gold else None, found)
-    numbers = found.replace("\uff1a", ":").rpartition(":")[2]
+    answer = extract.short_answer(text)[: extract.SHORT]
+    if answer.lower() in _SAME_AS_NONE:
+        return game.verdict("there are errors" if gold else None, answer)
+    numbers = answer.replace("\uff1a", ":").rpartition(":")[2]
     numbers = _STEP.sub(" ", numbers).strip("[]() ")
     numbers = " , ".join(part.strip() for part in numbers.split(",") if part.strip())
     if not _STEPS.fullmatch(numbers):
-        return game.verdict("no list of numbers", found)
+        return game.verdict("no list of numbers", answer)
     same = {int(each) for each in re.findall("[0-9]+", numbers)} == gold
-    return game.verdict(None if same else "other thoughts", found)
+    return game.verdict(None if same else "other thoughts", answer)

@@ -56,10 +56,10 @@ def operation(game_data: Any, response: str) -> Grade:
 
 def _number(gold: Fraction, response: str, tolerance: Fraction) -> Grade:
     box = game.wanted(last_box(extract.final_text(response)), "box")
-    found = number(box.strip(" $")) or number(extract.unstyled(box))
-    if found is None:
+    value = number(box.strip(" $")) or number(extract.unstyled(box))
+    if value is None:
         return game.verdict("no number", box)
-    near = found == gold or (gold.denominator != 1 and abs(found - gold) <= tolerance)
+    near = value == gold or (gold.denominator != 1 and abs(value - gold) <= tolerance)
     return game.verdict(None if near else "another number", box)
 
 
@@ -97,23 +97,23 @@ def word_sorting_mistake(game_data: Any, response: str) -> Grade:
     gold = game.field(game_data, "answer")
     gold = "no" if gold is None else _plain(str(gold))
     box = game.wanted(extract.boxed(extract.final_text(response)), "box")
-    found = _plain(box).removeprefix("thought").strip()
-    if gold.isdecimal() and found.isdecimal():
-        same = found.lstrip("0") == gold.lstrip("0")
+    answer = _plain(box).removeprefix("thought").strip()
+    if gold.isdecimal() and answer.isdecimal():
+        same = answer.lstrip("0") == gold.lstrip("0")
     else:
-        same = found == gold
+        same = answer == gold
     return game.verdict(None if same else "another thought", box)
 
 
 def cipher(game_data: Any, response: str) -> Grade:
     """The text between double brackets, to the letter."""
     gold = game.text(game_data, "answer").strip().removeprefix("[[").removesuffix("]]")
-    found = game.wanted(
+    answer = game.wanted(
         extract.double_bracketed(extract.final_text(response)), "text between double brackets"
     )
-    found = extract.undecorated(found)
-    same = found == extract.undecorated(gold)
-    return game.verdict(None if same else "another text", found)
+    answer = extract.undecorated(answer)
+    same = answer == extract.undecorated(gold)
+    return game.verdict(None if same else "another text", answer)
 
 
 def arc_agi(game_data: Any, response: str) -> Grade:
@@ -121,14 +121,14 @@ def arc_agi(game_data: Any, response: str) -> Grade:
     gold = _stored(game_data)
     if not game.is_grid(gold, game.is_integer):
         raise ValueError("the game's answer is no grid of integers")
-    found = game.literal(
+    answer = game.literal(
         response,
         "grid of integers",
         lambda value: game.is_grid(value, game.is_integer),
         in_block="json",
     )
-    same = [list(row) for row in found] == [list(row) for row in gold]
-    return game.verdict(None if same else "another grid", found)
+    same = [list(row) for row in answer] == [list(row) for row in gold]
+    return game.verdict(None if same else "another grid", answer)
 
 
 def zebra_puzzle(game_data: Any, response: str) -> Grade:
@@ -136,10 +136,10 @@ def zebra_puzzle(game_data: Any, response: str) -> Grade:
     gold = _stored(game_data)
     if not isinstance(gold, dict):
         raise ValueError("the game's answer is no dictionary")
-    found = game.literal(
+    answer = game.literal(
         response, "dictionary", lambda value: isinstance(value, dict), in_block="json"
     )
-    return game.verdict(None if found == gold else "another assignment", found)
+    return game.verdict(None if answer == gold else "another assignment", answer)
 
 
 def _stored(game_data: Any) -> Any:
@@ -156,7 +156,7 @@ def buggy_tables(game_data: Any, response: str) -> Grade:
     gold = number(game.text(game_data, "answer"))
     if gold is None:
         raise ValueError("the game's answer is no number")
-    found = game.wanted(
+    match = game.wanted(
         extract.last_match(_TWO_PLACES, extract.final_text(response)), "number with two decimals"
     )
-    return game.verdict(None if number(found[0]) == gold else "another number", found[0])
+    return game.verdict(None if number(match[0]) == gold else "another number", match[0])

@@ -25,19 +25,19 @@ def game_of_24(game_data: Any, response: str) -> Grade:
     numbers = game.integers(game_data, "metadata", "numbers")
     operators = set(game.texts(game_data, "metadata", "operators"))
     result = game.integer(game_data, "metadata", "result")
-    found = game.wanted(extract.block(extract.final_text(response)), "python block")
-    tokens = arithmetic_tokens(found)
+    answer = game.wanted(extract.block(extract.final_text(response)), "python block")
+    tokens = arithmetic_tokens(answer)
     if tokens is None:
-        return game.verdict("no expression of numbers, operators and parentheses", found)
+        return game.verdict("no expression of numbers, operators and parentheses", answer)
     used = sorted(token for token in tokens if token.isdecimal())
     if used != sorted(map(str, numbers)):
-        return game.verdict("the numbers are not those given", found)
+        return game.verdict("the numbers are not those given", answer)
     if not {token for token in tokens if not token.isdecimal()} <= operators | {"(", ")"}:
-        return game.verdict("another operator", found)
+        return game.verdict("another operator", answer)
     value = arithmetic(tokens)
     if value is None:
-        return game.verdict("the expression has no value", found)
-    return game.verdict(None if value == result else f"the value is {value}", found)
+        return game.verdict("the expression has no value", answer)
+    return game.verdict(None if value == result else f"the value is {value}", answer)
 
 
 def math_path(game_data: Any, response: str) -> Grade:
@@ -45,19 +45,20 @@ def math_path(game_data: Any, response: str) -> Grade:
     query = "".join(game.text(game_data, "metadata", "query_expr").split())
     if not _QUERY.fullmatch(query):
         raise ValueError("the game's metadata.query_expr is no equation")
-    found = game.wanted(
+    answer = game.wanted(
         extract.double_bracketed(extract.final_text(response)), "equation between double brackets"
     )
-    filled = "".join(found.split())
+    filled = "".join(answer.split())
     if len(filled) != len(query) or not all(
-        there in "0123456789" if given == "?" else there == given
-        for given, there in zip(query, filled, strict=True)
+        character in "0123456789" if given == "?" else character == given
+        for given, character in zip(query, filled, strict=True)
     ):
-        return game.verdict("not the equation with digits in its gaps", found)
+        return game.verdict("not the equation with digits in its gaps", answer)
     left, _, right = filled.partition("=")
     value = _value(left)
     return game.verdict(
-        None if value is not None and value == _value(right) else f"the left side is {value}", found
+        None if value is not None and value == _value(right) else f"the left side is {value}",
+        answer,
     )
 
 
@@ -74,22 +75,22 @@ def cryptarithm(game_data: Any, response: str) -> Grade:
         or max(map(len, words)) > 15
     ):
         raise ValueError("the game's metadata.letter_words and operators make no equation")
-    found = game.wanted(_last_equation(extract.final_text(response)), "equation")
-    numbers = re.findall("[0-9]+", found)
-    left, _, right = found.partition("=")
+    answer = game.wanted(_last_equation(extract.final_text(response)), "equation")
+    numbers = re.findall("[0-9]+", answer)
+    left, _, right = answer.partition("=")
     if re.findall(r"[+\-*]", left) != operators or [*map(len, numbers)] != [*map(len, words)]:
-        return game.verdict("another equation", found)
+        return game.verdict("another equation", answer)
     digits = dict(zip("".join(words), "".join(numbers), strict=True))
     if "".join(digits[letter] for letter in "".join(words)) != "".join(numbers):
-        return game.verdict("a letter stands for two digits", found)
+        return game.verdict("a letter stands for two digits", answer)
     if len(set(digits.values())) != len(digits):
-        return game.verdict("two letters stand for one digit", found)
+        return game.verdict("two letters stand for one digit", answer)
     if any(number[0] == "0" and len(number) > 1 for number in numbers):
-        return game.verdict("a number begins with 0", found)
+        return game.verdict("a number begins with 0", answer)
     if right.startswith("-") != ("=-" in "".join(game.text(game_data, "answer").split())):
-        return game.verdict("the result has another sign", found)
+        return game.verdict("the result has another sign", answer)
     value = _value(left)
-    return game.verdict(None if value is not None and value == _value(right) else "untrue", found)
+    return game.verdict(None if value is not None and value == _value(right) else "untrue", answer)
 
 
 def _last_equation(text: str) -> str | None:

@@ -60,8 +60,8 @@ def unstyled(text: str) -> str:
     'ice cream, hammer'
     """
     plain = _STYLE.sub("", text)
-    for found, instead in (("\\,", ""), ("\\ ", " "), ("{", ""), ("}", ""), ("$", ""), ("~", " ")):
-        plain = plain.replace(found, instead)
+    for markup, instead in (("\\,", ""), ("\\ ", " "), ("{", ""), ("}", ""), ("$", ""), ("~", " ")):
+        plain = plain.replace(markup, instead)
     return " ".join(plain.split())
 
 
@@ -87,7 +87,7 @@ def spans(text: str) -> list[tuple[int, int]]:
     >>> [text[i:j] for text in ["f(x) = [1, (2, 3)] :)"] for i, j in spans(text)]
     ['(x)', '(2, 3)', '[1, (2, 3)]']
     """
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     opened: list[tuple[str, int]] = []
     waiting = dict.fromkeys("([{", 0)
     for match in deque(_BRACKET.finditer(text), maxlen=MOST_BRACKETS):
@@ -100,8 +100,8 @@ def spans(text: str) -> list[tuple[int, int]]:
             while opener != _CLOSERS[bracket]:
                 opener, start = opened.pop()
                 waiting[opener] -= 1
-            found.append((start, match.end()))
-    return found
+            stretches.append((start, match.end()))
+    return stretches
 
 
 def literal(text: str, accept: Callable[[Any], bool], *, in_block: str | None = None) -> Any:
@@ -164,12 +164,12 @@ def short_answer(text: str) -> str:
     >>> short_answer("First this.\\nThe answer is **7**."), short_answer("Steps.\\n**12**")
     ('7', '12')
     """
-    found = boxed(text)
-    if found is None and "\n" in text:
-        found = after_phrase(text) or last_line(text)
-    elif found is None:
-        found = after_phrase(text[-SHORT:]) or text
-    return undecorated(found)
+    answer = boxed(text)
+    if answer is None and "\n" in text:
+        answer = after_phrase(text) or last_line(text)
+    elif answer is None:
+        answer = after_phrase(text[-SHORT:]) or text
+    return undecorated(answer)
 
 
 def last_line(text: str) -> str:

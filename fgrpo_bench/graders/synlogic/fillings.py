@@ -34,30 +34,30 @@ def number_wall(game_data: Any, response: str) -> Grade:
     given = game.grid(
         game_data, "metadata", "grid", cell=lambda cell: cell == "X" or _is_clue(cell)
     )
-    found = game.literal(
+    answer = game.literal(
         response,
         "grid of numbers, A and X",
         lambda value: game.is_grid(value, lambda cell: cell in ("X", "A") or _is_clue(cell)),
         in_block="python",
     )
-    return game.verdict(_walls_fault(given, found), found)
+    return game.verdict(_walls_fault(given, answer), answer)
 
 
-def _walls_fault(given: list[list[Any]], found: list[list[Any]]) -> str | None:
-    if not game.same_shape(given, found):
+def _walls_fault(given: list[list[Any]], answer: list[list[Any]]) -> str | None:
+    if not game.same_shape(given, answer):
         return "not the shape of the given grid"
-    for cell, now in game.pairs(given, found):
+    for cell, now in game.pairs(given, answer):
         if (str(cell) != str(now)) if _is_clue(cell) else _is_clue(now):
             return "a given number was changed or one added"
-    size = len(found)
-    walls = {(i, j) for i, row in enumerate(found) for j, cell in enumerate(row) if cell == "A"}
+    size = len(answer)
+    walls = {(i, j) for i, row in enumerate(answer) for j, cell in enumerate(row) if cell == "A"}
     if any({(i, j), (i, j + 1), (i + 1, j), (i + 1, j + 1)} <= walls for i, j in walls):
         return "walls form a 2 x 2"
     left = {(i, j) for i in range(size) for j in range(size)} - walls
     while left:
-        island = _island(left.pop(), found, walls)
+        island = _island(left.pop(), answer, walls)
         left -= island
-        clues = [int(found[i][j]) for i, j in island if found[i][j] != "X"]
+        clues = [int(answer[i][j]) for i, j in island if answer[i][j] != "X"]
         if len(clues) != 1 or clues[0] != len(island):
             return "an island has not one number that is its size"
     return None
@@ -82,22 +82,22 @@ def arrow_maze(game_data: Any, response: str) -> Grade:
         cell=lambda cell: cell == "X" or _is_arrow(cell) or _is_clue(cell),
         square=False,
     )
-    found = game.literal(
+    answer = game.literal(
         response,
         "grid of numbers and arrows",
         lambda value: game.is_grid(value, lambda cell: _is_arrow(cell) or _is_clue(cell)),
         in_block="python",
     )
-    return game.verdict(_arrows_fault(given, found), found)
+    return game.verdict(_arrows_fault(given, answer), answer)
 
 
-def _arrows_fault(given: list[list[Any]], found: list[list[Any]]) -> str | None:
-    if not game.same_shape(given, found):
+def _arrows_fault(given: list[list[Any]], answer: list[list[Any]]) -> str | None:
+    if not game.same_shape(given, answer):
         return "not the shape of the given grid"
     clues: dict[Cell, int] = {}
     for i, row in enumerate(given):
         for j, cell in enumerate(row):
-            now = found[i][j]
+            now = answer[i][j]
             if cell != "X" and str(cell) != str(now):
                 return "a given number or arrow was changed"
             if cell == "X" and now not in _ARROWS:
@@ -106,11 +106,11 @@ def _arrows_fault(given: list[list[Any]], found: list[list[Any]]) -> str | None:
                 clues[i, j] = int(cell)
     covered: set[Cell] = set()
     for clue, number in clues.items():
-        rays = _rays(clue, found)
+        rays = _rays(clue, answer)
         if len(rays) != number:
             return "a number has not as many arrows"
         covered |= rays
-    if len(covered) + len(clues) != len(found) * len(found[0]):
+    if len(covered) + len(clues) != len(answer) * len(answer[0]):
         return "an arrow belongs to no number"
     return None
 
@@ -133,16 +133,18 @@ def wordscapes(game_data: Any, response: str) -> Grade:
     )
     across = game.texts(game_data, "metadata", "across_words")
     down = game.texts(game_data, "metadata", "down_words")
-    found = game.literal(response, "grid of letters", lambda value: game.is_grid(value, _is_letter))
-    if not game.same_shape(given, found):
-        return game.verdict("not the shape of the given grid", found)
-    if any(now.isalpha() != (cell == "X") for cell, now in game.pairs(given, found)):
-        return game.verdict("a cell is filled that must be empty, or empty", found)
-    rows = [_line(row) for row in found]
-    columns = [_line(column) for column in zip(*found, strict=True)]
+    answer = game.literal(
+        response, "grid of letters", lambda value: game.is_grid(value, _is_letter)
+    )
+    if not game.same_shape(given, answer):
+        return game.verdict("not the shape of the given grid", answer)
+    if any(now.isalpha() != (cell == "X") for cell, now in game.pairs(given, answer)):
+        return game.verdict("a cell is filled that must be empty, or empty", answer)
+    rows = [_line(row) for row in answer]
+    columns = [_line(column) for column in zip(*answer, strict=True)]
     fits = all(any(word.lower() in line for line in rows) for word in across)
     fits = fits and all(any(word.lower() in line for line in columns) for word in down)
-    return game.verdict(None if fits else "a word is missing", found)
+    return game.verdict(None if fits else "a word is missing", answer)
 
 
 def _is_letter(cell: Any) -> bool:

@@ -110,17 +110,17 @@ def is_grid(value: Any, cell: Callable[[Any], bool]) -> bool:
     )
 
 
-def same_shape(one: Sequence[Sequence[Any]], other: Sequence[Sequence[Any]]) -> bool:
+def same_shape(first: Sequence[Sequence[Any]], second: Sequence[Sequence[Any]]) -> bool:
     """As many rows and columns."""
-    return [len(row) for row in one] == [len(row) for row in other]
+    return [len(row) for row in first] == [len(row) for row in second]
 
 
 def pairs(
-    one: Sequence[Sequence[Any]], other: Sequence[Sequence[Any]]
+    first: Sequence[Sequence[Any]], second: Sequence[Sequence[Any]]
 ) -> Iterator[tuple[Any, Any]]:
     """The cells of two grids of the same shape, place by place."""
-    for row, there in zip(one, other, strict=True):
-        yield from zip(row, there, strict=True)
+    for first_row, second_row in zip(first, second, strict=True):
+        yield from zip(first_row, second_row, strict=True)
 
 
 def around(cell: Cell, shape: Sequence[Sequence[Any]], *, corners: bool = False) -> Iterable[Cell]:
@@ -147,19 +147,19 @@ class NoAnswer(Exception):
     """A response has no answer of the kind that its words name; such a response is incorrect."""
 
 
-def wanted(answer: T | None, what: str) -> T:
-    """What was found in a response; NoAnswer where that is nothing."""
+def wanted(answer: T | None, kind: str) -> T:
+    """The answer of a response; NoAnswer, which names its kind, where there is none."""
     if answer is None:
-        raise NoAnswer(f"no {what} found")
+        raise NoAnswer(f"no {kind} found")
     return answer
 
 
 def literal(
-    response: str, what: str, accept: Callable[[Any], bool], *, in_block: str | None = None
+    response: str, kind: str, accept: Callable[[Any], bool], *, in_block: str | None = None
 ) -> Any:
     """The last literal of a response that is accepted (extract.literal); NoAnswer without one."""
     text = extract.final_text(response)
-    return wanted(extract.literal(text, accept, in_block=in_block), what)
+    return wanted(extract.literal(text, accept, in_block=in_block), kind)
 
 
 def _shown(answer: Any) -> str:

@@ -19,25 +19,25 @@ def campsite(game_data: Any, response: str) -> Grade:
     given = game.grid(game_data, "metadata", "grid", cell=game.is_text, square=False)
     rows = game.integers(game_data, "metadata", "row_constraints", length=len(given))
     columns = game.integers(game_data, "metadata", "col_constraints", length=len(given[0]))
-    found = game.literal(response, "grid of T, C and X", partial(game.is_grid, cell=game.is_text))
-    return game.verdict(_tents_fault(given, found, rows, columns), found)
+    answer = game.literal(response, "grid of T, C and X", partial(game.is_grid, cell=game.is_text))
+    return game.verdict(_tents_fault(given, answer, rows, columns), answer)
 
 
 def _tents_fault(
-    given: list[list[str]], found: list[list[str]], rows: list[int], columns: list[int]
+    given: list[list[str]], answer: list[list[str]], rows: list[int], columns: list[int]
 ) -> str | None:
-    if not game.same_shape(given, found):
+    if not game.same_shape(given, answer):
         return "not the shape of the given grid"
-    trees, tents = _where(found, "T"), _where(found, "C")
+    trees, tents = _where(answer, "T"), _where(answer, "C")
     if trees != _where(given, "T"):
         return "the trees were changed"
-    if len(trees) + len(tents) + len(_where(found, "X")) != len(found) * len(found[0]):
+    if len(trees) + len(tents) + len(_where(answer, "X")) != len(answer) * len(answer[0]):
         return "a cell is neither T, C nor X"
     if _in_lines(tents, 0, len(rows)) != rows or _in_lines(tents, 1, len(columns)) != columns:
         return "a row or column has another number of tents"
-    if _touching(tents, found):
+    if _touching(tents, answer):
         return "two tents touch"
-    if len(tents) != len(trees) or not _paired(tents, trees, found):
+    if len(tents) != len(trees) or not _paired(tents, trees, answer):
         return "a tent has no tree of its own"
     return None
 
@@ -87,30 +87,30 @@ def kukurasu(game_data: Any, response: str) -> Grade:
     """Ones whose columns add up to each row's sum, and whose rows to each column's."""
     rows = game.integers(game_data, "metadata", "row_sums")
     columns = game.integers(game_data, "metadata", "col_sums")
-    found = game.literal(
+    answer = game.literal(
         response,
         "grid of X and 1",
         lambda value: game.is_grid(value, lambda cell: cell in ("X", "1", 1)),
     )
-    if len(found) != len(rows) or len(found[0]) != len(columns):
-        return game.verdict(f"not {len(rows)} rows of {len(columns)}", found)
-    ones = [[cell != "X" for cell in row] for row in found]
+    if len(answer) != len(rows) or len(answer[0]) != len(columns):
+        return game.verdict(f"not {len(rows)} rows of {len(columns)}", answer)
+    ones = [[cell != "X" for cell in row] for row in answer]
     if [_weight(row) for row in ones] != rows:
-        return game.verdict("a row has another sum", found)
+        return game.verdict("a row has another sum", answer)
     if [_weight(column) for column in zip(*ones, strict=True)] != columns:
-        return game.verdict("a column has another sum", found)
-    return game.verdict(None, found)
+        return game.verdict("a column has another sum", answer)
+    return game.verdict(None, answer)
 
 
 def _weight(line: Any) -> int:
-    return sum(place for place, one in enumerate(line, start=1) if one)
+    return sum(place for place, is_marked in enumerate(line, start=1) if is_marked)
 
 
 def norinori(game_data: Any, response: str) -> Grade:
     """Dominoes that share no edge, two covered cells in every region, every shadow cell covered."""
     regions = game.grid(game_data, "metadata", "region_grid", cell=game.is_text)
-    found = game.literal(response, "list of dominoes", _is_dominoes)
-    return game.verdict(_dominoes_fault(regions, found), found)
+    answer = game.literal(response, "list of dominoes", _is_dominoes)
+    return game.verdict(_dominoes_fault(regions, answer), answer)
 
 
 def _is_dominoes(value: Any) -> bool:
@@ -124,9 +124,9 @@ def _is_dominoes(value: Any) -> bool:
     )
 
 
-def _dominoes_fault(regions: list[list[str]], found: Any) -> str | None:
+def _dominoes_fault(regions: list[list[str]], answer: Any) -> str | None:
     covered: dict[Cell, int] = {}
-    for number, domino in enumerate(found):
+    for number, domino in enumerate(answer):
         cells = [(row - 1, column - 1) for row, column in domino]
         for row, column in cells:
             if not (0 <= row < len(regions) and 0 <= column < len(regions[0])):
@@ -152,9 +152,9 @@ def star_placement_puzzle(game_data: Any, response: str) -> Grade:
     """k stars in every row, column and region, none touching; rows and columns from 1."""
     per_line = game.integer(game_data, "metadata", "k")
     regions = game.grid(game_data, "metadata", "region_grid", cell=game.is_text)
-    found = game.literal(response, "dictionary of lists of cells", _is_stars, in_block="python")
-    stars = {(row - 1, column - 1) for cells in found.values() for row, column in cells}
-    return game.verdict(_stars_fault(regions, stars, per_line), found)
+    answer = game.literal(response, "dictionary of lists of cells", _is_stars, in_block="python")
+    stars = {(row - 1, column - 1) for cells in answer.values() for row, column in cells}
+    return game.verdict(_stars_fault(regions, stars, per_line), answer)
 
 
 def _is_stars(value: Any) -> bool:

@@ -39,8 +39,8 @@ def _spaced(text: str) -> Square | None:
     """
     inside = extract.double_bracketed(text)
     if inside is None or not _SPACED.fullmatch(inside):
-        found: Square | None = extract.literal(text, _numbers)
-        return found
+        square: Square | None = extract.literal(text, _numbers)
+        return square
     rows = re.split("[,\uff0c;\n]", inside)
     square = [[int(cell[:9]) for cell in row.split()] for row in rows if row.strip()]
     return square if _numbers(square) else None
@@ -50,10 +50,10 @@ def _latin(square: Square, size: int) -> str | None:
     """A fault where a row or column lacks a number from 1 to size."""
     if len(square) != size or any(len(row) != size for row in square):
         return f"not {size} rows of {size}"
-    whole = set(range(1, size + 1))
-    if any(set(row) != whole for row in square):
+    numbers = set(range(1, size + 1))
+    if any(set(row) != numbers for row in square):
         return "a row lacks a number"
-    if any(set(column) != whole for column in zip(*square, strict=True)):
+    if any(set(column) != numbers for column in zip(*square, strict=True)):
         return "a column lacks a number"
     return None
 
@@ -115,8 +115,8 @@ def _is_relation(value: Any, size: int) -> bool:
     return pair is not None and all(_inside(cell, size) for cell in pair)
 
 
-def _holds(square: Square, one: Sequence[int], other: Sequence[int], sign: str) -> bool:
-    first, second = square[one[0]][one[1]], square[other[0]][other[1]]
+def _holds(square: Square, left: Sequence[int], right: Sequence[int], sign: str) -> bool:
+    first, second = square[left[0]][left[1]], square[right[0]][right[1]]
     return first < second if sign == "<" else first > second
 
 
@@ -142,12 +142,12 @@ def _region(region: Any, size: int) -> tuple[list[game.Cell], str, int]:
     """Cells from 0, operator and target."""
     operator = game.text(region, "operator").strip()
     cells = [_CELL.fullmatch(text.strip()) for text in game.texts(region, "cells")]
-    found = [(int(cell[1]) - 1, int(cell[2]) - 1) for cell in cells if cell]
-    if len(found) != len(cells) or not all(_inside(cell, size) for cell in found):
+    indices = [(int(cell[1]) - 1, int(cell[2]) - 1) for cell in cells if cell]
+    if len(indices) != len(cells) or not all(_inside(cell, size) for cell in indices):
         raise ValueError("the game's regions have a cell outside the grid")
     if operator not in {"+", "-", "*", "\u00d7"} | _DIVIDED:
         raise ValueError(f"the game has a region with the operator {operator!r}")
-    return found, operator, game.integer(region, "target")
+    return indices, operator, game.integer(region, "target")
 
 
 def _makes(numbers: list[int], operator: str, target: int) -> bool:

@@ -24,15 +24,15 @@ def web_of_lies(game_data: Any, response: str) -> Grade:
     if gold is None:
         raise ValueError("the game's answer is no list of yes and no")
     text = extract.final_text(response)
-    for part in _told(text):
-        found = _truths(extract.undecorated(extract.unstyled(part)))
-        if found is not None:
-            return game.verdict(None if found == gold else "other truths", part)
+    for part in _candidates(text):
+        answer = _truths(extract.undecorated(extract.unstyled(part)))
+        if answer is not None:
+            return game.verdict(None if answer == gold else "other truths", part)
     raise game.NoAnswer("no list of yes and no found")
 
 
-def _told(text: str) -> list[str]:
-    """Where the list may stand, the likeliest first."""
+def _candidates(text: str) -> list[str]:
+    """Parts of a text that may hold the list, the likeliest first."""
     bold = _BOLD.findall(text)
     parts = [last_box(text), extract.after_phrase(text), bold[-1] if bold else None]
     return [part for part in [*parts, extract.last_line(text)] if part is not None]
@@ -52,15 +52,15 @@ def time_sequence(game_data: Any, response: str) -> Grade:
     longest = game.integer(game_data, *path, "answer_maxLen")
     options = game.integer(game_data, *path, "answer_nums")
     text = extract.final_text(response)
-    found = extract.literal(
+    answer = extract.literal(
         text, lambda value: isinstance(value, list) and game.is_row(value, game.is_integer)
     )
-    if found is None:
+    if answer is None:
         if longest == 0 and extract.short_answer(text) == "0":
             return game.verdict(None, "0")
         raise game.NoAnswer("no list of two integers found")
-    same = found == [longest, options] or (longest == 0 and found in ([0], [0, 0]))
-    return game.verdict(None if same else "another duration or number of options", found)
+    same = answer == [longest, options] or (longest == 0 and answer in ([0], [0, 0]))
+    return game.verdict(None if same else "another duration or number of options", answer)
 
 
 def goods_exchange(game_data: Any, response: str) -> Grade:
@@ -70,8 +70,8 @@ def goods_exchange(game_data: Any, response: str) -> Grade:
         raise ValueError("the game's metadata.owns_after is no tuple of pairs")
     text = extract.final_text(response)
     value = extract.literal(text, lambda value: _owners(value) is not None, in_block="python")
-    found = game.wanted(_owners(value), "tuple of pairs")
-    return game.verdict(None if found == gold else "other owners", value)
+    owners = game.wanted(_owners(value), "tuple of pairs")
+    return game.verdict(None if owners == gold else "other owners", value)
 
 
 def _owners(value: Any) -> dict[str, str] | None:

@@ -108,13 +108,13 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
             f"{results.paths.folder} has no complete evaluation to pack: `python -m sweeps status "
             f"{results.paths.sweep}` says what is missing"
         )
-    made = {
+    contents = {
         COUNTS: counts.write_csv().encode(),
         ESTIMATES: _estimates(analysis).write_csv().encode(),
         "verify.py": Path(check_bundle.__file__).read_bytes(),
         "README.txt": _readme(results, left_out).encode(),
     }
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in made.items()}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     for path, source in stored.items():
         with source.open("rb") as file:
             digests[f"runs/{path}"] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -126,7 +126,7 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
         "left_out": left_out,
         "files": dict(sorted(digests.items())),
     }
-    made = {MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode()} | made
+    contents = {MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode()} | contents
 
     def write(aside: Path) -> None:
         with (
@@ -134,7 +134,7 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w") as archive,
         ):
-            for path, content in made.items():
+            for path, content in contents.items():
                 _add(archive, f"{name}/{path}", io.BytesIO(content), len(content))
             for path, source in sorted(stored.items()):
                 with source.open("rb") as file:
@@ -159,20 +159,20 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
     for folder in (folder_of(paths, analysis.rule), paths.report):
         yield from (each for each in sorted(folder.glob("*")) if each.is_file())
     for point in results.points:
-        yield from _there(point.train.spec, point.train.done, point.train.metrics)
+        yield from _existing(point.train.spec, point.train.done, point.train.metrics)
     for _, _, stage in likelihood_stages(results):
-        yield from _there(stage.spec, stage.done, stage.likelihoods)
+        yield from _existing(stage.spec, stage.done, stage.likelihoods)
     for point in evaluated(results):
-        yield from _there(point.evaluate.spec, point.evaluate.done)
+        yield from _existing(point.evaluate.spec, point.evaluate.done)
     gated = set()
     for point, benchmark, version in graded(results):
         of = point.evaluate.benchmark(benchmark)
-        yield from _there(of.passk, of.manifest)
+        yield from _existing(of.passk, of.manifest)
         spec = point.evaluation_spec()
         if withheld((spec.former | spec.benchmarks).get(benchmark)):
             gated.add(benchmark)
             continue
-        yield from _there(of.grades(version), *([of.draws] if draws else []))
+        yield from _existing(of.grades(version), *([of.draws] if draws else []))
     left_out += [
         f"grades and draws of {name}: a gated benchmark, whose publisher asks that none of its "
         "text is shown to others"
@@ -182,7 +182,7 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
         left_out.append("the draws (--draws packs them)")
 
 
-def _there(*paths: Path) -> Iterator[Path]:
+def _existing(*paths: Path) -> Iterator[Path]:
     return (path for path in paths if path.exists())
 
 

@@ -43,14 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {wrong}: name one bundle, packed or unpacked (see --help)", file=sys.stderr)
         return 2
     try:
-        differences, said = check(path)
+        differences, summary = check(path)
     except (OSError, ValueError, KeyError, tarfile.TarError) as error:
         print(f"error: {path} is no readable bundle: {error!r}", file=sys.stderr)
         return 1
     for line in differences:
         print(line)
     n = f"{len(differences)} difference{'s' if len(differences) > 1 else ''}"
-    print(f"{path}: {n if differences else said}")
+    print(f"{path}: {n if differences else summary}")
     return 1 if differences else 0
 
 
@@ -171,12 +171,12 @@ def pass_at_k(
         )
 
     allowed = enough - 1 if stage else 0
-    whole = orders(before, last, allowed)
+    all_orders = orders(before, last, allowed)
     if k <= before:
         wrong_first = orders(before - k, last, allowed)
     else:
         wrong_first = orders(0, last - (k - before), allowed)
-    return 1 - Fraction(wrong_first, whole)
+    return 1 - Fraction(wrong_first, all_orders)
 
 
 def _shown(value: Fraction | None) -> str:
@@ -202,8 +202,8 @@ def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _text(path: Path, name: str) -> str:
-    for found, file in _files(path):
-        if found == name:
+    for file_name, file in _files(path):
+        if file_name == name:
             content = file.read(LARGEST + 1)
             if len(content) > LARGEST:
                 raise ValueError(f"{name} is larger than {LARGEST:,} bytes")
@@ -216,10 +216,10 @@ def _rows(path: Path, name: str) -> list[dict[str, str]]:
 
 
 def _sha256(file: IO[bytes]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     while block := file.read(1 << 20):
-        whole.update(block)
-    return whole.hexdigest()
+        digest.update(block)
+    return digest.hexdigest()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fgrpo_bench.engines.openrlhf import fit
+from fgrpo_bench.engines.openrlhf.engine import ENGINE
 from fgrpo_bench.specs import LocalProfile, SlurmProfile, config
 from tests.support.points import ALGORITHMS, EXPERIMENTS, declared, point
 
@@ -203,7 +204,7 @@ def test_too_few_samples_for_the_processes_are_refused() -> None:
 
 def test_a_length_penalty_is_refused_where_a_formula_is_for_rewards_of_0_and_1() -> None:
     penalised = point("rloo", "experiment.train.overlong_buffer_tokens=512")
-    fit.check(penalised, CLUSTER, NODE)
+    ENGINE.check(penalised, CLUSTER)
     for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
         of = replace(penalised, algorithm=replace(penalised.algorithm, advantage=name))
         words = (
@@ -211,4 +212,4 @@ def test_a_length_penalty_is_refused_where_a_formula_is_for_rewards_of_0_and_1()
             "penalty changes them: set experiment.train.overlong_buffer_tokens=null"
         )
         with pytest.raises(ValueError, match=re.escape(words)):
-            fit.check(of, CLUSTER, NODE)
+            ENGINE.check(of, CLUSTER)

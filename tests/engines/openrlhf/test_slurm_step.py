@@ -82,11 +82,11 @@ def test_nodes_that_did_not_join_are_named_with_the_remedy() -> None:
 def test_the_tasks_of_one_attempt_meet_and_those_of_another_do_not(tmp_path: Path) -> None:
     meeting = Meeting.of(tmp_path, STEP)
     meeting.tell("head", address="10.0.0.1:20246", gpus=None)
-    assert Meeting.of(tmp_path, replace(STEP, rank=1, node="n2")).told("head") == {
+    assert Meeting.of(tmp_path, replace(STEP, rank=1, node="n2")).read("head") == {
         "address": "10.0.0.1:20246",
         "gpus": None,
     }
-    assert Meeting.of(tmp_path, replace(STEP, restarts=2)).told("head") is None
+    assert Meeting.of(tmp_path, replace(STEP, restarts=2)).read("head") is None
     meeting.check(STEP)
     meeting.tell("n3", failed="Ray ended there with exit code 1")
     with pytest.raises(RuntimeError, match="node n3 failed: Ray ended there with exit code 1"):

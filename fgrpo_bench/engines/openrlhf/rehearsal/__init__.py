@@ -99,12 +99,12 @@ def _patch_baton(module: Any) -> None:
     where a killed run has left the lock."""
 
     def wait(self: Any) -> None:
-        lock, said = Path(self.lock_file_path), False
+        lock, is_announced = Path(self.lock_file_path), False
         with suppress(FileNotFoundError):
             while time.time() - lock.stat().st_mtime < STALE_SECONDS:
-                if not said:
+                if not is_announced:
                     print(f"waiting for a compilation; if none runs, delete {lock}", flush=True)
-                said = True
+                is_announced = True
                 time.sleep(self.wait_seconds)
             lock.unlink()
             print(f"removed {lock}, which a killed run had left", flush=True)

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
-from fgrpo_bench.report.curves import ABREAST, legend_below, names_abreast, rows_and_columns, short
+from fgrpo_bench.report.figures.curves import (
+    ABREAST,
+    legend_below,
+    names_abreast,
+    rows_and_columns,
+    short,
+)
 from fgrpo_bench.report.looks import Look, algorithms, looks
 
 Floats = NDArray[np.float64]
@@ -191,13 +197,14 @@ def plane_words(analysis: Analysis, column: str) -> str:
     return words
 
 
-def _percent(made: Estimate) -> float:
-    return np.nan if made.mean is None else 100 * made.mean
+def _percent(estimate: Estimate) -> float:
+    return np.nan if estimate.mean is None else 100 * estimate.mean
 
 
-def _reach(made: Estimate) -> Sequence[Sequence[float]] | None:
+def _reach(estimate: Estimate) -> Sequence[Sequence[float]] | None:
     """How far the interval reaches below and above the mean, as error bars want it."""
-    if made.mean is None or made.low is None or made.high is None:
+    mean, low, high = estimate.mean, estimate.low, estimate.high
+    if mean is None or low is None or high is None:
         return None
     # an end may pass a skewed mean
-    return [[max(100 * (made.mean - made.low), 0)], [max(100 * (made.high - made.mean), 0)]]
+    return [[max(100 * (mean - low), 0)], [max(100 * (high - mean), 0)]]

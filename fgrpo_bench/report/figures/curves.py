@@ -146,12 +146,12 @@ def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> 
     return figure
 
 
-def _base_line(axes: Axes, made: Estimate) -> None:
-    if made.mean is None:
+def _base_line(axes: Axes, base: Estimate) -> None:
+    if base.mean is None:
         return
-    axes.axhline(100 * made.mean, color=BASE, ls="--", lw=1.1, label="Base")
-    if made.low is not None and made.high is not None:
-        axes.axhspan(100 * made.low, 100 * made.high, color=BASE, alpha=0.1, lw=0)
+    axes.axhline(100 * base.mean, color=BASE, ls="--", lw=1.1, label="Base")
+    if base.low is not None and base.high is not None:
+        axes.axhspan(100 * base.low, 100 * base.high, color=BASE, alpha=0.1, lw=0)
 
 
 def _line_look(
@@ -164,8 +164,8 @@ def _line_look(
         return Look(color=ALGORITHMS[number % len(ALGORITHMS)], marker=marker, linestyle="-")
     if not key[1]:
         return Look(color="#16598f", marker=marker, linestyle="-")
-    made = looks(cells)
-    color = next(made[cell].color for cell in cells if cell.focal_gamma == key[1])
+    look = looks(cells)
+    color = next(look[cell].color for cell in cells if cell.focal_gamma == key[1])
     return Look(color=color, marker=marker, linestyle="-")
 
 
