@@ -183,7 +183,7 @@ class Drawing:
         ]
         return Chart(
             name="fates",
-            title=f"Problems retained, gained and lost at k = {self.k}",
+            title=f"Retained, gained and lost at k = {self.k}",
             figure=charts.figure(
                 traces, x="problems", y="", barmode="stack", yaxis=charts.CATEGORIES
             ),
