@@ -183,7 +183,7 @@ class Drawing:
         ]
         return Chart(
             name="fates",
-            title=f"Retained, gained and lost at k = {self.k}",
+            title="Retained, gained and lost",
             figure=charts.figure(
                 traces, x="problems", y="", barmode="stack", yaxis=charts.CATEGORIES
             ),
