@@ -17,7 +17,8 @@ INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
-  test-long test-slurm test-postgres test-browser test-latex test-integrations test-openrlhf test-openrlhf-slurm test-slow \
+  test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
+  test-openrlhf-slurm test-slow \
   conformance fuzz check lock-openrlhf check-lock check-gpu bench clean
 
 help: ## List the targets
@@ -124,7 +125,7 @@ dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--p
 
 # A worker that has nothing left takes over half of what another still has, so that no long file ends alone.
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
-INSTALLED := slurm or postgres or openrlhf or browser or latex or integrations
+INSTALLED := slurm or postgres or openrlhf or browser or latex or zsh or integrations
 
 test: setup-dev ## Run the tests that need nothing but Python, make and git, without the slow ones
 	@$(PYTEST) -m "not (slow or $(INSTALLED))" $(ARGS)
@@ -147,6 +148,10 @@ test-browser: setup-dev ## Run the browser tests over a smoke sweep; as root on 
 test-latex: setup-dev ## Set the report's tables with a real LaTeX; as root on Debian, install it first
 	@$(PY) -m tests.latex.install
 	@$(PY) -m pytest tests/latex -n 0 $(ARGS)
+
+test-zsh: setup-dev ## Press Tab in a real zsh; as root on Debian, install it first
+	@$(PY) -m tests.zsh.install
+	@$(PY) -m pytest tests/zsh $(ARGS)
 
 test-integrations: $(INTEGRATIONS)/.installed ## Run tests beside other packages: verl, TRL, and what reads exports
 	@$(INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)

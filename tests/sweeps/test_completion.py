@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
-import select
-import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,8 +14,7 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.specs.config import as_overrides
 from sweeps import REPOSITORY
 from sweeps.completion import CONF, completions, main, options, targets
-
-PROMPT = "READY> "
+from tests.support.terminal import Terminal
 
 
 @pytest.fixture(autouse=True)
@@ -110,47 +105,11 @@ def test_an_answer_is_there_in_a_blink() -> None:
     assert min(spent) < 0.3
 
 
-class Terminal:
-    """An interactive bash of its own on a terminal, that has read the script."""
-
-    def __init__(self, folder: Path) -> None:
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            kept = {key: os.environ[key] for key in ("PATH", "FGRPO_RUN_ROOT")}
-            environment = kept | {"PS1": PROMPT, "TERM": "dumb", "COLUMNS": "500"}
-            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], environment)
-        self.until(PROMPT)
-
-    def until(self, words: str, seconds: float = 20.0) -> str:
-        """What is printed up to some words."""
-        text, end = "", time.monotonic() + seconds
-        while words not in text:
-            ready, _, _ = select.select([self.fd], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"no {words!r} in {text!r}"
-            text += os.read(self.fd, 65536).decode(errors="replace")
-        return text
-
-    def run(self, line: str) -> str:
-        os.write(self.fd, f"{line}\n".encode())
-        return self.until(PROMPT)
-
-    def tab(self, line: str, *, becomes: str) -> None:
-        """Type a line and Tab, wait for what it becomes, and wipe it."""
-        os.write(self.fd, f"{line}\t".encode())
-        self.until(becomes)
-        os.write(self.fd, b"\x15")  # Ctrl-U
-
-    def close(self) -> None:
-        os.close(self.fd)
-        os.waitpid(self.pid, 0)
-
-
 def test_bash_completes_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bash"]) == 0
     script = tmp_path / "script"
     script.write_text(capsys.readouterr().out)
-    bash = Terminal(REPOSITORY)
+    bash = Terminal(REPOSITORY, "bash", "--norc", "--noprofile", "-i")
     try:
         bash.run(f"source {script}")
         bash.tab("make sweep-grou", becomes="make sweep-groupsize ")
@@ -166,9 +125,3 @@ def test_bash_completes_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "sweep-groupsize" not in bash.run("compgen -F _fgrpo_bench_make 2>/dev/null; true")
     finally:
         bash.close()
-
-
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here: its script is not parsed")
-def test_zsh_can_read_its_script(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["zsh"]) == 0
-    subprocess.run(["zsh", "-n"], input=capsys.readouterr().out, text=True, check=True)
