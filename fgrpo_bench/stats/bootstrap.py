@@ -68,12 +68,12 @@ def _counts(size: int, replicates: int, seed: int, axis: int) -> NDArray[np.uint
 
 def tails(means: NDArray[np.float64], tail: float) -> NDArray[np.float64]:
     """The quantiles `tail` and 1 - `tail` of every row, [2, rows]; straight between two resamples,
-    as np.quantile, which takes six times as long as to put the row in order.
+    as np.quantile, which takes many times as long.
 
     means: [rows, replicates], without nan.
     """
-    ordered = np.sort(means, axis=1)
     places = np.array([tail, 1 - tail]) * (means.shape[1] - 1)
-    below = np.floor(places).astype(int)
-    low, high = ordered[:, below], ordered[:, np.ceil(places).astype(int)]
+    below, above = np.floor(places).astype(int), np.ceil(places).astype(int)
+    placed = np.partition(means, np.union1d(below, above), axis=1)
+    low, high = placed[:, below], placed[:, above]
     return np.asarray((low + (high - low) * (places - below)).T)
