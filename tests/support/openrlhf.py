@@ -210,13 +210,18 @@ class Run:
                 start_new_session=True,
             )
 
-    def finish(self, process: subprocess.Popen[bytes], seconds: float = 300) -> int:
-        """Wait for the end; its exit code. A run that does not end is killed with all its own."""
+    def finish(self, process: subprocess.Popen[bytes], seconds: float = 1200) -> int:
+        """Wait for the end; its exit code. A run that does not end is killed with all its own.
+
+        seconds: until it is taken to hang. Right after an installation, with all files still to be
+        read, the actors of a run have taken three minutes to start.
+        """
         try:
             return process.wait(seconds)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def run(self) -> int:
         """Start and finish."""
