@@ -22,9 +22,9 @@ def test_methods_that_weigh_alike_are_one_line_and_no_two_lines_look_alike(group
     assert sum(len(line.labels) for line in lines) == len(methods)
     assert len({(line.color, line.style) for line in lines}) == len(lines)
     (flat,) = (line for line in lines if np.allclose(line.values, 1, 1e-12, 0))
-    alike = {"DR-GRPO", "RLOO", "PSR", "NSR", "W-REINFORCE weight=0.1"}
+    alike = {"Dr. GRPO", "RLOO", "PSR", "NSR", "W-REINFORCE weight=0.1"}
     if group_size == 2:
-        alike |= {"GRPO", "F-GRPO gamma=0.5", "F-GRPO gamma=1", "MAXRL-CODED", "RS-GRPO beta=2"}
+        alike |= {"GRPO", "F-GRPO gamma=0.5", "F-GRPO gamma=1", "MaxRL (coded)", "RS-GRPO beta=2"}
     assert set(flat.labels) == alike
 
 

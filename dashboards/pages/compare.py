@@ -121,7 +121,7 @@ def _front(analysis: Analysis, column: str, name: str) -> str:
     if own is None:
         return NONE
     better = ", ".join(analysis.by_cell[cell].label for cell in own.dominated_by)
-    return f"dominated by {better}" if better else "on the front"
+    return f"dominated by {better}" if better else "not dominated"
 
 
 def _differences(

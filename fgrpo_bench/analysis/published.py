@@ -14,6 +14,7 @@ import polars as pl
 
 from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.specs import method_name
 
 SOURCE = Path(__file__).with_name("published.csv")
 SCHEMA = pl.Schema(
@@ -57,8 +58,6 @@ AVERAGES = {
 MAIN_TABLES = (1, 4)
 """One for every model: of language models, of mazes."""
 MAZE_SIZE = 17
-CONTROLS = {"grpo-lowlr": "GRPO-low-LR", "grpo-entropy": "GRPO-H", "grpo-kl": "GRPO-KL"}
-"""Published name of algorithms that it does not call by our name in capitals."""
 
 
 @lru_cache(maxsize=1)
@@ -90,11 +89,10 @@ def lookup(
     """
     if algorithm is None or focal_gamma is None or group_size is None:
         return None
-    name = CONTROLS.get(algorithm, algorithm.upper())
     return _index().get(
         (
             MODELS.get(model, ""),
-            f"F-{name}" if focal_gamma else name,
+            method_name(algorithm, focal_gamma),
             focal_gamma,
             group_size,
             benchmark if benchmark in AVERAGES else BENCHMARKS.get(benchmark, ""),
@@ -142,9 +140,7 @@ def published_delta_nll(cell: Cell) -> str | None:
     none."""
     if cell.learning_rate_factor != 1:
         return None
-    name = CONTROLS.get(str(cell.algorithm), str(cell.algorithm).upper())
-    method = f"F-{name}" if cell.focal_gamma else name
-    return _delta_nll().get((method, cell.focal_gamma, cell.group_size))
+    return _delta_nll().get((cell.method, cell.focal_gamma, cell.group_size))
 
 
 @lru_cache(maxsize=1)

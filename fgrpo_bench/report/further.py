@@ -30,7 +30,7 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
     rows = tuple(
         (
             *names(cell),
-            "on the front" if own.is_on_front else "dominated",
+            "not dominated" if own.is_on_front else "dominated",
             ", ".join(analysis.by_cell[better].label for better in own.dominated_by) or NONE,
         )
         for cell in cells
@@ -45,8 +45,8 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
         rows=rows,
         n_words=5,
         notes=(
-            f"{FRONT.capitalize()}. Two cells that the question does not compare leave each other "
-            "on the front.",
+            f"{FRONT.capitalize()}. No cell dominates another that the question does not compare "
+            "with it.",
             family_note(analysis),
             *footnotes(analysis, cells, column),
         ),

@@ -230,7 +230,20 @@ def cell_name(
     return f"{algorithm}-n{group_size}-g{gamma}{rate}"
 
 
+PUBLISHED_NAMES = {
+    "dr_grpo": "Dr. GRPO",
+    "grpo-entropy": "GRPO-H",
+    "grpo-lowlr": "GRPO-low-LR",
+    "maxrl": "MaxRL",
+    "maxrl_coded": "MaxRL (coded)",
+    "passk": "Pass@k training",
+    "unlikeliness": "Unlikeliness",
+}
+"""Of algorithms that their authors do not write in capitals; controls as in arXiv 2602.06717."""
+
+
 def method_name(algorithm: str, focal_gamma: float, learning_rate_factor: float = 1.0) -> str:
     """`GRPO`, `F-GRPO` where focal_gamma > 0, `GRPO (lr x0.5)` at half the learning rate."""
     rate = "" if learning_rate_factor == 1 else f" (lr x{learning_rate_factor:g})"
-    return ("F-" if focal_gamma > 0 else "") + algorithm.upper().replace("_", "-") + rate
+    name = PUBLISHED_NAMES.get(algorithm, algorithm.upper().replace("_", "-"))
+    return ("F-" if focal_gamma > 0 else "") + name + rate

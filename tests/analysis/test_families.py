@@ -70,7 +70,7 @@ def test_methods_are_compared_with_grpo_at_the_same_n_and_learning_rate():
     assert {(pair.old.cell, pair.kind) for pair in declared.pairs} == {("grpo-n8-g0", "methods")}
     assert len(declared.pairs) == 22 and len(declared.comparisons) == 44
     names = {pair.new.cell: pair.name for pair in declared.pairs}
-    assert names["maxrl-n8-g0.5"] == "F-MAXRL gamma=0.5" and names["nsr-n8-g0"] == "NSR"
+    assert names["maxrl-n8-g0.5"] == "F-MaxRL gamma=0.5" and names["nsr-n8-g0"] == "NSR"
     rates = family("sweep.grid.learning_rate_factor=[0.5,2]", sweep="methods")
     assert len(rates.pairs) == 44
     assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr2") in pairs(rates)

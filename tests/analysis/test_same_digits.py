@@ -71,7 +71,7 @@ def test_compare_prints_and_draws_the_estimates(mixed, column):
     labels = {name: cell.label for name, cell in mixed.by_cell.items()}
     shown = page(mixed, "compare", benchmark=column, k=8)
     front = {
-        cell: f"dominated by {', '.join(labels[name] for name in by)}" if by else "on the front"
+        cell: f"dominated by {', '.join(labels[name] for name in by)}" if by else "not dominated"
         for cell, by in mixed.front.filter(column=column)
         .drop_nulls("is_on_front")
         .select("cell", "dominated_by")

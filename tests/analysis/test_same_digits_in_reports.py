@@ -135,7 +135,7 @@ def test_the_front_stands_where_the_question_is_and_training_is_that_of_the_runs
     assert tables[fronts[0]] == [
         [
             *named(row),
-            "on the front" if row["is_on_front"] else "dominated",
+            "not dominated" if row["is_on_front"] else "dominated",
             ", ".join(labels[name] for name in row["dominated_by"]) or "-",
         ]
         for row in rows.values()

@@ -103,10 +103,10 @@ def test_every_choice_of_the_weights_is_in_the_address(open_page, dashboard):
     page.wait_for_url("**n=32**")
     drawn(page)
     assert page.locator("#title-weights").inner_text().endswith("N = 32")
-    page.select_option("#choose-over", label="MAXRL")
+    page.select_option("#choose-over", label="MaxRL")
     page.wait_for_url("**n=32&over=maxrl#weights")
     drawn(page)
-    assert "MAXRL over N" in page.locator("#title-weights-over").inner_text()
+    assert "MaxRL over N" in page.locator("#title-weights-over").inner_text()
     for box in page.locator("form.methods input[type=checkbox]").all():
         box.set_checked(box.get_attribute("value") in ("maxrl", "grpo@1"))
     page.click("form.methods button")

@@ -115,8 +115,8 @@ def test_of_many_pairs_the_robust_ones_are_named_and_the_rest_is_counted(methods
     question, first, second = answer(judged(methods, rows=better | worse, old="grpo-n8-g0"))
     assert question == "Which of 22 cells differ from GRPO N=8 in pass@32?"
     assert first == (
-        "Better, robust: PKPO +14.0, MAXRL +13.0, PASSK +12.0 and 1 more; worse, suggestive: 1; "
-        "open: 17."
+        "Better, robust: PKPO +14.0, MaxRL +13.0, Pass@k training +12.0 and 1 more; "
+        "worse, suggestive: 1; open: 17."
     )
     assert second.startswith("Whether any differs in pass@1 is open (")
 

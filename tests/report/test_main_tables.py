@@ -75,7 +75,7 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
 
     analysis = analyse(nine_benchmarks(tmp_path, "controls", success_rates=with_controls))
     assert {row.name for row in analysis.asked if "controls against none" in row.group} == {
-        *("GRPO-LOWLR", "GRPO-ENTROPY", "GRPO-KL")
+        *("GRPO-low-LR", "GRPO-H", "GRPO-KL")
     }
     table, averages = main_tables(analysis)
     assert table.title == "Controls: pass@1 / pass@256 in percent"

@@ -24,6 +24,7 @@ from fgrpo_bench.report.figures.curves import (
     short,
 )
 from fgrpo_bench.report.looks import Look, algorithms, looks
+from fgrpo_bench.specs import method_name
 
 Floats = NDArray[np.float64]
 POINTS = 72
@@ -82,7 +83,7 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
         if len(names) > 1:
-            axes.set_title(algorithm.upper())
+            axes.set_title(method_name(algorithm, 0.0))
     for axes in panels[:, 0]:
         axes.set_ylabel(wrapped(f"pass@{ks[-1]} on {column} (%)", height / n_rows - below - 0.2))
     if width > COLUMN and len(names) == 1:

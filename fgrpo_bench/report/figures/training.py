@@ -11,6 +11,7 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Cell, key_of_cell
 from fgrpo_bench.documents.style import PAGE, in_math, wrapped
 from fgrpo_bench.report.looks import looks
+from fgrpo_bench.specs import method_name
 
 PANELS = {
     "success_rate": "success rate of rollouts",
@@ -28,9 +29,8 @@ def caption(analysis: Analysis, algorithm: str) -> str:
     """What the figure shows."""
     window = _window(analysis)
     smoothed = f", moving average over {window} steps" if window > 1 else ""
-    return (
-        f"{algorithm.upper()}: mean over seeds, band from the lowest to the highest seed{smoothed}"
-    )
+    name = method_name(algorithm, 0.0)
+    return f"{name}: mean over seeds, band from the lowest to the highest seed{smoothed}"
 
 
 def has_metrics(analysis: Analysis, algorithm: str) -> bool:
