@@ -9,6 +9,7 @@ two engines are over the same weights (fgrpo_bench.analysis.drift).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -106,16 +107,20 @@ class Session:
         start: Callable[[], Engine],
     ) -> None:
         self.manifest = manifest
+        self.draw_seconds: float | None = None
+        """Wall time of a draw, graded, with its share of the canaries; None before the end."""
         self._paths, self._problems, self._start = paths, problems, start
         self._engine: Engine | None = None
         has_draws = paths.draws.exists() or paths.shards.exists()
         self._former = manifest.get("canaries", []) if has_draws else []  # else of lost draws
         self._record: dict[str, Any] = {}
         self._draws = self._tokens = 0
+        self._begun = 0.0
 
     def sampler(self) -> Sampler:
         """The engine's, whose canaries are drawn first."""
         self._engine = self._start()
+        self._begun = time.monotonic()
         seen = self._engine.canaries(self._problems)
         self.manifest = self.manifest | {"engine": self._engine.facts} | doors.record()
         self._write(
@@ -146,6 +151,7 @@ class Session:
             return
         start, end = self._record["start"], summary(self._engine.canaries(self._problems))
         self._write(self._record | {"end": end, "draws": self._draws, "tokens": self._tokens})
+        self.draw_seconds = (time.monotonic() - self._begun) / max(self._draws, 1)
         if end["alone"] != start["alone"]:
             print(
                 f"{self._paths.folder.name}: the same seeds gave other canaries after these draws "

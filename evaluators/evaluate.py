@@ -55,6 +55,7 @@ def evaluate(
 
     draws_made: dict[str, int] = {}
     adopted: dict[str, int] = {}
+    adopted_seconds: dict[str, float] = {}
     graded: dict[str, dict[str, Any]] = {}
     canaries: dict[str, list[dict[str, Any]]] = {}
     facts: dict[str, Any] = {}
@@ -115,11 +116,15 @@ def evaluate(
                     shared=shared,
                 )
                 session.end()
-                manifest = session.manifest | shared.give(paths.draws, draws, session.manifest)
+                manifest = session.manifest | shared.give(
+                    paths.draws, draws, session.manifest, session.draw_seconds
+                )
             if shared.is_open:
                 write_json(paths.manifest, manifest)
             if shared.n_taken:
                 adopted[name] = shared.n_taken
+                if (seconds := shared.taken_seconds) is not None:
+                    adopted_seconds[name] = round(seconds, 3)
             for layer in layers:
                 layer.finish(draws)
                 own = layer is layers[0]
@@ -135,6 +140,7 @@ def evaluate(
         "weights_sha256": asked.sha256,
         "draws_made": draws_made,
         "draws_adopted": adopted,
+        "adopted_seconds": adopted_seconds,
         "grading": graded,
         "engine": facts,
         "canaries": canaries,

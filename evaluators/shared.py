@@ -129,12 +129,30 @@ class SharedDraws:
                     print(f"kept as {set_aside(file, self._paths.damaged)}", flush=True)
         return self._draws
 
-    def give(self, path: Path, table: pl.DataFrame, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def taken_seconds(self) -> float | None:
+        """Wall time that the draws from here took where they were made; None where nobody recorded
+        it."""
+        makers = (self._facts or {}).get("made_by", [])
+        recorded = [each for each in makers if each.get("draw_seconds") is not None]
+        if not recorded:
+            return None
+        seconds = sum(each["draws"] * each["draw_seconds"] for each in recorded)
+        return float(self.n_taken * seconds / sum(each["draws"] for each in recorded))
+
+    def give(
+        self,
+        path: Path,
+        table: pl.DataFrame,
+        manifest: Mapping[str, Any],
+        draw_seconds: float | None = None,
+    ) -> dict[str, Any]:
         """Let others have the draws of an evaluation, all of them; returns what its manifest says
         of them, nothing where `take` was not called.
 
         path: of the table, which becomes another name of the shared file where they are the same.
         manifest: with the engine that made the evaluation's own draws, if it made any.
+        draw_seconds: wall time of one of these; None where nobody measured it.
         """
         if self._paths is None or not self.is_open:
             return {}
@@ -164,6 +182,7 @@ class SharedDraws:
         try:
             if len(new):
                 own = {"stage": self._stage, "draws": len(new), "time": now()}
+                own |= {"draw_seconds": draw_seconds}
                 own |= {name: manifest.get(name, empty) for name, empty in MADE_WITH.items()}
                 self._store(self._paths, path, table, [*others, own])
             elif self._facts is not None and table.equals(self._draws):

@@ -10,7 +10,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops, outlook
 from fgrpo_bench.kinds.graded import find_graded
 from fgrpo_bench.specs import SlurmProfile
-from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.markers import read_marker, undivided
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import advice
@@ -122,8 +122,9 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     for stage in plan.stages:
         if stage.name not in names and stage.environment == "base":
             marker = read_marker(StagePaths(paths.folder / stage.name))
-            if "cpu_seconds" in marker and not marker.get("draws_adopted"):
-                measured.append((stage.kind, schedule.cpu_seconds(stage), marker["cpu_seconds"]))
+            took = undivided(marker, marker["cpu_seconds"]) if "cpu_seconds" in marker else None
+            if took is not None:
+                measured.append((stage.kind, schedule.cpu_seconds(stage), took))
     factors = schedule.calibration(measured)
     seconds = {
         stage.name: schedule.scaled(schedule.cpu_seconds(stage), stage.kind, factors)

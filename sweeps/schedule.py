@@ -50,6 +50,19 @@ def calibration(measured: Iterable[Measured], latest: int | None = None) -> dict
     return {kind: median(values[-(latest or 0) :]) for kind, values in ratios.items()}
 
 
+def at_present_load(walls: Mapping[str, float], loads: Mapping[str, float]) -> dict[str, float]:
+    """Wall seconds that stages would take now, by name: a kind's only one may have run while the
+    machine did something else too.
+
+    walls: of stages that are done, in the order of their ends. loads: wall over processor seconds
+    of those whose worker knows both; the others stay as they are.
+    """
+    if not loads:
+        return dict(walls)
+    now = median(list(loads.values())[-LATEST:])
+    return {name: wall * now / loads.get(name, now) for name, wall in walls.items()}
+
+
 def scaled(seconds: float, kind: str, factors: dict[str, float]) -> float:
     """Seconds times the kind's factor; a kind that was not measured takes the mean of the others,
     since a slow machine is slow at everything."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from fgrpo_bench import doors, engines
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, make_stage
 from fgrpo_bench.specs import (
@@ -20,6 +21,7 @@ from fgrpo_bench.specs import (
     SweepPoint,
     TaskSpec,
     TrainSpec,
+    from_dict,
     to_dict,
 )
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
@@ -36,8 +38,10 @@ VERSION = 1
 """Raised when the same settings give other draws."""
 SEED_SCHEME = "splitmix64-1"
 """How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
-DRAW_SECONDS = 1 / 48_000
-"""Of a processor, for a draw of a trained model, sampled and graded."""
+DRAW_SECONDS, TOKEN_SECONDS = 1.05e-5, 1.28e-6
+"""Of a processor, for a draw of a trained model, sampled and graded, and for each of its tokens."""
+TOKENS = 8
+"""Of a draw, where no task tells."""
 BASE = 1.4
 """Times that for a draw of a base model: fewer of its responses begin alike, and what begins alike
 is computed once."""
@@ -232,11 +236,14 @@ command = by_module("evaluators", "run")
 
 
 def cost(stage: Stage) -> float:
-    """By its draws, of a design those that are expected a priori; those on a benchmark whose size
-    only the fetch tells are left out."""
+    """By its draws and their tokens, of a design the draws that are expected a priori; those on a
+    benchmark whose size only the fetch tells are left out."""
     evaluation = stage.spec["evaluation"]
     problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
-    seconds = DRAW_SECONDS * problems * (BASE if stage.step == 0 else 1.0)
+    task = stage.spec["identity"]["sampling"].get("task")
+    tokens = flops.lengths(from_dict(TaskSpec, task)).response if task else TOKENS
+    a_draw = (DRAW_SECONDS + TOKEN_SECONDS * tokens) * (BASE if stage.step == 0 else 1.0)
+    seconds = a_draw * problems
     design = evaluation.get("design")
     if design is None:
         return float(seconds * evaluation["n_samples"])

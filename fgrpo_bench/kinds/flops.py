@@ -1,12 +1,17 @@
-"""Floating-point operations of a training run of a small model: what a GPU is priced by before any
-step was measured on one."""
+"""Floating-point operations of small models over a task's texts: what processors and GPUs are
+priced by before anything was measured on them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from fgrpo_bench.kinds.kind import inputs
-from fgrpo_bench.specs import ModelSpec, SweepPoint
+from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
 ASSUMED = 50e12
@@ -25,23 +30,65 @@ def parameters(model: ModelSpec, vocabulary_size: int) -> int:
     return model.n_layers * layer + width * vocabulary_size + width
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """Tokens of a task's texts."""
+
+    prompt: int
+    response: float
+    """The mean of demonstrations, their end included."""
+    symbols: int
+    """Of the vocabulary, padding and end included."""
+
+
+@lru_cache
+def lengths(spec: TaskSpec) -> Lengths:
+    """Those of a task."""
+    task = make_task(spec)
+    shown = task.demonstrations(range(min(SAMPLED, task.n_train)), np.random.default_rng(0))
+    return Lengths(
+        prompt=task.prompt_length,
+        response=float(np.mean([len(each) + 1 for each in shown])),
+        symbols=len(task.vocabulary) + 2,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward:
+    """Operations of a forward pass."""
+
+    prompt: float
+    response: float
+    """Behind its prompt."""
+
+
+def forward(model: ModelSpec, task: TaskSpec) -> Forward:
+    """Of a model over a task's texts: 2 operations a weight and token and 4 * hidden_size a layer
+    and attended token (Kaplan et al., arXiv 2001.08361, table 1)."""
+    own = lengths(task)
+    weights = 2 * parameters(model, model.vocabulary_size or own.symbols)
+    attended = 4 * model.n_layers * model.hidden_size
+    return Forward(
+        prompt=own.prompt * (weights + attended * own.prompt / 2),
+        response=own.response * (weights + attended * (own.prompt + own.response / 2)),
+    )
+
+
+def stored_forward(spec: Mapping[str, Any]) -> Forward | None:
+    """By the model and the task of a stage's spec; None where it has none of ours."""
+    model, task = spec.get("model"), spec.get("task")
+    if model is None or task is None:
+        return None
+    return forward(from_dict(ModelSpec, model), from_dict(TaskSpec, task))
+
+
 def training(point: SweepPoint) -> float | None:
     """Of the rollouts and updates of a run, each prompt encoded once a group and every group with a
-    gradient, so at most; None where no model of ours is trained.
-
-    Forward 2 operations a weight and token and 4 * hidden_size a layer and attended token, backward
-    twice that (Kaplan et al., arXiv 2001.08361, table 1).
-    """
+    gradient, so at most, and backward twice as many as forward; None where no model of ours is
+    trained."""
     own = inputs(point)
     if own.model is None or own.task is None:
         return None
-    task = make_task(own.task)
-    shown = task.demonstrations(range(min(SAMPLED, task.n_train)), np.random.default_rng(0))
-    prompt, response = task.prompt_length, float(np.mean([len(each) + 1 for each in shown]))
-    symbols = own.model.vocabulary_size or len(task.vocabulary) + 2
-    weights = 2 * parameters(own.model, symbols)
-    attended = 4 * own.model.n_layers * own.model.hidden_size
-    a_prompt = prompt * (weights + attended * prompt / 2)
-    a_response = response * (weights + attended * (prompt + response / 2))
-    a_group = a_prompt + point.group_size * a_response
+    once = forward(own.model, own.task)
+    a_group = once.prompt + point.group_size * once.response
     return 4 * a_group * point.prompts_per_step * point.train.steps

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import doors, engines
+from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import (
     Environment,
     Kind,
@@ -21,8 +22,11 @@ from fgrpo_bench.specs import Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining
 
 NAME = "train"
+PROMPT_SECONDS, RESPONSE_SECONDS = 6.4e-11, 8.6e-11
+"""Of a processor, for an operation of a forward pass over a group's prompt and over its responses,
+with its share of the updates."""
 ROLLOUT_SECONDS = 0.105 / 256
-"""Of a processor, for a rollout with its share of the updates; the group size hardly matters."""
+"""For a rollout with all of these, where the model is not one of ours."""
 EVALUATED_DRAW_SECONDS = 1 / 60_000
 """For a draw of an evaluation during training."""
 
@@ -84,13 +88,17 @@ def command(folder: Path, profile: Profile, environment: Environment) -> list[st
 
 
 def cost(stage: Stage) -> float:
-    """By its rollouts and the draws of the evaluations during it."""
+    """By the operations of its groups and the draws of the evaluations during it."""
     point = stage.spec["point"]
-    train = point["train"]
-    a_step = train["rollouts_per_step"] or train["prompts_per_step"] * point["group_size"]
+    train, group_size = point["train"], point["group_size"]
+    prompts = train["prompts_per_step"] or train["rollouts_per_step"] / group_size
     evaluations = train["steps"] // train["eval_every"] if train["eval_every"] else 0
     draws = evaluations * train["eval_n_problems"] * train["eval_n_samples"]
-    return float(ROLLOUT_SECONDS * a_step * train["steps"] + EVALUATED_DRAW_SECONDS * draws)
+    a_step = ROLLOUT_SECONDS * prompts * group_size
+    if once := flops.stored_forward(train):
+        a_group = PROMPT_SECONDS * once.prompt + RESPONSE_SECONDS * group_size * once.response
+        a_step = prompts * a_group
+    return float(a_step * train["steps"] + EVALUATED_DRAW_SECONDS * draws)
 
 
 KIND = Kind(

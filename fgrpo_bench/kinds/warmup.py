@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fgrpo_bench import doors
+from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict
 from fgrpo_bench.specs.fingerprint import defining, model_fields
@@ -14,8 +15,10 @@ from fgrpo_bench.tasks import make_task
 NAME = "warmup"
 VERSION = 1
 """Raised when the same spec is warmed up to other weights."""
-DEMONSTRATION_SECONDS = 0.078 / 128
-"""Of a processor, for a demonstration."""
+DEMONSTRATION_SECONDS = 0.0003
+"""Of a processor, to make a demonstration."""
+OPERATION_SECONDS = 4.4e-11
+"""For an operation of a forward pass over it, with its share of the update."""
 PROGRAM = "fgrpo_bench.engines.embedded"
 """Its command, whichever engine trains from there."""
 OPTIMIZER = ("beta1", "beta2", "grad_clip")
@@ -76,9 +79,12 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
 
 
 def cost(stage: Stage) -> float:
-    """By its demonstrations."""
+    """By its demonstrations and the operations over them."""
     warmup = stage.spec.get("warmup") or stage.spec["identity"]["warmup"]
-    return float(DEMONSTRATION_SECONDS * warmup["steps"] * warmup["batch_size"])
+    each = DEMONSTRATION_SECONDS
+    if once := flops.stored_forward(stage.spec):  # earlier versions did not store the model
+        each += OPERATION_SECONDS * (once.prompt + once.response)
+    return float(each * warmup["steps"] * warmup["batch_size"])
 
 
 KIND = Kind(

@@ -8,7 +8,7 @@ content, are for `python -m sweeps check`. Markers of versions before that have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,15 @@ def read_marker(paths: StagePaths) -> dict[str, Any]:
     """The marker (shapes.MARKER); ValueError that names the file where it is damaged."""
     marker: dict[str, Any] = read_json(paths.done, MARKER)
     return marker
+
+
+def undivided(marker: Mapping[str, Any], seconds: float) -> float | None:
+    """What a stage takes that does all its work itself, of one that took `seconds`: draws that an
+    evaluation took from others are charged what they took there. None where nobody recorded it."""
+    recorded: dict[str, float] = marker.get("adopted_seconds", {})
+    if marker.get("draws_adopted", {}).keys() - recorded.keys():
+        return None
+    return seconds + sum(recorded.values())
 
 
 def write_marker(paths: StagePaths, marker: dict[str, Any]) -> None:

@@ -26,7 +26,11 @@ MARKER = {
     "wall_seconds?": NUMBER,
     "cpu_seconds?": NUMBER,
     "finished_ms?": int,
+    "draws_adopted?": {"*": int},
+    "adopted_seconds?": {"*": NUMBER},
 }
+"""The last two are of evaluations: by benchmark, how many draws they took from others, and the
+seconds that these took there, where that was recorded."""
 DESIGN = ({"stages": [int], "enough": int, "lacking?": {"*": int}}, type(None))
 LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
 OWNER = {"token": str, "over": str | None}
@@ -93,7 +97,16 @@ SHARED = {
     "n_draws": int,
     "bytes": int,
     "sha256": str,
-    "made_by": [{"stage": str, "draws": int, "time": str, "engine": dict, "canaries": [CANARIES]}],
+    "made_by": [
+        {
+            "stage": str,
+            "draws": int,
+            "draw_seconds?": NUMBER | None,
+            "time": str,
+            "engine": dict,
+            "canaries": [CANARIES],
+        }
+    ],
 }
 """facts.json of shared draws. made_by: evaluations by their folder in the run root, in the order in
 which they added draws."""

@@ -19,11 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
-from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.markers import is_done, read_marker, undivided
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.local.stopping import Stop, holder_here, terminate
@@ -97,7 +97,11 @@ class Pool:
     running: dict[str, Attempt] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     walls: dict[str, float] = field(default_factory=dict)
-    """Wall seconds of the stages that were done by one attempt here."""
+    """Wall seconds of the stages that were done by one attempt here, and those that draws which an
+    evaluation took from another one took there."""
+    loads: dict[str, float] = field(default_factory=dict)
+    """Wall over processor seconds of these, as their workers counted: what else the machine did.
+    Not of stages that other programs compute for."""
 
     def __post_init__(self) -> None:
         self._tried = Counter[str]()
@@ -174,13 +178,23 @@ class Pool:
         if outcome == "done":
             self.done.add(stage.name)
             if tried == 1:
-                self.walls[stage.name] = seconds
+                self._learn(stage, read_marker(folder), seconds)
         elif outcome == "stopped":
             self.waiting = {stage.name: stage} | self.waiting
         else:
             reason = f"stopped itself {tried} times" if endless else explain(exit_code)
             self.failures.append(Failure(stage=stage, reason=reason, log=attempt.log))
         self.watcher.ended(attempt, outcome, seconds)
+
+    def _learn(self, stage: Stage, marker: Mapping[str, Any], seconds: float) -> None:
+        """How long it took."""
+        whole = undivided(marker, seconds)
+        if whole is None:
+            return
+        self.walls[stage.name] = whole
+        wall, cpu = marker.get("wall_seconds"), marker.get("cpu_seconds")
+        if wall and cpu and stage.environment == "base" and not marker.get("draws_adopted"):
+            self.loads[stage.name] = wall / cpu
 
     def _wind_down(self) -> None:
         """Ask every worker once to save and stop, and whoever its stage waits for; kill when asked

@@ -91,7 +91,8 @@ def _running(pool: Pool, name: str) -> Running:
 def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     """Of everything that can still be done."""
     kinds = {stage.name: stage.kind for stage in pool.stages}
-    measured = [(kinds[name], pool.seconds[name], wall) for name, wall in pool.walls.items()]
+    walls = schedule.at_present_load(pool.walls, pool.loads)
+    measured = [(kinds[name], pool.seconds[name], wall) for name, wall in walls.items()]
     blocked = {failure.stage.name for failure in pool.failures}
     left = [each.stage for each in pool.running.values()]
     left += [each for each in pool.waiting.values() if not blocked.intersection(each.needs)]

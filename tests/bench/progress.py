@@ -5,8 +5,9 @@ again by processor seconds, without what else the machine did."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.runs import default_root, find_runs
@@ -29,10 +30,8 @@ def measure() -> Iterator[str]:
     for run in finished:
         stages, notes = _stages(run), Attempts(run)
         tried = {stage.name: notes.of(stage.name) for stage in stages}
-        seconds = {
-            s.name: float(read_json(StagePaths(run.folder / s.name).done)["cpu_seconds"])
-            for s in stages
-        }
+        markers = {s.name: read_json(StagePaths(run.folder / s.name).done) for s in stages}
+        seconds = {name: float(marker["cpu_seconds"]) for name, marker in markers.items()}
         where = f"{run.sweep} {run.experiment} {run.version}"
         yield _line(where, "processor seconds, 2 workers", stages, played(stages, seconds, 2), 2)
         if all(len(each) == 1 and "wall_seconds" in each[0] for each in tried.values()):
@@ -40,11 +39,23 @@ def measure() -> Iterator[str]:
                      for n, each in tried.items()}  # fmt: skip
             spans = {n: (begun[n], begun[n] + tried[n][0]["wall_seconds"]) for n in begun}
             workers = _at_once(spans)
-            yield _line(where, f"journal, {workers} workers", stages, spans, workers)
+            loads = {
+                name: marker["wall_seconds"] / marker["cpu_seconds"]
+                for name, marker in markers.items()
+                if not marker.get("draws_adopted")
+            }
+            yield _line(where, f"journal, {workers} workers", stages, spans, workers, loads)
 
 
-def _line(where: str, how: str, stages: list[Stage], spans: Spans, workers: int) -> str:
-    off = errors(stages, spans, workers)
+def _line(
+    where: str,
+    how: str,
+    stages: list[Stage],
+    spans: Spans,
+    workers: int,
+    loads: Mapping[str, float] = MappingProxyType({}),
+) -> str:
+    off = errors(stages, spans, workers, loads)
     told = ", ".join(f"{part:.0%}: {each:+.0%}" for part, each in zip(PARTS, off, strict=True))
     return f"{where} ({how}): {told}"
 

@@ -74,7 +74,7 @@ class Evaluations:
     """Evaluations of one model in sweeps of one run root."""
 
     def __init__(self, root):
-        self.root, self.said = root, None
+        self.root, self.said, self.taken_seconds = root, None, None
 
     def run(
         self,
@@ -86,6 +86,7 @@ class Evaluations:
         model=None,
         stopped=lambda: False,
         made_with=MADE_WITH,
+        draw_seconds=None,
     ):
         """Draw; returns the table and how many draws the model made. self.said: for draws.json."""
         model = Model() if model is None else model
@@ -111,7 +112,8 @@ class Evaluations:
                 grading=grading,
                 shared=shared,
             )
-            self.said = shared.give(paths.draws, table, made_with if made else {})
+            self.said = shared.give(paths.draws, table, made_with if made else {}, draw_seconds)
+            self.taken_seconds = shared.taken_seconds
         assert made == model.made
         return table, made
 
@@ -152,6 +154,15 @@ def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsy
         "canaries": CANARIES,
     }
     assert "b: 24 of 24 draws were made by first (" in capsys.readouterr().out
+
+
+def test_what_draws_took_is_told_to_whoever_takes_them(evaluations):
+    evaluations.run("unmeasured", 1)
+    assert evaluations.run("first", 2)[1] == 3 and evaluations.taken_seconds is None
+    evaluations.run("measured", 4, draw_seconds=0.5)
+    evaluations.run("more", 8, draw_seconds=2.0)
+    evaluations.run("all")
+    assert evaluations.taken_seconds == 24 * (6 * 0.5 + 12 * 2.0) / 18
 
 
 def test_deleting_an_evaluation_or_the_entry_takes_no_draws_of_another(evaluations):

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.kinds import evaluate, graded, outlook
+from fgrpo_bench.kinds.flops import lengths
 from fgrpo_bench.scoring import score
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json
@@ -131,7 +132,8 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
 def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
     plan = plan_of(tmp_path, "experiment.evaluation.design=null")
     assert preview.expected_draws(plan, paths_of(tmp_path)) == [] == outlook.words([])
-    stage, seconds = evaluations(plan)[0], evaluate.DRAW_SECONDS * evaluate.BASE
+    stage, tokens = evaluations(plan)[0], lengths(plan.points[0].train.task).response
+    seconds = evaluate.BASE * (evaluate.DRAW_SECONDS + tokens * evaluate.TOKEN_SECONDS)
     assert stage.step == 0 and evaluate.cost(stage) == pytest.approx(16 * 32 * seconds)
     staged = evaluations(plan_of(tmp_path))[0]
     expected = draws_by_prior(plan_of(tmp_path).points[0].evaluation.stopping)

@@ -9,7 +9,7 @@ import pytest
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.markers import damage, is_done, rewritten
+from fgrpo_bench.stages.markers import damage, is_done, rewritten, undivided
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import (
     EXIT_CONTINUE,
@@ -220,3 +220,11 @@ def test_a_file_written_again_is_brought_up_to_date_in_the_marker(stage):
     rewritten(stage, [stage.metrics], target={"ks": [1]})
     assert is_done(stage, fingerprint="f", target={"ks": [1]})
     assert read_json(stage.done)["outputs"]["metrics.parquet"]["bytes"] == 13
+
+
+def test_draws_that_were_taken_are_charged_what_they_took_where_they_were_made():
+    assert undivided({}, 12.0) == undivided({"draws_adopted": {}}, 12.0) == 12.0
+    marker = {"draws_adopted": {"a": 30, "b": 10}, "adopted_seconds": {"a": 15.0, "b": 5.0}}
+    assert undivided(marker, 2.0) == 22.0
+    assert undivided(marker | {"adopted_seconds": {"a": 15.0}}, 2.0) is None
+    assert undivided({"draws_adopted": {"a": 30}}, 2.0) is None  # of a version that records none

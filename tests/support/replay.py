@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 
 from fgrpo_bench.kinds import Stage
 from sweeps import schedule
@@ -32,11 +33,17 @@ def played(stages: Sequence[Stage], seconds: Mapping[str, float], workers: int) 
     return spans
 
 
-def errors(stages: Sequence[Stage], spans: Spans, workers: int) -> list[float]:
+def errors(
+    stages: Sequence[Stage],
+    spans: Spans,
+    workers: int,
+    loads: Mapping[str, float] = MappingProxyType({}),
+) -> list[float]:
     """How far the estimate was off at each of PARTS: 0.1 is 10% too long.
 
     A worker is taken to know its own end once it may tell (schedule.TOLD_SECONDS); the report and
-    the sync behind the last stage take the seconds that the estimate says.
+    the sync behind the last stage take the seconds that the estimate says. loads: wall over
+    processor seconds, by name.
     """
     begun, end = min(b for b, _ in spans.values()), max(e for _, e in spans.values())
     estimated = {stage.name: schedule.cpu_seconds(stage) for stage in stages}
@@ -46,7 +53,11 @@ def errors(stages: Sequence[Stage], spans: Spans, workers: int) -> list[float]:
         now = begun + part * (end - begun)
         done = sorted((e, name) for name, (_, e) in spans.items() if e <= now)
         names = {name for _, name in done}
-        measured = [(kinds[n], estimated[n], spans[n][1] - spans[n][0]) for _, n in done]
+        walls = schedule.at_present_load(
+            {n: spans[n][1] - spans[n][0] for _, n in done},
+            {n: loads[n] for _, n in done if n in loads},
+        )
+        measured = [(kinds[n], estimated[n], wall) for n, wall in walls.items()]
         at_work = {
             name: schedule.AtWork(
                 elapsed=now - b, left=e - now if now - b >= schedule.TOLD_SECONDS else None

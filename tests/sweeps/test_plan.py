@@ -107,7 +107,7 @@ def test_a_learning_rate_factor_is_an_axis_that_explicit_cells_follow() -> None:
     assert len(points) == 2 * 23 and len(before) == 3 * 23
     half, whole = points["maxrl-n8-g0.5-lr0.5-s11"], points["maxrl-n8-g0.5-s11"]
     assert half.learning_rate == whole.learning_rate / 2 == whole.train.learning_rate / 2
-    assert (half.method, whole.method) == ("F-MAXRL (lr x0.5)", "F-MAXRL")
+    assert (half.method, whole.method) == ("F-MaxRL (lr x0.5)", "F-MaxRL")
     assert whole == before["maxrl-n8-g0.5-s11"], "1 changes nothing"
     own = "{algorithm: grpo, group_size: 8, focal_gamma: 0.0, learning_rate_factor: 2.0}"
     cells = ["sweep.grid.algorithm=[]", f"sweep.cells=[{own}]", RATES[1]]

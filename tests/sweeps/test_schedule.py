@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.kinds import Stage
+from fgrpo_bench.kinds import Stage, train, warmup
+from fgrpo_bench.kinds.flops import forward
 from fgrpo_bench.specs import config
 from sweeps import schedule
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
 from tests.support.replay import errors, played
+
+RECORDED = json.loads(Path(__file__).with_name("stage-seconds.json").read_text())
+"""Processor seconds of every stage of sweeps that were run, by kind and point."""
+COUNTDOWN = config.load("groupsize").experiment.train
 
 
 def stage(name: str, *needs: str, kind: str = "train") -> Stage:
@@ -36,21 +41,33 @@ def seconds_by_kind(*overrides: str) -> dict[str, float]:
 
 
 def test_a_stage_costs_its_start_and_what_it_samples() -> None:
-    train, evaluation = "experiment.train", "experiment.evaluation"
+    training, evaluation = "experiment.train", "experiment.evaluation"
     seconds = seconds_by_kind(
-        f"{train}.warmup.steps=500",
-        f"{train}.warmup.batch_size=128",
-        f"{train}.steps=300",
-        f"{train}.rollouts_per_step=256",
-        f"{train}.eval_every=100",
-        f"{train}.eval_n_problems=300",
-        f"{train}.eval_n_samples=100",
+        f"{training}.warmup.steps=500",
+        f"{training}.warmup.batch_size=128",
+        f"{training}.steps=300",
+        f"{training}.rollouts_per_step=256",
+        f"{training}.eval_every=100",
+        f"{training}.eval_n_problems=300",
+        f"{training}.eval_n_samples=100",
         f"{evaluation}.n_samples=6000",
         f"{evaluation}.benchmarks.countdown.n_problems=100",
     )
-    assert seconds["warmup"] == pytest.approx(2.5 + 500 * 0.078)
-    assert seconds["train"] == pytest.approx(2.5 + 300 * 0.105 + 3 * 0.5)
-    assert seconds["evaluate"] == pytest.approx(2.5 + 12.5)
+    once = forward(COUNTDOWN.model, COUNTDOWN.task)
+    of_a_group = train.PROMPT_SECONDS * once.prompt + 8 * train.RESPONSE_SECONDS * once.response
+    assert seconds["train"] == pytest.approx(2.5 + 300 * 32 * of_a_group + 3 * 0.5)
+    a_demonstration = 0.0003 + warmup.OPERATION_SECONDS * (once.prompt + once.response)
+    assert seconds["warmup"] == pytest.approx(2.5 + 64_000 * a_demonstration)
+    assert seconds["evaluate"] == pytest.approx(2.5 + 600_000 * (1.05e-5 + 1.28e-6 * 8), rel=0.01)
+
+
+@pytest.mark.parametrize("chosen", RECORDED)
+def test_a_sweep_takes_what_its_plan_estimates(chosen: str) -> None:
+    """On the machine whose seconds are recorded, within a quarter."""
+    sweep, *overrides = chosen.split()
+    stages = make_plan(config.load(sweep, overrides)).stages
+    estimated = sum(map(schedule.cpu_seconds, stages))
+    assert estimated == pytest.approx(sum(RECORDED[chosen].values()), rel=0.25)
 
 
 def test_constant_prompts_make_large_groups_dear() -> None:
@@ -100,10 +117,6 @@ def test_wall_time_lies_between_the_bounds_of_list_scheduling(
     assert least - 1e-6 <= wall <= sum(lengths) / workers + max(lengths) + 1e-6
 
 
-RECORDED = json.loads(Path(__file__).with_name("stage-seconds.json").read_text())
-"""Processor seconds of every stage of sweeps that were run, by kind and point."""
-
-
 @pytest.mark.parametrize("chosen", RECORDED)
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("slower", [1.0, 3.0])
@@ -133,3 +146,22 @@ def test_the_latest_stages_of_a_kind_say_how_fast_it_goes() -> None:
     measured = [("train", 10.0, 10.0)] * 10 + [("train", 10.0, 30.0)] * schedule.LATEST
     assert schedule.calibration(measured, latest=schedule.LATEST) == {"train": 3.0}
     assert schedule.calibration(measured) == {"train": 1.0}
+
+
+@pytest.mark.parametrize("chosen", RECORDED)
+def test_a_first_evaluation_beside_other_work_does_not_spoil_the_time_left(chosen: str) -> None:
+    sweep, *overrides = chosen.split()
+    stages = make_plan(config.load(sweep, overrides)).stages
+    seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] for s in stages}
+    loads = dict.fromkeys(seconds, 1.02)
+    first = next(s.name for s in stages if s.kind == "evaluate" and s.step == 0)
+    seconds[first], loads[first] = 2 * seconds[first], 2 * loads[first]
+    off = errors(stages, played(stages, seconds, 2), 2, loads)
+    assert max(map(abs, off)) <= 0.25, off
+
+
+def test_walls_are_those_of_the_present_load() -> None:
+    walls = {"first": 40.0, "other": 7.0} | {str(i): 10.0 for i in range(6)}
+    assert schedule.at_present_load(walls, {}) == walls
+    loads = {"first": 2.0} | {str(i): 1.0 for i in range(6)}
+    assert schedule.at_present_load(walls, loads) == walls | {"first": 20.0}

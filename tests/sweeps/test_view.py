@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from fgrpo_bench.kinds import Stage
+from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.check.examine import reading
+from sweeps.local.pool import Pool
+from sweeps.local.stopping import stop_requests
 from sweeps.local.view import Lines, Overview, Running, draw, shown, summary_words
 from sweeps.text import counted, duration, table
 from tests.support.fake_sweep import fake_sweep
@@ -113,3 +122,61 @@ def test_a_bar_of_bytes_is_drawn_on_a_terminal_alone() -> None:
             tell(1_000_000)
         assert bool(out.getvalue()) == out.isatty()
         assert ("/4.0 MB" in out.getvalue()) == out.isatty()
+
+
+LEAVES_A_MARKER = (
+    "import pathlib, sys; pathlib.Path(sys.argv[1], 'DONE.json').write_text(sys.argv[2])"
+)
+
+
+def pool_after(root: Path, **marker: Any) -> Pool:
+    """One that has run a stage, an evaluation, which left this marker."""
+    stage = Stage(
+        name="evaluation",
+        kind="evaluate",
+        fingerprint="f",
+        target={},
+        spec={},
+        needs=(),
+        point_id="base-s11",
+        environment="base",
+    )
+    marker = {"fingerprint": "f", "target": {}, "outputs": {}} | marker
+    paths = RunPaths(root=root, sweep="s", experiment="e", version="v")
+    write_json(StagePaths(paths.folder / stage.name).spec, {})
+    with stop_requests() as stop, shown(io.StringIO()) as watcher:
+        pool = Pool(
+            paths=paths,
+            stages=[stage],
+            seconds={stage.name: 30.0},
+            workers=1,
+            command=lambda _, folder: [
+                sys.executable,
+                "-c",
+                LEAVES_A_MARKER,
+                str(folder),
+                json.dumps(marker),
+            ],
+            environment=os.environ,
+            driver="test",
+            watcher=watcher,
+            stop=stop,
+        )
+        pool.run()
+    assert pool.done == {stage.name}
+    return pool
+
+
+def test_an_evaluation_that_took_all_draws_counts_as_long_as_the_one_that_made_them(
+    tmp_path: Path,
+) -> None:
+    took = {"draws_adopted": {"countdown": 8}, "wall_seconds": 2.0, "cpu_seconds": 1.0}
+    pool = pool_after(tmp_path / "recorded", **took, adopted_seconds={"countdown": 900.0})
+    assert pool.walls["evaluation"] >= 900 and not pool.loads
+    pool = pool_after(tmp_path / "not", **took)
+    assert not pool.walls and not pool.loads
+
+
+def test_what_else_the_machine_did_is_known_of_a_stage(tmp_path: Path) -> None:
+    pool = pool_after(tmp_path, wall_seconds=6.0, cpu_seconds=3.0)
+    assert pool.loads == {"evaluation": 2.0} and pool.walls["evaluation"] < 60
