@@ -182,7 +182,7 @@ class SharedDraws:
         try:
             if len(new):
                 own = {"stage": self._stage, "draws": len(new), "time": now()}
-                own |= {"draw_seconds": draw_seconds}
+                own["draw_seconds"] = draw_seconds
                 own |= {name: manifest.get(name, empty) for name, empty in MADE_WITH.items()}
                 self._store(self._paths, path, table, [*others, own])
             elif self._facts is not None and table.equals(self._draws):

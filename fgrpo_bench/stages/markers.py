@@ -33,6 +33,15 @@ def undivided(marker: Mapping[str, Any], seconds: float) -> float | None:
     return seconds + sum(recorded.values())
 
 
+def machine_load(marker: Mapping[str, Any]) -> float | None:
+    """Wall over processor seconds of a stage that computed by itself: what else the machine did.
+    None where they are not recorded, or where draws that it took from others blur them."""
+    wall, cpu = marker.get("wall_seconds"), marker.get("cpu_seconds")
+    if not wall or not cpu or marker.get("draws_adopted"):
+        return None
+    return float(wall / cpu)
+
+
 def write_marker(paths: StagePaths, marker: dict[str, Any]) -> None:
     """Write a marker (shapes.MARKER) whole, with the digest of its content."""
     write_json(paths.done, sealed(marker))

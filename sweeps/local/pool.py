@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
-from fgrpo_bench.stages.markers import is_done, read_marker, undivided
+from fgrpo_bench.stages.markers import is_done, machine_load, read_marker, undivided
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.local.stopping import Stop, holder_here, terminate
@@ -192,9 +192,9 @@ class Pool:
         if whole is None:
             return
         self.walls[stage.name] = whole
-        wall, cpu = marker.get("wall_seconds"), marker.get("cpu_seconds")
-        if wall and cpu and stage.environment == "base" and not marker.get("draws_adopted"):
-            self.loads[stage.name] = wall / cpu
+        measured = machine_load(marker)
+        if measured is not None and stage.environment == "base":
+            self.loads[stage.name] = measured
 
     def _wind_down(self) -> None:
         """Ask every worker once to save and stop, and whoever its stage waits for; kill when asked

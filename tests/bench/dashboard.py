@@ -28,7 +28,7 @@ from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, write_table
-from tests.support.mlflow_store import free_port, stop, wait_for
+from tests.support.servers import free_port, stop, wait_for
 from tests.support.synthetic import metrics
 
 SIZES = {

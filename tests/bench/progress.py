@@ -13,6 +13,7 @@ from fgrpo_bench.kinds import Stage
 from fgrpo_bench.runs import default_root, find_runs
 from fgrpo_bench.stages.attempts import Attempts
 from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import machine_load
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from tests.support.replay import PARTS, Spans, errors, played
 
@@ -39,11 +40,9 @@ def measure() -> Iterator[str]:
                      for n, each in tried.items()}  # fmt: skip
             spans = {n: (begun[n], begun[n] + tried[n][0]["wall_seconds"]) for n in begun}
             workers = _at_once(spans)
-            loads = {
-                name: marker["wall_seconds"] / marker["cpu_seconds"]
-                for name, marker in markers.items()
-                if not marker.get("draws_adopted")
-            }
+            own = [stage.name for stage in stages if stage.environment == "base"]
+            measured = {name: machine_load(markers[name]) for name in own}
+            loads = {name: each for name, each in measured.items() if each is not None}
             yield _line(where, f"journal, {workers} workers", stages, spans, workers, loads)
 
 

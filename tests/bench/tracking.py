@@ -71,7 +71,7 @@ def served(paths: RunPaths, experiment: str) -> dict[str, float]:
     from mlflow import MlflowClient
 
     from dashboards.mlflow_ui import SERVER_ENVIRONMENT, server_command
-    from tests.support.mlflow_store import free_port, stop, wait_for
+    from tests.support.servers import free_port, stop, wait_for
 
     port = free_port()
     command = server_command(find_store(paths, embedded_uri(paths)), host="127.0.0.1", port=port)

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playw
 from fgrpo_bench.runs import find_runs
 from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.install import chromium
-from tests.support.mlflow_store import free_port, stop, wait_for
+from tests.support.servers import free_port, stop, wait_for
 
 HERE = Path(__file__).parent
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}

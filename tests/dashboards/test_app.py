@@ -29,8 +29,8 @@ from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
-from tests.support.mlflow_store import free_port, stop, wait_for
 from tests.support.report import copy, forget
+from tests.support.servers import free_port, stop, wait_for
 from tests.support.watched import Training, note
 
 BASE = "/groupsize/countdown/v1"

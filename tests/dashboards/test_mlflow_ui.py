@@ -20,7 +20,7 @@ from dashboards.__main__ import main
 from dashboards.mlflow_ui import pages, server_command
 from fgrpo_bench.tracking.store import find_store
 from fgrpo_bench.tracking.sync import SyncResult
-from tests.support.mlflow_store import free_port, stop, wait_for
+from tests.support.servers import free_port, stop, wait_for
 from tests.support.synthetic import SMALL, write_sweep
 
 ONE = [*SMALL, "sweep.grid.seed=[11]", "sweep.grid.group_size=[2]", "sweep.cells=[]"]

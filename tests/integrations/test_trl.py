@@ -11,7 +11,7 @@ import torch
 
 from fgrpo_bench.objectives.advantages import ADVANTAGES, group_advantages, reads_log_probs
 from tests.integrations.trl_runs import GROUP_SIZE, trainer
-from tests.support.mlflow_store import free_port
+from tests.support.servers import free_port
 
 NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}}
 

@@ -1,34 +1,15 @@
-"""The ports, files and commands that a private cluster starts from; cluster.py has their order."""
+"""The files and commands that a private cluster starts from; cluster.py has their order."""
 
 from __future__ import annotations
 
 import os
-import random
-import socket
 import subprocess
 from pathlib import Path
 
 from tests.slurm import config
-from tests.slurm.config import GPUS_PER_NODE, N_PORTS, NODES, Settings
+from tests.slurm.config import GPUS_PER_NODE, NODES, Settings
 from tests.slurm.install import SEARCH_PATH
 from tests.slurm.processes import wait_until
-
-
-def free_port_block() -> int:
-    """The first of N_PORTS free ports, below those that outgoing connections are given."""
-    for _ in range(100):
-        first = random.randrange(10_000, 30_000)
-        sockets = [socket.socket() for _ in range(N_PORTS)]
-        try:
-            for port, each in enumerate(sockets, start=first):
-                each.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        finally:
-            for each in sockets:
-                each.close()
-        return first
-    raise RuntimeError(f"no {N_PORTS} free ports in a row between 10000 and 30000: free some")
 
 
 def write_files(settings: Settings) -> None:

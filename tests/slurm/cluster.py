@@ -43,9 +43,10 @@ from types import TracebackType
 
 from tests.slurm import bringup
 from tests.slurm.client import Client
-from tests.slurm.config import CLUSTER_NAME, NODES, Settings, user_name
+from tests.slurm.config import CLUSTER_NAME, N_PORTS, NODES, Settings, user_name
 from tests.slurm.install import SEARCH_PATH, SLURM
 from tests.slurm.processes import Daemon, job_processes, kill, wait_until
+from tests.support.servers import free_port
 
 
 class Cluster(Client):
@@ -57,7 +58,7 @@ class Cluster(Client):
         dies_with_parent: whether the daemons end if this process is killed.
         """
         folder = folder or Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
-        self.settings = Settings(folder=folder, first_port=bringup.free_port_block())
+        self.settings = Settings(folder=folder, first_port=free_port(N_PORTS))
         self.dies_with_parent = dies_with_parent
 
     @property

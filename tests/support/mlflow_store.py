@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +18,7 @@ from fgrpo_bench.tracking.read import PARENT
 from fgrpo_bench.tracking.state import IDENTITY, RunState
 from fgrpo_bench.tracking.store import embedded_uri
 from fgrpo_bench.tracking.sync import sync_run
+from tests.support.servers import free_port, stop, wait_for
 
 
 def states(paths: RunPaths) -> dict[str, RunState]:
@@ -155,6 +152,7 @@ from pathlib import Path
 import mlflow, mlflow.store.tracking.sqlalchemy_store
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.sync import sync_run
+from tests.support.servers import free_port, stop, wait_for
 root, sweep, experiment, version, uri = sys.argv[1:]
 print("ready", flush=True)
 paths = RunPaths(root=Path(root), sweep=sweep, experiment=experiment, version=version)
@@ -171,12 +169,6 @@ sync_run(paths, tracking_uri=uri or None)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
-
-
-def free_port() -> int:
-    """A loopback port that nobody held a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 @contextmanager
@@ -202,21 +194,3 @@ def server(folder: Path, port: int | None = None) -> Iterator[tuple[str, subproc
         yield f"http://127.0.0.1:{port}", process
     finally:
         stop(process)
-
-
-def stop(process: subprocess.Popen[Any]) -> None:
-    """End a server and its workers at once, as a power cut would."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def wait_for(url: str, process: subprocess.Popen[Any]) -> None:
-    """Until the page answers; AssertionError where the process ends first."""
-    while True:
-        assert process.poll() is None, f"the server ended with {process.returncode}"
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.1)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.mlflow_store import free_port
+from tests.support.servers import free_port
 from tests.tracking.install_postgres import require_programs
 
 

@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import traceback
 from multiprocessing.connection import wait
@@ -26,6 +25,7 @@ from openrlhf.utils.deepspeed.deepspeed_utils import get_train_ds_config  # noqa
 
 from fgrpo_bench.engines.openrlhf.policy import mark_boundary  # noqa: E402
 from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, settle  # noqa: E402
+from tests.support.servers import free_port  # noqa: E402
 
 MICRO_BATCHES = (
     ((3, 1, 5, 2), (1, 4, 2), (2, 6)),  # rank 0: samples of each micro-batch, update by update
@@ -44,9 +44,7 @@ def run_ranks(target, log, *arguments):
     killed, as Ray would. What they say goes into the file `log`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     ranks = [
         context.Process(target=_rank, args=(rank, port, log, target, arguments))
         for rank in range(RANKS)

@@ -12,7 +12,8 @@ from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.__main__ import main
 from fgrpo_bench.tracking.store import embedded_uri, find_store, without_password
 from fgrpo_bench.tracking.sync import sync_run
-from tests.support.mlflow_store import contents, free_port, runs, server, stop, without_files
+from tests.support.mlflow_store import contents, runs, server, without_files
+from tests.support.servers import free_port, stop
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 

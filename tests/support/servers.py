@@ -1,0 +1,51 @@
+"""Servers of the tests' own: loopback ports for them, when they answer, and their end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from typing import Any
+
+LOWEST, HIGHEST = 10_000, 20_000
+"""Below what Linux gives outgoing connections, one of which could take a port before its server
+listens, and below the ports of a training's Ray."""
+
+
+def free_port(in_a_row: int = 1) -> int:
+    """A loopback port, the first of so many, that nobody held a moment ago."""
+    for _ in range(100):
+        first = LOWEST + secrets.randbelow(HIGHEST - LOWEST)
+        sockets = [socket.socket() for _ in range(in_a_row)]
+        try:
+            for port, each in enumerate(sockets, start=first):
+                each.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        finally:
+            for each in sockets:
+                each.close()
+        return first
+    raise RuntimeError(f"no {in_a_row} free ports in a row from {LOWEST} to {HIGHEST}: free some")
+
+
+def wait_for(url: str, process: subprocess.Popen[Any]) -> None:
+    """Until the page answers; AssertionError where the process ends first."""
+    while True:
+        assert process.poll() is None, f"the server ended with {process.returncode}"
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """End a server and its workers at once, as a power cut would."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
