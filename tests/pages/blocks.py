@@ -13,6 +13,7 @@ README = REPOSITORY / "README.md"
 PAGES = [
     README,
     REPOSITORY / "CONTRIBUTING.md",
+    REPOSITORY / "CHANGELOG.md",
     *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
