@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.commandline import Parser, entered
-from fgrpo_bench.doors import meant
+from fgrpo_bench.registry import meant
 
 RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
 

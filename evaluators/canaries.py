@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from evaluators.records import Canaries, Draw, Engine, LogProbs, Sampler, Wanted
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -122,7 +122,7 @@ class Session:
         self._engine = self._start()
         self._begun = time.monotonic()
         seen = self._engine.canaries(self._problems)
-        self.manifest = self.manifest | {"engine": self._engine.facts} | doors.record()
+        self.manifest = self.manifest | {"engine": self._engine.facts} | registry.record()
         self._write(
             {
                 "engine": self._engine.facts,

@@ -44,7 +44,7 @@ def plan_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -
                 f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; `python "
                 "-m sweeps plan` says what a sweep's other stages cost"
             )
-    print(standalone.outlook(paths))
+    print(standalone.expected_draws(paths))
     return EXIT_DONE
 
 

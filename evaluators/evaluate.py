@@ -15,8 +15,8 @@ from evaluators.backends import make_engine
 from evaluators.canaries import Session
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
-from evaluators.mend import check_manifest, clear_draws, clear_tables, with_design, with_former
 from evaluators.records import AskedCheckpoint, Draw, Engine
+from evaluators.resume import check_manifest, clear_draws, clear_tables, with_design, with_former
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems

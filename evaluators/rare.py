@@ -20,8 +20,8 @@ from evaluators.backends import make_engine
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.likelihood import Answer, make_scorer
-from evaluators.mend import clear_tables
 from evaluators.records import AskedCheckpoint, Draw
+from evaluators.resume import clear_tables
 from evaluators.sample import complete_draws
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.kinds import likelihood, rare

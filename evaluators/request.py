@@ -24,7 +24,7 @@ class Request:
     """The evaluation of one checkpoint without a sweep."""
 
     plugins: Plugins
-    """Modules that add to the tables (fgrpo_bench.doors)."""
+    """Modules that add to the tables (fgrpo_bench.registry)."""
     checkpoint: str
     """A folder, or an id of the Hugging Face Hub."""
     revision: str | None

@@ -22,9 +22,9 @@ from evaluators.sample import expected_seeds, stored_draws
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.kinds import evaluate
+from fgrpo_bench.kinds.expected_draws import expected, words
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.kinds.graded import read_graded
-from fgrpo_bench.kinds.outlook import expected, words
 from fgrpo_bench.specs import DatasetSpec, TaskSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import weights_sha256
@@ -123,7 +123,7 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
     return folder
 
 
-def outlook(paths: StagePaths) -> str:
+def expected_draws(paths: StagePaths) -> str:
     """What a run would draw, of a sweep's stage too; ValueError where a stage of that folder is no
     evaluation."""
     spec = evaluate.read_spec(paths)

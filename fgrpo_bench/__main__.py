@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name, *command_arguments = arguments
     if name not in COMMANDS:
-        from fgrpo_bench.doors import meant
+        from fgrpo_bench.registry import meant
 
         near = meant(name, COMMANDS)
         print(f"unknown command {name!r}{near}: there are {', '.join(COMMANDS)}", file=sys.stderr)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fgrpo_bench.doors import meant
+from fgrpo_bench.registry import meant
 
 NEEDED = ("numpy", "polars", "pydantic", "hydra")
 """Packages of the environment that the commands need."""

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.doors import meant
+from fgrpo_bench.registry import meant
 from fgrpo_bench.stages.paths import RunPaths
 
 VIEWS = {"simulation": "fgrpo_bench.simulation.views"}

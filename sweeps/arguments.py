@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.doors import meant
+from fgrpo_bench.registry import meant
 from fgrpo_bench.runs import default_root, find_runs
 from fgrpo_bench.stages.paths import RunPaths
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.kinds import Stage, fetch
 from fgrpo_bench.specs import Declaration, to_dict
@@ -125,7 +125,7 @@ def provenance() -> dict[str, Any]:
         "git_dirty": None if changed is None else bool(changed),
         "versions": {"python": platform.python_version(), **dict.fromkeys(RECORDED)}
         | installed(*RECORDED),
-        **doors.record(),
+        **registry.record(),
     }
 
 

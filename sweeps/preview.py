@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fgrpo_bench import engines
-from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops, outlook
+from fgrpo_bench.kinds import KINDS, Stage, evaluate, expected_draws, flops
 from fgrpo_bench.kinds.graded import find_graded
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.markers import read_marker, undivided
@@ -57,7 +57,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "stages_to_run": {kind: counts[kind] for kind in KINDS},
         "cost": estimate(plan, paths, to_run),
         "saving": saving(plan),
-        "draws": expected_draws(plan, paths),
+        "draws": design_draws(plan, paths),
         "can_show": can_show(plan),
         "family": plan.family.name,
         "comparisons": [
@@ -77,8 +77,8 @@ def saving(plan: Plan) -> str | None:
     return None if found is None else str(found)
 
 
-def expected_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
-    """What a design is expected to draw on benchmarks of known size (outlook.expected); empty for a
+def design_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
+    """What a design is expected to draw on benchmarks of known size; empty for a
     fixed number of draws, of which nothing is read."""
     evaluation = plan.points[0].evaluation
     if evaluation.design is None:
@@ -91,7 +91,7 @@ def expected_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
         if benchmark.n_problems is not None
     }
     bases = [graded[stage.name] for stage in stages if stage.step == 0]
-    return outlook.expected(evaluation, sizes, list(graded.values()), bases)
+    return expected_draws.expected(evaluation, sizes, list(graded.values()), bases)
 
 
 def can_show(plan: Plan) -> list[str]:
@@ -194,7 +194,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             *cost_words(answer["cost"], answer["profile"]),
-            *outlook.words(answer["draws"]),
+            *expected_draws.words(answer["draws"]),
             *filter(None, [answer["saving"]]),
             *answer["can_show"],
             *family_words(answer),

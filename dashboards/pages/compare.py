@@ -24,7 +24,7 @@ from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.documents.table import NONE
 from fgrpo_bench.report.answer import answer
-from fgrpo_bench.report.further import FRONT
+from fgrpo_bench.report.optional_tables import FRONT
 from fgrpo_bench.results import SweepResults
 
 COST_WORDS = {name: name.replace("_", " ") for name in COSTS}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dashboards.queries.memo import State, remembered, stamp
 from dashboards.text import shortened
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults
@@ -50,7 +50,7 @@ def _published(point: PointResult, name: str) -> dict[str, ProblemText]:
             for key, prompt, gold in rows.select("problem_id", "prompt", "answer").iter_rows()
         }
     task = from_dict(TaskSpec, spec.task)
-    in_words = getattr(doors.entry("tasks", task.name), "in_words", None)
+    in_words = getattr(registry.entry("tasks", task.name), "in_words", None)
     return {
         each.problem_id: ProblemText(
             each.prompt, each.target, in_words(each) if in_words else _first_line(each.prompt)

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 
 
 def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataFrame:
@@ -53,7 +53,7 @@ def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataF
 def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> dict[str, Any]:
     prompt, answer = keys[:2]
     try:
-        values = doors.entry("layouts", layout)(row, prompt, answer)
+        values = registry.entry("layouts", layout)(row, prompt, answer)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         lacks = f": it lacks the column {error}" if isinstance(error, KeyError) else ""
         raise ValueError(

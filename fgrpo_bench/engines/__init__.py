@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 
 if TYPE_CHECKING:
     from fgrpo_bench.engines.engine import Engine, Environment
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def of(train: TrainSpec) -> Engine:
     """The engine of a training run."""
-    engine: Engine = doors.entry("engines", train.engine)
+    engine: Engine = registry.entry("engines", train.engine)
     return engine
 
 
@@ -40,4 +40,4 @@ def environment(name: str) -> Environment:
 
 def known() -> list[Engine]:
     """All engines."""
-    return list(doors.table("engines").values())
+    return list(registry.table("engines").values())

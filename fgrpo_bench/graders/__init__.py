@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.graders import choice, countdown, ifeval, math, math_tolerance, maze, synlogic
 from fgrpo_bench.records import Grade, Problem
 
@@ -36,12 +36,12 @@ answer within microseconds."""
 
 def get_grader(name: str) -> Grader:
     """The grading function; ValueError that lists the valid names."""
-    grade: Grader = doors.entry("graders", name)[1]
+    grade: Grader = registry.entry("graders", name)[1]
     return grade
 
 
 def grader_version(name: str) -> str:
     """e.g. `countdown-1`, or `parity-1+package-0.3` where a package brings it; part of every stored
     grade's file name."""
-    version, brought = doors.entry("graders", name)[0], doors.origin("graders", name)
+    version, brought = registry.entry("graders", name)[0], registry.origin("graders", name)
     return f"{name}-{version}" + ("+{package}-{version}".format(**brought) if brought else "")

@@ -21,7 +21,7 @@ except ImportError as error:
 
 from torch import Tensor
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.integrations.groups import of_rollouts, rollout_advantages
 from fgrpo_bench.objectives.advantages import reads_log_probs
 
@@ -74,5 +74,5 @@ def estimate(
     return advantages, advantages
 
 
-for _name in doors.table("advantages"):
+for _name in registry.table("advantages"):
     register_adv_est(PREFIX + _name)(partial(estimate, _name))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import doors, engines
+from fgrpo_bench import engines, registry
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.fetch import dataset_identity
@@ -80,7 +80,7 @@ def sampling_identity(
         "seed": evaluation.seed,
         "seed_scheme": SEED_SCHEME,
         **({"batch_invariant": True} if evaluation.batch_invariant else {}),
-    } | doors.identity(tasks=None if task is None else task.name)
+    } | registry.identity(tasks=None if task is None else task.name)
 
 
 def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.kinds.kind import (
     Environment,
     Kind,
@@ -29,7 +29,7 @@ DATA_VERSION = 2
 
 def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     """What defines a dataset's table, apart from the bytes of its source."""
-    brought = doors.identity(layouts=dataset.layout, graders=dataset.grader)
+    brought = registry.identity(layouts=dataset.layout, graders=dataset.grader)
     return {"data_version": DATA_VERSION} | dataset_fields(dataset) | brought
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import doors, engines
+from fgrpo_bench import engines, registry
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import (
     Environment,
@@ -44,7 +44,7 @@ def identity(point: SweepPoint) -> dict[str, Any]:
         "seed": point.seed,
         "train": engine.identity(point.train),
         **({} if factor == 1 else {"learning_rate_factor": factor}),
-    } | doors.identity(
+    } | registry.identity(
         engines=engine.name,
         objectives=point.algorithm.objective,
         advantages=point.algorithm.advantage,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict
@@ -35,7 +35,7 @@ def identity(point: SweepPoint) -> dict[str, Any]:
         "warmup": defining(own.warmup),
         **defining(point.train, OPTIMIZER),
         "seed": point.seed,
-    } | doors.identity(tasks=own.task.name)
+    } | registry.identity(tasks=own.task.name)
 
 
 def stages(planned: Planned) -> Iterator[Stage]:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.objectives import by_count, by_rewards
 from fgrpo_bench.objectives.by_rewards import (
     ByCount,
@@ -74,7 +74,7 @@ def reads_log_probs(advantage: str) -> bool:
 
 def needs_binary(advantage: str) -> bool:
     """Whether its formula is for rewards of 0 and 1 alone."""
-    return isinstance(doors.entry("advantages", advantage), OfBinary)
+    return isinstance(registry.entry("advantages", advantage), OfBinary)
 
 
 def _keywords(advantage: str) -> dict[str, Parameter]:
@@ -87,7 +87,7 @@ def _keywords(advantage: str) -> dict[str, Parameter]:
 
 def _function(advantage: str) -> Callable[..., Any]:
     """The formula of an entry of the table."""
-    entry = doors.entry("advantages", advantage)
+    entry = registry.entry("advantages", advantage)
     function: Callable[..., Any] = entry.function if isinstance(entry, OfBinary) else entry
     return function
 
@@ -128,7 +128,7 @@ def right_wrong(advantage: str, group_size: int, **parameters: Any) -> list[by_c
     grpo's epsilon left out. ValueError for one that reads log-probabilities."""
     if reads_log_probs(advantage):
         raise ValueError(f"the advantage {advantage} is no function of the rewards alone")
-    return [*_right_wrong(doors.entry("advantages", advantage), group_size, key_of(parameters))]
+    return [*_right_wrong(registry.entry("advantages", advantage), group_size, key_of(parameters))]
 
 
 @lru_cache(maxsize=256)
@@ -169,7 +169,7 @@ def group_advantages(
     (1 - mu)^gamma times those of the table (weight of arXiv 2602.06717); at focal_gamma = 0 bitwise
     those. of_rollouts: OF_ROLLOUTS, for an advantage that reads them.
     """
-    base: Tensor = doors.entry("advantages", advantage)(
+    base: Tensor = registry.entry("advantages", advantage)(
         rewards, **(parameters or {}), **of_rollouts
     )
     weighted: Tensor = base * focal_weight(rewards.mean(1, keepdim=True), focal_gamma)

@@ -19,16 +19,16 @@ from fgrpo_bench.report.comparisons import (
     first_loss_table,
     question_table,
 )
-from fgrpo_bench.report.further import (
+from fgrpo_bench.report.main_tables import main_tables
+from fgrpo_bench.report.narrative import answered, explained, heading
+from fgrpo_bench.report.notes import notes
+from fgrpo_bench.report.optional_tables import (
     equal_budget_tables,
     front_table,
     grader_tables,
     selection_table,
     task_tables,
 )
-from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.narrative import answered, explained, heading
-from fgrpo_bench.report.notes import notes
 from fgrpo_bench.report.tables import (
     all_ks,
     compute_table,

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.stages.paths import RESERVED
 
 T = TypeVar("T")
@@ -82,19 +82,19 @@ Axis = Annotated[tuple[T, ...], AfterValidator(_distinct)]
 
 
 def _loaded(modules: tuple[str, ...]) -> tuple[str, ...]:
-    doors.load(modules)
+    registry.load(modules)
     return modules
 
 
 Plugins = Annotated[tuple[str, ...], AfterValidator(_loaded)]
-"""Modules that add to the tables of fgrpo_bench.doors; have done so once they are validated."""
+"""Modules that add to the tables of fgrpo_bench.registry; have done so once they are validated."""
 
 
 def known(table: str) -> AfterValidator:
-    """The name must stand in a table of fgrpo_bench.doors."""
+    """The name must stand in a table of fgrpo_bench.registry."""
 
     def check(name: str) -> str:
-        doors.entry(table, name)
+        registry.entry(table, name)
         return name
 
     return AfterValidator(check)
@@ -138,7 +138,7 @@ class OneOf:
     @classmethod
     def _kinds(cls) -> TypeAdapter[Any]:
         _, table, key, member = cls._union
-        entries = doors.table(table).items()  # as it is now: plug-ins may have added to it
+        entries = registry.table(table).items()  # as it is now: plug-ins may have added to it
         return _tagged(tuple((name, getattr(entry, member)) for name, entry in entries), key)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 from fgrpo_bench.specs.refusals import refusals
 
@@ -64,7 +64,9 @@ def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CON
 
 def _brought() -> dict[str, dict[str, Any]]:
     """The benchmarks of plug-ins."""
-    return {name: own for name, own in doors.table("benchmarks").items() if isinstance(own, dict)}
+    return {
+        name: own for name, own in registry.table("benchmarks").items() if isinstance(own, dict)
+    }
 
 
 def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config") -> dict[str, Any]:
@@ -137,7 +139,7 @@ def _literal(value: Any) -> str:
 def _unknown(group: str, name: str, conf: Path) -> NoReturn:
     valid = options(group, conf)
     raise ValueError(
-        f"unknown {group} {name!r}{doors.meant(name, valid)}: valid ones are {', '.join(valid)} "
+        f"unknown {group} {name!r}{registry.meant(name, valid)}: valid ones are {', '.join(valid)} "
         f"(the files of conf/{group}/)"
     )
 
@@ -154,10 +156,10 @@ def _meant_key(overrides: Sequence[str], refusal: str, conf: Path, root: str) ->
     except ValueError:  # they are refused too
         return ""
     if "." in refused[1]:
-        return doors.meant(refused[1], keys)
+        return registry.meant(refused[1], keys)
     last = {key: key.rpartition(".")[2] for key in keys}
-    near = doors.nearest(refused[1], last.values())
-    return doors.did_you_mean([key for key in keys if last[key] == near][:SHOWN])
+    near = registry.nearest(refused[1], last.values())
+    return registry.did_you_mean([key for key in keys if last[key] == near][:SHOWN])
 
 
 def _keys(config: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -179,7 +181,7 @@ def _load_plugins(overrides: Sequence[str], path: Path) -> None:
     except (yaml.YAMLError, RecursionError, AttributeError, UnicodeDecodeError, OSError):
         return
     if isinstance(modules, list):
-        doors.load(each for each in modules if isinstance(each, str))
+        registry.load(each for each in modules if isinstance(each, str))
 
 
 def _check_environment(node: Any, where: tuple[str, ...] = ()) -> None:

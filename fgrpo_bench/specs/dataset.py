@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.specs.base import STRICT, Name, Positive, known
 
 GATED = ("gpqa",)
@@ -102,5 +102,5 @@ def withheld(benchmark: object) -> bool:
     dataset = benchmark["dataset"]
     if dataset is None:  # the held-out problems of a generated task
         return False
-    known_layouts = doors.table("layouts").keys()
+    known_layouts = registry.table("layouts").keys()
     return not isinstance(dataset, dict) or dataset.get("layout") not in known_layouts - set(GATED)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.specs import (
     DatasetSpec,
     ModelSpec,
@@ -52,7 +52,7 @@ class Frozen:
 
     def typed(self, cls: type[T], *keys: str) -> T:
         """A field as a spec; see `from_stored`. Loads the stage's plug-ins."""
-        doors.load(self.content.get("plugins", ()))
+        registry.load(self.content.get("plugins", ()))
         return from_stored(cls, self.value(*keys), self.stage.spec)
 
     def path(self, *keys: str) -> str | None:

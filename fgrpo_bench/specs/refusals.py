@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 
 Place = tuple[int | str, ...]
 
@@ -46,7 +46,7 @@ def _explain(fault: ErrorDetails, config: dict[str, Any], kind: type) -> str:
     where = ".".join(map(str, loc)) or "configuration"
     if fault["type"] == "unexpected_keyword_argument":
         valid = sorted(_find(fault["loc"][:-1], kind)[1].get("properties", config))
-        near = doors.meant(str(loc[-1]), valid)
+        near = registry.meant(str(loc[-1]), valid)
         return f"  {where}: unknown key{near}; remove it (valid here: {', '.join(valid)})"
     if fault["type"] == "value_error":
         return f"  {where}: {fault['ctx']['error']}"

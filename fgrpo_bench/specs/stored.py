@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.specs.base import _adapter
 from fgrpo_bench.specs.profile import LocalProfile, SlurmProfile
 
@@ -46,7 +46,7 @@ PLACEMENTS = ("placement", "openrlhf")
 def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile | SlurmProfile:
     """The profile of a stored declaration, whose plug-ins are loaded; the rest of it is not looked
     at. Raises as `from_stored`."""
-    doors.load(declaration.get("plugins", ()))
+    registry.load(declaration.get("plugins", ()))
     profile = {k: v for k, v in declaration["profile"].items() if k not in PLACEMENTS}
     kinds: dict[str, Any] = {"local": LocalProfile, "slurm": SlurmProfile}
     kind = kinds.get(profile.get("dispatcher", ""))

@@ -150,8 +150,8 @@ class Declaration:
     """A whole composed configuration: what `python -m sweeps` was asked to run."""
 
     plugins: Plugins = ()
-    """Modules that add to the tables (fgrpo_bench.doors), beside the packages that are installed.
-    Stands first, so that they have added when the rest is validated."""
+    """Modules that add to the tables (fgrpo_bench.registry), beside installed packages. Stands
+    first, so that they have added when the rest is validated."""
     sweep: SweepSpec
     experiment: ExperimentSpec
     profile: Profile

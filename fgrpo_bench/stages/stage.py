@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.stages.digests import is_edited
 from fgrpo_bench.stages.files import is_unfinished, now, read_json, write_json
@@ -176,7 +176,7 @@ def run_stage(
             clear_damage(paths, fingerprint=spec["fingerprint"])
             run.former = former_marker(paths, fingerprint=spec["fingerprint"])
             run.own()
-            doors.load(spec.get("plugins", ()))
+            registry.load(spec.get("plugins", ()))
             facts = work(spec, run)
             _tell_of_other_weights(run.former, facts)
             marker = {
@@ -189,7 +189,7 @@ def run_stage(
                 "cpu_seconds": round(time.process_time() - cpu, 3),
             }
             run.check_owned()
-            write_marker(paths, marker | {"outputs": run.outputs} | doors.record() | facts)
+            write_marker(paths, marker | {"outputs": run.outputs} | registry.record() | facts)
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE
     except Stopped as stop:

@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stats.ends import MOST_DRAWS
 from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.staged_arguments import MOST_DRAWS
 
 Floats = NDArray[np.float64]
 FIRST_STAGES = (16, 32, 64, 128, 256)

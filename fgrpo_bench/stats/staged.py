@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.ends import Ends, most_correct, read_design, read_ends
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.paths import DrawPath, estimates, variances
+from fgrpo_bench.stats.staged_arguments import Ends, most_correct, read_design, read_ends
 from fgrpo_bench.stats.variance import draw_moments
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.tasks.countdown import Countdown
@@ -60,5 +60,5 @@ TASKS: dict[str, Any] = {"countdown": Countdown, "maze": Maze}
 @lru_cache(maxsize=4)
 def make_task(spec: TaskSpec) -> Task:
     """The task of a spec."""
-    task: Task = doors.entry("tasks", spec.name)(spec)
+    task: Task = registry.entry("tasks", spec.name)(spec)
     return task

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.documents.colors import FOCAL, LINES, PLAIN, shade
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.objectives.advantages import check_parameters, reads_log_probs
@@ -159,7 +159,7 @@ class Line:
 
 def lines_at(methods: Sequence[Method], group_size: int) -> list[Line]:
     """Methods at a group size that all of them are defined for; the colour is the advantage's."""
-    of_rewards = [name for name in doors.table("advantages") if not reads_log_probs(name)]
+    of_rewards = [name for name in registry.table("advantages") if not reads_log_probs(name)]
     lines: list[Line] = []
     for method in methods:
         values, rank = method.relative(group_size, CURVE), of_rewards.index(method.advantage)

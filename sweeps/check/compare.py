@@ -13,41 +13,43 @@ from typing import Any
 
 from fgrpo_bench.stages.digests import combined_sha256
 from fgrpo_bench.stages.paths import StagePaths
-from sweeps.check.hold import (
+from sweeps.check.stored import (
     DECLARATION,
     MARKER_FILE,
     REPORT,
     SPEC_FILE,
     VIEWS,
     Damage,
-    Held,
-    Known,
+    RecordedFile,
+    StoredStage,
 )
 
 
-def promised(held: Held) -> Iterator[Known]:
+def promised(stage: StoredStage) -> Iterator[RecordedFile]:
     """The files that a stage's marker lists; none of a stage that is at work or was begun again."""
-    if held.marker is None or held.standing == "begun again":
+    if stage.marker is None or stage.standing == "begun again":
         return
-    for name, output in held.marker.get("outputs", {}).items():
-        path = f"{held.name}/{name}"
-        yield Known(of=held.name, name=path, sha256=output["sha256"], bytes=output["bytes"])
+    for name, output in stage.marker.get("outputs", {}).items():
+        path = f"{stage.name}/{name}"
+        yield RecordedFile(of=stage.name, name=path, sha256=output["sha256"], bytes=output["bytes"])
 
 
-def with_lost_markers(held: Sequence[Held], inputs: Mapping[str, str]) -> list[Held]:
+def with_lost_markers(
+    stages: Sequence[StoredStage], inputs: Mapping[str, str]
+) -> list[StoredStage]:
     """The same stages; those that were done, or that others or the report were made from, and that
     have no marker, with that fault. inputs: of the report's provenance."""
     made_from = {
-        need for stage in held if stage.marker is not None for need in stage.record["needs"]
+        need for stage in stages if stage.marker is not None for need in stage.record["needs"]
     }
-    made_from |= {_stage_of(name, {stage.name for stage in held}) for name in inputs}
-    stages = []
-    for stage in held:
+    made_from |= {_stage_of(name, {stage.name for stage in stages}) for name in inputs}
+    marked = []
+    for stage in stages:
         fault = Damage(of=stage.name, name=f"{stage.name}/{MARKER_FILE}", fault="is missing")
         is_lost = stage.marker is None and not stage.faults and not stage.at_work
         is_lost = is_lost and (stage.was_done or stage.name in made_from)
-        stages.append(replace(stage, faults=(fault,)) if is_lost else stage)
-    return stages
+        marked.append(replace(stage, faults=(fault,)) if is_lost else stage)
+    return marked
 
 
 def _stage_of(name: str, stages: Collection[str]) -> str | None:
@@ -56,21 +58,25 @@ def _stage_of(name: str, stages: Collection[str]) -> str | None:
     return next((str(p) for p in PurePosixPath(name).parents if str(p) in stages), None)
 
 
-def in_provenance(inputs: Mapping[str, str], held: Iterable[Held]) -> Iterator[Known]:
+def in_provenance(
+    inputs: Mapping[str, str], stages: Iterable[StoredStage]
+) -> Iterator[RecordedFile]:
     """What a report's provenance has digests of, for stages whose markers do not list it.
 
     inputs: digests by path from the run's folder.
     """
-    is_silent = {stage.name: stage.is_silent for stage in held}
+    is_silent = {stage.name: stage.is_silent for stage in stages}
     for name, digest in inputs.items():
         of = _stage_of(name, is_silent)
         if of is not None and is_silent[of]:
-            yield Known(of=of, name=name, sha256=digest)
+            yield RecordedFile(of=of, name=name, sha256=digest)
 
 
-def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Iterator[Damage]:
+def mislabelled(
+    cells: Iterable[Mapping[str, Any]], stages: Iterable[StoredStage]
+) -> Iterator[Damage]:
     """Points of plan.json (cells) that are called other than their training runs are."""
-    labels = {stage.name: stage.labels for stage in held}
+    labels = {stage.name: stage.labels for stage in stages}
     for cell in cells:
         for key, value in labels.get(cell["train"], {}).items():
             if cell[key] != value:
@@ -79,9 +85,9 @@ def mislabelled(cells: Iterable[Mapping[str, Any]], held: Iterable[Held]) -> Ite
                 yield Damage(of=DECLARATION, name="plan.json", fault=fault)
 
 
-def of_other_weights(held: Iterable[Held]) -> Iterator[Damage]:
+def of_other_weights(stages: Iterable[StoredStage]) -> Iterator[Damage]:
     """Results whose weights are no longer those that their source's marker has."""
-    by_name = {stage.name: stage for stage in held}
+    by_name = {stage.name: stage for stage in stages}
     for stage in by_name.values():
         source = by_name.get(stage.source or "")
         recorded = None if stage.marker is None else stage.marker.get("weights_sha256")
@@ -91,7 +97,7 @@ def of_other_weights(held: Iterable[Held]) -> Iterator[Damage]:
             yield from (Damage(of=stage.name, name=k.name, fault=fault) for k in promised(stage))
 
 
-def weights(source: Held, *, step: int) -> str | None:
+def weights(source: StoredStage, *, step: int) -> str | None:
     """Digest of a checkpoint by its stage's marker; None where that does not tell."""
     folder = StagePaths(Path(source.name)).checkpoint(step).as_posix()
     listed = {
@@ -108,7 +114,7 @@ def weights(source: Held, *, step: int) -> str | None:
 
 
 def outdated(
-    inputs: Mapping[str, str], known: Iterable[Known], damaged: Collection[str]
+    inputs: Mapping[str, str], known: Iterable[RecordedFile], damaged: Collection[str]
 ) -> Iterator[Damage]:
     """Where the report was made from other files than the stages' markers have, though these are
     whole. inputs: digests by name, of the provenance."""
@@ -135,20 +141,20 @@ def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> d
     return rests
 
 
-def to_remove(held: Held, damage: Collection[Damage]) -> list[str]:
+def to_remove(stage: StoredStage, damage: Collection[Damage]) -> list[str]:
     """What must be away so that a stage makes again what is damaged, and only that: paths from the
     run's folder, whether or not such a file is there. Empty where spec.json alone is damaged.
 
     Of an evaluation without its draws, or their record, the rest is its own to judge
-    (evaluators.mend); a training run writes its metrics again, with other times.
+    (evaluators.resume); a training run writes its metrics again, with other times.
     """
-    own = {each.name for each in damage if each.of == held.name}
+    own = {each.name for each in damage if each.of == stage.name}
     gone = {name for name in own if not name.endswith(f"/{SPEC_FILE}")}
     if not gone:
         return []
-    metrics = f"{held.name}/metrics.parquet"
-    if metrics in {*held.stored, *(known.name for known in promised(held))}:
+    metrics = f"{stage.name}/metrics.parquet"
+    if metrics in {*stage.stored, *(known.name for known in promised(stage))}:
         gone.add(metrics)
-    if not any(promised(held)):  # by its files alone such a stage would still be done
-        gone.add(f"{held.name}/{MARKER_FILE}")
+    if not any(promised(stage)):  # by its files alone such a stage would still be done
+        gone.add(f"{stage.name}/{MARKER_FILE}")
     return sorted(gone)

@@ -20,7 +20,15 @@ from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths
 from fgrpo_bench.stages.shapes import MANIFEST, PLAN, SHARED, SWEEP
 from sweeps.check import compare
-from sweeps.check.hold import DECLARATION, REPORT, SHARED_DRAWS, Damage, Held, Known, hold
+from sweeps.check.stored import (
+    DECLARATION,
+    REPORT,
+    SHARED_DRAWS,
+    Damage,
+    RecordedFile,
+    StoredStage,
+    read_stage,
+)
 
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
 Tell = Callable[[int], None]
@@ -34,7 +42,7 @@ class Examined:
     """A sweep as its files are."""
 
     paths: RunPaths
-    held: tuple[Held, ...]
+    stages: tuple[StoredStage, ...]
     """Every stage of the plan, each after what it needs."""
     damage: tuple[Damage, ...]
     unrecorded: tuple[str, ...]
@@ -48,25 +56,33 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     """Compare every file with its digest. ValueError where the plan cannot be read."""
     tried = Attempts(paths)
     plan = read_json(paths.plan, PLAN)
-    held = [hold(paths, record, tried.of(record["name"])) for record in plan["stages"]]
-    files, inputs, faults = _report(paths, complete=all(stage.standing == "done" for stage in held))
-    held = compare.with_lost_markers(held, inputs)
-    shared, shared_faults = _shared(paths, held)
-    recorded = [*compare.in_provenance(inputs, held), *files, *shared]
-    recorded += [known for stage in held for known in (*stage.of_before, *compare.promised(stage))]
+    stages = [read_stage(paths, record, tried.of(record["name"])) for record in plan["stages"]]
+    files, inputs, faults = _report(
+        paths, complete=all(stage.standing == "done" for stage in stages)
+    )
+    stages = compare.with_lost_markers(stages, inputs)
+    shared, shared_faults = _shared(paths, stages)
+    recorded = [*compare.in_provenance(inputs, stages), *files, *shared]
+    recorded += [
+        known for stage in stages for known in (*stage.of_before, *compare.promised(stage))
+    ]
     known = {each.name: each for each in recorded}
     sizes = {name: _size(paths, name) for name in known}
-    damage = [*_declaration(paths), *compare.mislabelled(plan["points"], held)]
-    damage += [*(fault for stage in held for fault in stage.faults), *faults]
+    damage = [*_declaration(paths), *compare.mislabelled(plan["points"], stages)]
+    damage += [*(fault for stage in stages for fault in stage.faults), *faults]
     damage += shared_faults
-    damage += [*_differing(paths, known, sizes, bar), *compare.of_other_weights(held)]
+    damage += [*_differing(paths, known, sizes, bar), *compare.of_other_weights(stages)]
     damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
     return Examined(
         paths=paths,
-        held=tuple(held),
+        stages=tuple(stages),
         damage=tuple({each.name: each for each in reversed(damage)}.values())[::-1],
         unrecorded=tuple(
-            name for stage in held if stage.is_silent for name in stage.stored if name not in known
+            name
+            for stage in stages
+            if stage.is_silent
+            for name in stage.stored
+            if name not in known
         ),
         n_files=len(known),
         n_bytes=sum(size for size in sizes.values() if size is not None),
@@ -89,7 +105,7 @@ def _declaration(paths: RunPaths) -> Iterator[Damage]:
 
 def _report(
     paths: RunPaths, *, complete: bool
-) -> tuple[list[Known], Mapping[str, str], list[Damage]]:
+) -> tuple[list[RecordedFile], Mapping[str, str], list[Damage]]:
     """The report's files, the digests of what it was made from, and what is wrong with the record.
 
     complete: whether all stages are done, so that there must be a report.
@@ -105,18 +121,20 @@ def _report(
     altered = SEAL in known and is_altered(known)
     fault = Damage(of=REPORT, name=PROVENANCE, fault="was changed after it was written")
     files = [
-        Known(of=REPORT, name=f"{REPORT}/{name}", sha256=digest)
+        RecordedFile(of=REPORT, name=f"{REPORT}/{name}", sha256=digest)
         for name, digest in known["files"].items()
     ]
     return files, known["inputs"], [fault] if altered else []
 
 
-def _shared(paths: RunPaths, held: Iterable[Held]) -> tuple[list[Known], list[Damage]]:
+def _shared(
+    paths: RunPaths, stages: Iterable[StoredStage]
+) -> tuple[list[RecordedFile], list[Damage]]:
     """The files of the entries that draws of the sweep belong to, and faults of their records; an
     entry that is gone, or that somebody adds to now, has neither."""
     digests = {
         manifest["shared"]["digest"]
-        for stage in held
+        for stage in stages
         for path in (paths.folder / stage.name).glob("*/draws.json")
         if "shared" in (manifest := readable_json(path, MANIFEST) or {})
     }
@@ -133,12 +151,12 @@ def _shared(paths: RunPaths, held: Iterable[Held]) -> tuple[list[Known], list[Da
             continue
         name = os.path.relpath(entry.draws(facts["sha256"]), paths.folder)
         sha256, size = facts["sha256"], facts["bytes"]
-        known.append(Known(of=SHARED_DRAWS, name=name, sha256=sha256, bytes=size))
+        known.append(RecordedFile(of=SHARED_DRAWS, name=name, sha256=sha256, bytes=size))
     return known, faults
 
 
 def _differing(
-    paths: RunPaths, known: Mapping[str, Known], sizes: Mapping[str, int | None], bar: Bar
+    paths: RunPaths, known: Mapping[str, RecordedFile], sizes: Mapping[str, int | None], bar: Bar
 ) -> Iterator[Damage]:
     """Files that are not as they were recorded; those of another size are not read."""
     alike = {name for name, each in known.items() if each.bytes in (None, sizes[name])}

@@ -15,7 +15,7 @@ from fgrpo_bench.stages.shapes import SPEC
 from sweeps import schedule
 from sweeps.check import compare
 from sweeps.check.examine import Examined
-from sweeps.check.hold import DECLARATION, SHARED_DRAWS, Held
+from sweeps.check.stored import DECLARATION, SHARED_DRAWS, StoredStage
 from sweeps.text import counted, duration
 
 SHOWN = 8
@@ -24,11 +24,11 @@ SHOWN = 8
 
 def findings(examined: Examined) -> dict[str, Any]:
     """The whole answer as JSON types; `render` puts it into words."""
-    records = [held.record for held in examined.held]
+    records = [stage.record for stage in examined.stages]
     again = [
-        {"stage": held.name, "kind": held.record["kind"], "seconds": _seconds(examined, held)}
-        for held in examined.held
-        if compare.to_remove(held, examined.damage)
+        {"stage": stage.name, "kind": stage.record["kind"], "seconds": _seconds(examined, stage)}
+        for stage in examined.stages
+        if compare.to_remove(stage, examined.damage)
     ]
     return {
         "sweep": examined.paths.sweep,
@@ -43,18 +43,18 @@ def findings(examined: Examined) -> dict[str, Any]:
         "to_make_again": again,
         "report_to_make_again": any(each.of != SHARED_DRAWS for each in examined.damage),
         "unrecorded": list(examined.unrecorded),
-        "undone": [held.name for held in examined.held if held.standing == "undone"],
-        "begun_again": [held.name for held in examined.held if held.standing == "begun again"],
+        "undone": [stage.name for stage in examined.stages if stage.standing == "undone"],
+        "begun_again": [stage.name for stage in examined.stages if stage.standing == "begun again"],
     }
 
 
-def _seconds(examined: Examined, held: Held) -> float | None:
+def _seconds(examined: Examined, stage: StoredStage) -> float | None:
     """At most, on one worker: what it took before, else an estimate; None where nothing tells."""
-    if held.seconds is not None:
-        return round(held.seconds, 1)
+    if stage.seconds is not None:
+        return round(stage.seconds, 1)
     try:
-        spec = read_json(StagePaths(examined.paths.folder / held.name).spec, SPEC)
-        return round(schedule.cpu_seconds(Stage(**held.record, spec=spec)), 1)
+        spec = read_json(StagePaths(examined.paths.folder / stage.name).spec, SPEC)
+        return round(schedule.cpu_seconds(Stage(**stage.record, spec=spec)), 1)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -21,7 +21,7 @@ from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from fgrpo_bench.stages.shapes import SWEEP
 from sweeps.check import compare
 from sweeps.check.examine import PROVENANCE, Examined
-from sweeps.check.hold import DECLARATION, REPORT, SHARED_DRAWS, SPEC_FILE
+from sweeps.check.stored import DECLARATION, REPORT, SHARED_DRAWS, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
@@ -50,7 +50,7 @@ def repair(
     being run.
     """
     paths = examined.paths
-    removed = {held.name: compare.to_remove(held, examined.damage) for held in examined.held}
+    removed = {stage.name: compare.to_remove(stage, examined.damage) for stage in examined.stages}
     names = [name for name, files in removed.items() if files]
     _check_places(examined, removed)
     if {each.of for each in examined.damage} == {SHARED_DRAWS}:
@@ -82,14 +82,14 @@ def _check_places(examined: Examined, removed: Mapping[str, Iterable[str]]) -> N
     for each in examined.damage:
         if each.of == DECLARATION:
             raise ValueError(f"{paths.folder / each.name} {each.fault}; nothing was moved")
-    for held in examined.held:
-        folder = paths.folder / held.name
-        if held.is_foreign:
+    for stage in examined.stages:
+        folder = paths.folder / stage.name
+        if stage.is_foreign:
             raise ValueError(
                 f"{folder} holds another stage, or one of other settings (were two folders "
                 "swapped?): put it back where it belongs, or move it away; nothing was moved"
             )
-        for name in removed[held.name]:
+        for name in removed[stage.name]:
             if not (paths.folder / name).resolve().is_relative_to(folder.resolve()):
                 raise ValueError(
                     f"{paths.folder / name} stands in {(paths.folder / name).resolve().parent}, "
@@ -102,20 +102,20 @@ def _same_stages(examined: Examined, plan: Plan) -> list[Stage]:
     damaged = {each.of for each in examined.damage}
     by_name = {stage.name: stage for stage in plan.stages}
     stages = []
-    for held in examined.held:
-        if held.name not in damaged:
+    for stage in examined.stages:
+        if stage.name not in damaged:
             continue
-        stage = by_name.get(held.name)
-        if stage is None or any(
-            getattr(stage, key) != held.record[key] for key in ("fingerprint", "target", "kind")
+        planned = by_name.get(stage.name)
+        if planned is None or any(
+            getattr(planned, key) != stage.record[key] for key in ("fingerprint", "target", "kind")
         ):
             raise ValueError(
-                f"this version of the program would not make {held.name} again but something else "
+                f"this version of the program would not make {stage.name} again but something else "
                 "(its recipe, a grader's version or its settings have changed since): repair with "
                 f"the version that made it (git_commit in {examined.paths.sweep_json}), or have it "
                 "made anew by `run`; nothing was moved"
             )
-        stages.append(stage)
+        stages.append(planned)
     return stages
 
 
@@ -125,15 +125,15 @@ def _put_aside(examined: Examined, removed: Mapping[str, Iterable[str]], say: Sa
     paths = examined.paths
     specs = {each.name for each in examined.damage if each.name.endswith(f"/{SPEC_FILE}")}
     with driving(paths):
-        for held in examined.held:
-            stage = StagePaths(paths.folder / held.name)
-            names = sorted({*removed[held.name], *specs & {f"{held.name}/{SPEC_FILE}"}})
+        for stage in examined.stages:
+            stage_paths = StagePaths(paths.folder / stage.name)
+            names = sorted({*removed[stage.name], *specs & {f"{stage.name}/{SPEC_FILE}"}})
             existing = [name for name in names if (paths.folder / name).exists()]
             if not existing:
                 continue
-            with locked(stage.lock, wait=False, what=f"stage {held.name}"):
+            with locked(stage_paths.lock, wait=False, what=f"stage {stage.name}"):
                 for name in existing:
-                    aside = put_aside(stage, name.removeprefix(f"{held.name}/"))
+                    aside = put_aside(stage_paths, name.removeprefix(f"{stage.name}/"))
                     say(f"moved aside {name} -> {shown(aside)}")
         for name in sorted({each.name for each in examined.damage if each.of == REPORT}):
             if (paths.folder / name).exists():
@@ -188,10 +188,10 @@ def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand
 def _tell_other_bytes(examined: Examined, names: Iterable[str], say: Say) -> None:
     """Whether what was made again is what was recorded before."""
     other, same = [], 0
-    for held in (held for held in examined.held if held.name in names):
-        now = read_marker(StagePaths(examined.paths.folder / held.name)).get("outputs", {})
-        for known in compare.promised(held):
-            output = now.get(known.name.removeprefix(f"{held.name}/"), {})
+    for stage in (stage for stage in examined.stages if stage.name in names):
+        now = read_marker(StagePaths(examined.paths.folder / stage.name)).get("outputs", {})
+        for known in compare.promised(stage):
+            output = now.get(known.name.removeprefix(f"{stage.name}/"), {})
             is_same = output.get("sha256") == known.sha256
             same += is_same
             other += [] if is_same else [known.name]

@@ -9,7 +9,7 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.store import digest_of
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.content import content
-from fgrpo_bench.report.further import grader_tables
+from fgrpo_bench.report.optional_tables import grader_tables
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import load_results
 from fgrpo_bench.scoring import count_stored, score

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import doors, engines
+from fgrpo_bench import engines, registry
 from fgrpo_bench.specs import TrainSpec, config, to_dict
 from fgrpo_bench.specs.stored import from_stored
 from sweeps import REPOSITORY
@@ -37,7 +37,8 @@ def test_no_file_outside_the_engines_names_one() -> None:
 
 def test_the_tables_of_engines_and_objectives_load_nothing_heavy() -> None:
     code = (
-        "from fgrpo_bench import doors; import sys; [doors.table(name) for name in doors.TABLES];"
+        "from fgrpo_bench import registry; import sys;"
+        "[registry.table(name) for name in registry.TABLES];"
         "print(*{m.partition('.')[0] for m in sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -96,7 +97,7 @@ def test_an_unknown_field_of_an_engine_is_refused_with_those_it_has() -> None:
     ) as refused:
         config.load("groupsize", ["+experiment.train.epochs=2"])
     assert "warmup" in str(refused.value) and "response_tokens" not in str(refused.value)
-    assert doors.table("engines").keys() == {"embedded", "openrlhf"}
+    assert registry.table("engines").keys() == {"embedded", "openrlhf"}
 
 
 def test_what_a_later_version_stored_in_a_training_spec_or_task_is_passed_over() -> None:

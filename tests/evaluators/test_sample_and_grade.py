@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.mend import check_manifest, clear_tables
 from evaluators.records import Waiting, Wanted, drawn
+from evaluators.resume import check_manifest, clear_tables
 from evaluators.sample import complete_draws
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.records import Problem

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 
 
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[Callable[[], None]]:
     """Makes this process one that has no plug-in, as it is before and after each test."""
-    tables = {n: getattr(import_module(at), n.upper()) for n, at in doors.TABLES.items()}
-    states = {**tables, "plugins": doors._plugins, "origins": doors._origins}
+    tables = {n: getattr(import_module(at), n.upper()) for n, at in registry.TABLES.items()}
+    states = {**tables, "plugins": registry._plugins, "origins": registry._origins}
     before = {name: dict(state) for name, state in states.items()}
 
     def restore() -> None:
-        os.environ.pop(doors.VARIABLE, None)
+        os.environ.pop(registry.VARIABLE, None)
         for name, state in states.items():
             state.clear()
             state.update(before[name] if name in tables else {})

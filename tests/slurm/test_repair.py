@@ -9,8 +9,8 @@ import pytest
 
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.check.examine import Examined, examine
-from sweeps.check.hold import REPORT
 from sweeps.check.repair import repair
+from sweeps.check.stored import REPORT
 from sweeps.slurm import decide, drive, submissions, tick
 from tests.slurm.running import POINT, fake_until, hold, start_fake
 from tests.support.fake_stage import fake_command

@@ -19,8 +19,8 @@ from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from sweeps.check.compare import resting, to_remove
 from sweeps.check.examine import Examined, examine
 from sweeps.check.findings import findings, render
-from sweeps.check.hold import REPORT, SHARED_DRAWS, Damage, Held
 from sweeps.check.repair import repair
+from sweeps.check.stored import REPORT, SHARED_DRAWS, Damage, StoredStage
 from sweeps.commands import stage_command
 from sweeps.local import drive
 
@@ -239,20 +239,20 @@ def test_a_model_that_stands_elsewhere_is_its_owners_to_restore(
     refused(look(paths), str(elsewhere), "restore it there", "nothing was moved")
 
 
-def stage(name: str, kind: str, *needs: str, files: tuple[str, ...] = ()) -> Held:
+def stage(name: str, kind: str, *needs: str, files: tuple[str, ...] = ()) -> StoredStage:
     outputs = {file: {"bytes": 1, "sha256": file} for file in files}
     record = {"name": name, "kind": kind, "needs": list(needs)}
-    return Held(record=record, standing="done", marker={"outputs": outputs}, faults=())
+    return StoredStage(record=record, standing="done", marker={"outputs": outputs}, faults=())
 
 
 def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
-    held = [
+    stages = [
         stage("_warmup/s1", "warmup"),
         stage("a", "train", "_warmup/s1"),
         stage("b", "train", "_warmup/s1"),
         stage("a/eval", "evaluate", "a"),
     ]
-    records = [one.record for one in held]
+    records = [one.record for one in stages]
     damage = [Damage(of="a", name="a/x", fault=""), Damage(of=REPORT, name="report/y", fault="")]
     assert resting(damage, records) == {"a": ["a/eval", "report", "MLflow"]}
     base = resting([Damage(of="_warmup/s1", name="_warmup/s1/x", fault="")], records)
@@ -260,9 +260,9 @@ def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
 
 
 def test_without_a_list_of_files_the_marker_leaves_too_and_training_leaves_its_metrics() -> None:
-    held = replace(stage("t", "train"), marker={}, stored=("t/metrics.parquet",))
+    training = replace(stage("t", "train"), marker={}, stored=("t/metrics.parquet",))
     damage = [Damage(of="t", name="t/checkpoints/step-00001/model.safetensors", fault="")]
-    assert to_remove(held, damage) == [
+    assert to_remove(training, damage) == [
         *("t/DONE.json", "t/checkpoints/step-00001/model.safetensors", "t/metrics.parquet")
     ]
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.engine import embedded_train
 from fgrpo_bench.engines.embedded.model import Policy, precision
@@ -198,7 +198,7 @@ class Learner:
         scaled = logits.float() / self.train.temperature
         log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
-        losses, clipped = doors.entry("objectives", algorithm.objective)(
+        losses, clipped = registry.entry("objectives", algorithm.objective)(
             log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
         )
         counted = losses.detach().where(mask, 0.0)

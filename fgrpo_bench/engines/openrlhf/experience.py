@@ -10,7 +10,7 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.engines.diverged import diverged, named_groups
 from fgrpo_bench.engines.openrlhf.labels import problem_ids
 from fgrpo_bench.engines.openrlhf.states import SAVED
@@ -92,7 +92,7 @@ def set_advantages(
     groups = {name: in_order(experiences, values).view(-1, group_size)
               for name, values in read.items()}  # fmt: skip
     rewards = groups.pop("rewards")
-    values = doors.entry("advantages", advantage)(rewards, **(parameters or {}), **groups)
+    values = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **groups)
     of_group = values.flatten()
     for experience in experiences:
         own = of_group[torch.tensor(experience.index)].unsqueeze(-1)

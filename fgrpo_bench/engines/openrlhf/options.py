@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 
 NAMED = ("objective", "advantage")
 """Options that name an entry of a table."""
@@ -66,7 +66,7 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
     }
     readers["dict[str, Any] | None"] = json.loads
     for field in fields(DriverOptions):
-        names = sorted(doors.table(f"{field.name}s")) if field.name in NAMED else None
+        names = sorted(registry.table(f"{field.name}s")) if field.name in NAMED else None
         is_required = field.default is MISSING
         parser.add_argument(
             f"--fgrpo.{field.name}",

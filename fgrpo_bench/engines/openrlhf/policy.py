@@ -20,7 +20,7 @@ from openrlhf.trainer.ray import ppo_actor
 from openrlhf.utils.distributed_util import torch_dist_barrier_and_cuda_sync
 from torch import Tensor
 
-from fgrpo_bench import doors
+from fgrpo_bench import registry
 from fgrpo_bench.engines.diverged import diverged, named_groups, not_finite
 from fgrpo_bench.engines.openrlhf import lora
 from fgrpo_bench.engines.openrlhf.guards import class_of_actor
@@ -34,7 +34,7 @@ class ObjectiveLoss(PolicyLoss):  # type: ignore[misc]
 
     def __init__(self, objective: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.objective = doors.entry("objectives", objective)
+        self.objective = registry.entry("objectives", objective)
 
     def forward(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench import doors, engines
+from fgrpo_bench import engines, registry
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import fetch
 from fgrpo_bench.specs import DatasetSpec, SweepPoint, config, from_dict, to_dict, withheld
@@ -55,31 +55,32 @@ def stage_of(plan: Plan, kind: str) -> dict[str, Any]:
     return next(stage.spec for stage in plan.stages if stage.kind == kind)
 
 
-@pytest.mark.parametrize("table", doors.TABLES)
+@pytest.mark.parametrize("table", registry.TABLES)
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_adds_to_every_table_and_is_named_as_the_origin(table: str) -> None:
-    assert doors.entry(table, NAMES[table]) is not None
-    assert doors.origin(table, NAMES[table]) == {"package": "fgrpo-parity", "version": "0.3"}
-    assert doors.entry(table, OURS[table]) is not None and doors.origin(table, OURS[table]) is None
-    assert doors.record() == {"plugins": {"fgrpo-parity": "0.3"}}
+    assert registry.entry(table, NAMES[table]) is not None
+    assert registry.origin(table, NAMES[table]) == {"package": "fgrpo-parity", "version": "0.3"}
+    assert registry.entry(table, OURS[table]) is not None
+    assert registry.origin(table, OURS[table]) is None
+    assert registry.record() == {"plugins": {"fgrpo-parity": "0.3"}}
 
 
-@pytest.mark.parametrize("table", doors.TABLES)
+@pytest.mark.parametrize("table", registry.TABLES)
 def test_a_module_of_the_checkout_adds_likewise_once_it_is_named(table: str) -> None:
     with pytest.raises(ValueError, match=f"unknown {table[:-1]} {NAMES[table]!r}: valid ones are"):
-        doors.entry(table, NAMES[table])
-    doors.load([MODULE])
-    assert doors.origin(table, NAMES[table]) == {"package": MODULE, "version": "0.3"}
+        registry.entry(table, NAMES[table])
+    registry.load([MODULE])
+    assert registry.origin(table, NAMES[table]) == {"package": MODULE, "version": "0.3"}
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_package_that_is_installed_and_named_too_adds_once() -> None:
-    doors.load(["fgrpo_parity"])
-    assert "parity" in doors.table("graders")
+    registry.load(["fgrpo_parity"])
+    assert "parity" in registry.table("graders")
 
 
 def test_without_a_plugin_nothing_is_recorded_and_nothing_joins_an_identity() -> None:
-    assert doors.record() == {} and doors.identity(**OURS) == {} == doors.identity(tasks=None)
+    assert registry.record() == {} == registry.identity(**OURS) == registry.identity(tasks=None)
     assert "plugins" not in provenance()
 
 
@@ -88,18 +89,18 @@ def test_a_name_that_is_taken_is_refused_with_both_packages(
     added: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _module(tmp_path, monkeypatch, "greedy", f"__version__ = '1'\n{added}\n")
-    doors.load(["greedy"])
+    registry.load(["greedy"])
     with pytest.raises(ValueError, match=r"is both greedy's and fgrpo_bench's: rename one"):
-        doors.table(added.partition(" ")[0].lower())
+        registry.table(added.partition(" ")[0].lower())
 
 
 def test_two_plugins_with_one_name_are_refused_with_both_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _module(tmp_path, monkeypatch, "other", "__version__ = '1'\nGRADERS = {'parity': (1, print)}\n")
-    doors.load([MODULE, "other"])
+    registry.load([MODULE, "other"])
     with pytest.raises(ValueError, match=f"'parity' is both other's and {MODULE}'s"):
-        doors.table("graders")
+        registry.table("graders")
 
 
 @pytest.mark.parametrize(
@@ -145,13 +146,14 @@ def test_whoever_reads_a_stages_spec_or_the_stored_profile_has_its_plugins(
     stored = {"plugins": [MODULE], "profile": to_dict(plan.declaration.profile)}
     forget()
     read = Frozen(StagePaths(tmp_path), stage_of(plan, "train")).typed(SweepPoint, "point")
-    assert read == plan.points[0] and "parity" in doors.table("engines")
+    assert read == plan.points[0] and "parity" in registry.table("engines")
     forget()
-    assert stored_profile(stored, tmp_path).name == "local" and "parity" in doors.table("engines")
+    assert stored_profile(stored, tmp_path).name == "local"
+    assert "parity" in registry.table("engines")
 
 
 def test_a_dataset_in_a_plugins_layout_has_it_in_its_identity_and_may_be_shown() -> None:
-    doors.load([MODULE])
+    registry.load([MODULE])
     fields = to_dict(config.load_benchmark("math500").dataset)
     assert "plugins" not in fetch.dataset_identity(from_dict(DatasetSpec, fields))
     spec = from_dict(DatasetSpec, fields | {"layout": "reversed"})

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fgrpo_bench.kinds import evaluate, graded, outlook
+from fgrpo_bench.kinds import evaluate, expected_draws, graded
 from fgrpo_bench.kinds.flops import lengths
 from fgrpo_bench.scoring import score
 from fgrpo_bench.specs import config
@@ -81,7 +81,7 @@ def evaluations(plan):
 
 def test_without_grades_it_is_by_the_prior_which_is_named(tmp_path):
     plan = plan_of(tmp_path)
-    staged, fixed = preview.expected_draws(plan, paths_of(tmp_path))
+    staged, fixed = preview.design_draws(plan, paths_of(tmp_path))
     design = plan.points[0].evaluation.stopping
     rates = beta_rates(*PRIOR)
     assert staged["draws"] == round(3 * 16 * float(design.expected_draws(rates).mean()))
@@ -90,7 +90,7 @@ def test_without_grades_it_is_by_the_prior_which_is_named(tmp_path):
     variance = design.draw_moments(k=16, success_rate=rates)[1].mean() / 16
     assert staged["standard_errors"]["16"] == pytest.approx(variance**0.5)
     assert list(fixed["standard_errors"]) == ["1", "4", "16"]
-    title, header, _, *rows = outlook.words([staged, fixed])
+    title, header, _, *rows = expected_draws.words([staged, fixed])
     assert "Beta(0.5, 0.5), since nothing is graded" in title
     assert "hours" not in header and "tokens" not in header
     assert rows[0].startswith("countdown  8, 32 until 2 are correct") and "1,536" in rows[1]
@@ -103,7 +103,7 @@ def test_grades_of_the_base_model_stand_for_checkpoints_without_their_own(tmp_pa
     plan, paths = plan_of(tmp_path), paths_of(tmp_path)
     base = next(stage for stage in evaluations(plan) if stage.step == 0)
     grade(paths.folder / base.name, base, cpu_seconds=6.4)
-    staged, fixed = preview.expected_draws(plan, paths)
+    staged, fixed = preview.design_draws(plan, paths)
     assert (staged["graded"], staged["graded_bases"], staged["checkpoints"]) == (1, 1, 3)
     each = plan.points[0].evaluation.stopping.expected_draws(RATES)
     assert staged["draws"] == round(3 * 16 * float(each.mean()))
@@ -111,7 +111,7 @@ def test_grades_of_the_base_model_stand_for_checkpoints_without_their_own(tmp_pa
     a_token = 6.4 / (128 * TOKENS.mean())
     assert staged["seconds"] == pytest.approx(staged["tokens"] * a_token, abs=0.06)
     assert fixed["tokens"] == 3 * 16 * 32 * 4 and staged["unit"] == "processor"
-    assert "the base models' graded draws" in outlook.words([staged])[0]
+    assert "the base models' graded draws" in expected_draws.words([staged])[0]
 
 
 def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(tmp_path):
@@ -131,7 +131,7 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
 
 def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
     plan = plan_of(tmp_path, "experiment.evaluation.design=null")
-    assert preview.expected_draws(plan, paths_of(tmp_path)) == [] == outlook.words([])
+    assert preview.design_draws(plan, paths_of(tmp_path)) == [] == expected_draws.words([])
     stage, tokens = evaluations(plan)[0], lengths(plan.points[0].train.task).response
     seconds = evaluate.BASE * (evaluate.DRAW_SECONDS + tokens * evaluate.TOKEN_SECONDS)
     assert stage.step == 0 and evaluate.cost(stage) == pytest.approx(16 * 32 * seconds)

@@ -11,7 +11,7 @@ from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.documents.numbers import difference, p_value
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render, write_report
-from fgrpo_bench.report.further import equal_budget_tables, selection_table, task_tables
+from fgrpo_bench.report.optional_tables import equal_budget_tables, selection_table, task_tables
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.stages.files import read_json
 from tests.support.report import TASKS, made_of_tasks, small_sweep

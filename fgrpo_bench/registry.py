@@ -1,4 +1,4 @@
-"""Tables by name, and the door through which other packages add to them.
+"""Tables by name, and how other packages add to them.
 
 A package adds by an entry point of the group `fgrpo_bench`, a module of a checkout by `plugins:
 [module]` in the configuration. What either names has, for each table it adds to, a dictionary of

@@ -36,7 +36,7 @@ STORED = ("*.parquet", "*/*.parquet", "*/draws.json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class RecordedFile:
     """What the record of a file says: a stage's marker, or a report's provenance."""
 
     of: str
@@ -61,7 +61,7 @@ class Damage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class StoredStage:
     """A stage as its folder shows it."""
 
     record: Mapping[str, Any]
@@ -88,7 +88,7 @@ class Held:
     stored: tuple[str, ...] = ()
     """Results that its marker does not list, being of a version of before or damaged; paths from
     the run's folder."""
-    of_before: tuple[Known, ...] = ()
+    of_before: tuple[RecordedFile, ...] = ()
     """The few files that such a marker has a digest of."""
 
     @property
@@ -104,7 +104,7 @@ class Held:
         return str(self.record["name"])
 
 
-def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> Held:
+def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> StoredStage:
     """Read a stage of plan.json. tried: the notes of all attempts at it."""
     name = record["name"]
     stage = StagePaths(paths.folder / name)
@@ -118,7 +118,7 @@ def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> H
     spec = readable_json(stage.spec, SPEC)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
     stored: list[str] = []
-    of_before: list[Known] = []
+    of_before: list[RecordedFile] = []
     if "outputs" not in (marker or {}):
         files = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
         stored = [file.relative_to(paths.folder).as_posix() for file in files]
@@ -126,7 +126,7 @@ def hold(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> H
     train_spec = TrainStageSpec(stage, spec or {})
     source = train_spec.path("source")
     is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
-    return Held(
+    return StoredStage(
         record=record,
         standing=standing,
         marker=marker,
@@ -215,7 +215,7 @@ def _is_begun_again(stage: StagePaths, marker: Mapping[str, Any]) -> bool:
 
 def _of_before(
     paths: RunPaths, stage: StagePaths, record: Mapping[str, Any], marker: Mapping[str, Any]
-) -> Iterator[Known]:
+) -> Iterator[RecordedFile]:
     """The few digests in markers of versions before: those of a dataset's table and of weights."""
     files, digest = [], marker.get("weights_sha256")
     if "step" in marker:
@@ -224,4 +224,4 @@ def _of_before(
         files, digest = [DataPaths(stage.folder).problems], marker.get("sha256")
     if digest is not None and len(files) == 1:  # of several files it is no file's
         name = files[0].relative_to(paths.folder).as_posix()
-        yield Known(of=record["name"], name=name, sha256=digest)
+        yield RecordedFile(of=record["name"], name=name, sha256=digest)
