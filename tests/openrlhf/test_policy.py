@@ -112,7 +112,7 @@ def embedded_gradient(model, rollouts, gamma, chosen):
     """Of the first update, by parameter; float32."""
     prompts, drawn, mask = rollouts
     policy, _ = load_checkpoint(model, "cpu", None)
-    logits = policy.completion_logits(prompts, drawn.tokens, 8)
+    logits = policy.completion_logits(prompts, drawn.tokens)
     log_probs = logits.log_softmax(-1).gather(2, drawn.tokens[..., None]).squeeze(-1)
     advantage = group_advantages(rewards(), gamma).view(-1, 1)
     bounds = (chosen.clip_low, chosen.clip_high)

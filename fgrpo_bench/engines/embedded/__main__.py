@@ -50,6 +50,9 @@ def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> dic
 
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=device == "cuda")
+    # Deterministic algorithms would fill all new memory with NaN first, a twentieth of a step; what
+    # the engine allocates it writes before it reads.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     stages = {"warmup": warm_up, "train": reinforce}
     if spec["kind"] not in stages:
         raise ValueError(

@@ -16,8 +16,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
 
-from fgrpo_bench.engines.embedded.model import NORM_EPSILON, Policy
+from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.passes import NORM_EPSILON
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.stages.digests import sha256_file
@@ -30,7 +33,7 @@ WEIGHTS = "model.safetensors"
 
 def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     """Write a checkpoint folder whole or not at all; returns the sha256 of its weights."""
-    weights = {name: value.detach().cpu() for name, value in policy.state_dict().items()}
+    weights = {name: value.cpu().clone() for name, value in policy.state_dict().items()}
     files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
     drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
     texts = {"config.json": _config(policy), "generation_config.json": drawing}
@@ -116,18 +119,23 @@ class Counters:
 
 
 def save_state(
-    path: Path, policy: Policy, optimizer: torch.optim.Optimizer, counters: Counters, mark: str
+    path: Path, weights: Parameter, optimizer: Optimizer, counters: Counters, mark: str
 ) -> None:
-    """Write the whole state whole or not at all; mark is the stage's fingerprint."""
-    tensors = _state_tensors(policy, optimizer)
+    """Write the whole state whole or not at all.
+
+    weights: all of the policy in one piece, and what the optimizer steps; mark: the stage's
+    fingerprint.
+    """
+    state = {"weights": weights, **optimizer.state.get(weights, {})}
+    tensors = {name: value.detach().cpu().clone() for name, value in state.items()}
     header = asdict(counters) | {"fingerprint": mark, "sha256": _digest(tensors)}
     write_bytes(path, save(tensors, metadata={"state": json.dumps(header)}))
 
 
 def restore_state(
     paths: StagePaths,
-    policy: Policy,
-    optimizer: torch.optim.Optimizer,
+    weights: Parameter,
+    optimizer: Optimizer,
     *,
     mark: str,
     last_step: int | None,
@@ -163,23 +171,10 @@ def restore_state(
         return None
     counters, tensors = max(states, key=lambda state: state[0].step)
     with torch.no_grad():
-        for name, parameter in policy.named_parameters():
-            parameter.copy_(tensors[f"weight.{name}"])
-            if f"exp_avg.{name}" in tensors:
-                optimizer.state[parameter] = {
-                    key: tensors[f"{key}.{name}"].to(parameter.device)
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                }
+        weights.copy_(tensors.pop("weights"))
+    if tensors:  # there are none before the first update
+        optimizer.state[weights] = {k: value.to(weights.device) for k, value in tensors.items()}
     return counters
-
-
-def _state_tensors(policy: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    tensors = {}
-    for name, parameter in policy.named_parameters():
-        tensors[f"weight.{name}"] = parameter.detach().cpu().clone()
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{key}.{name}"] = value.detach().cpu().clone()
-    return tensors
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

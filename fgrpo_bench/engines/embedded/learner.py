@@ -191,19 +191,19 @@ class Learner:
 
     def _loss(self, used: Rollouts, advantages: Tensor, whole: Rollouts) -> PartialLoss:
         """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
-        size = self.point.group_size
-        tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
+        mask = used.mask.flatten(0, 1)
+        tokens, owner, places = used.distinct()  # equal responses go through the model once
         with precision(self.train.model, self.device):
-            logits = self.policy.completion_logits(used.prompts, tokens, size)
-        scaled = logits.float() / self.train.temperature
-        log_probs = torch.log_softmax(scaled, -1).gather(2, tokens[..., None]).squeeze(-1)
+            logits = self.policy.completion_logits(used.prompts, tokens, owner)
+        all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
+        log_probs = all_log_probs.gather(2, tokens[..., None]).squeeze(-1).index_select(0, places)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
         losses, clipped = registry.entry("objectives", algorithm.objective)(
             log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
         )
         counted = losses.detach().where(mask, 0.0)
         self._check_finite(counted.view(len(used.rewards), -1), used, "loss")
-        missing = (0, whole.tokens.shape[2] - tokens.shape[1])  # constant_length counts them
+        missing = (0, whole.tokens.shape[2] - mask.shape[1])  # constant_length counts them
         loss = aggregate(
             F.pad(losses, missing),
             F.pad(mask, missing),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,6 +60,21 @@ class Rollouts:
         width = min(self.tokens.shape[-1], -(-longest // WIDTH) * WIDTH)
         cut = {name: getattr(self, name)[..., :width] for name in PER_TOKEN}
         return replace(self, **cut)
+
+    def distinct(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The different responses of every group, each once: tokens int64 [D, L] and their groups
+        [D], rising; and which of them each rollout is, [G * N]."""
+        rows = self.tokens.flatten(0, 1).cpu().numpy()
+        groups = np.arange(len(self.tokens)).repeat(self.tokens.shape[1])
+        order = np.lexsort((*rows.T[::-1], groups))
+        rows, groups = rows[order], groups[order]
+        begins = np.ones(len(rows), bool)
+        begins[1:] = (rows[1:] != rows[:-1]).any(1) | (groups[1:] != groups[:-1])
+        which = np.empty(len(rows), np.int64)
+        which[order] = begins.cumsum() - 1
+        parts = (rows[begins], groups[begins], which)
+        tokens, owner, places = (torch.from_numpy(p).to(self.tokens.device) for p in parts)
+        return tokens, owner, places
 
     @property
     def mask(self) -> Tensor:

@@ -15,7 +15,16 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fgrpo_bench.engines.embedded.model import SHARED_FROM, KeyValue, Policy, rotate
+from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.passes import (
+    SHARED_FROM,
+    Batch,
+    Beside,
+    Prefill,
+    added,
+    normalised,
+    rotate,
+)
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.seeds import uniforms
 
@@ -73,118 +82,119 @@ def _sample(
     tokens = torch.full((n_prompts * n, length), PAD, device=device)
     log_probs = torch.zeros(n_prompts * n, length, device=device)
     entropies = torch.zeros(n_prompts * n, length, device=device)
-    cache = _Cache(policy, prompts)
-    rows = torch.arange(n_prompts * n, device=device)  # draws that go on
-    node = rows // n  # where in the cache each of them stands
+    cache = _Cache(policy, prompts, n_prompts * n, length)
+    draws = torch.arange(n_prompts * n, device=device)  # those that go on
+    row = draws // n  # where in the cache each of them stands
     for t in range(length):
-        scaled = cache.logits.float() / temperature
-        logp = torch.log_softmax(scaled, -1)
+        logp = torch.log_softmax(cache.logits / temperature, -1)
         p = logp.double().exp()
-        threshold = u[rows, t, None] * p.sum(-1)[node, None]
-        drawn = (p.cumsum(-1)[node] <= threshold).sum(-1).clamp_(max=logp.shape[1] - 1)
-        tokens[rows, t] = drawn
-        log_probs[rows, t] = logp[node, drawn]
-        entropies[rows, t] = -(p * logp).sum(-1).float()[node]
+        upto = p.cumsum(-1)
+        threshold = u[draws, t] * upto[:, -1][row]
+        drawn = (upto[row] <= threshold[:, None]).sum(-1).clamp_(max=logp.shape[1] - 1)
+        tokens[draws, t] = drawn
+        log_probs[draws, t] = logp[row, drawn]
+        entropies[draws, t] = -(p * logp).sum(-1).float()[row]
         going = (drawn != EOS) & (drawn != PAD)
         if t == length - 1 or not bool(going.any()):
             break
-        rows = rows[going]
-        prefix = node[going] * policy.vocabulary_size + drawn[going]
-        distinct, node = torch.unique(prefix, return_inverse=True)
-        cache.extend(distinct // policy.vocabulary_size, distinct % policy.vocabulary_size)
+        draws = draws[going]
+        prefix = row[going] * policy.vocabulary_size + drawn[going]
+        distinct, which = torch.unique(prefix, return_inverse=True)
+        parents, added_tokens = (
+            distinct // policy.vocabulary_size,
+            distinct % policy.vocabulary_size,
+        )
+        row = cache.extend(parents, added_tokens)[which]
     return Samples(tokens=tokens, log_probs=log_probs, entropies=entropies)
 
 
 class _Cache:
-    """Keys and values of all distinct prefixes, and the logits that follow each.
+    """Keys and values of all distinct prefixes, a row each, and the logits that follow each.
 
-    Those of prompts of SHARED_FROM tokens and more stay where they are, one a prompt.
+    A prefix's first longer one takes its row, and only further ones copy it. Keys and values of
+    prompts of SHARED_FROM tokens and more stay where they are, one a prompt.
     """
 
-    def __init__(self, policy: Policy, prompts: Tensor) -> None:
-        self.policy, self.used = policy, prompts.shape[1]
-        self.prompts: list[KeyValue] = []
-        self.kept: list[KeyValue] = []
-        self.owner = torch.arange(len(prompts), device=prompts.device)  # prompt of each prefix
-        self.fused = [  # the projections, joined once: weights stand still while sampling
-            (*layer.joint(), torch.cat([layer.mlp.gate_proj.weight, layer.mlp.up_proj.weight]))
-            for layer in policy.layers
-        ]
-        x = policy.model.embed_tokens(prompts)
-        rotary = policy.positions(0, self.used)
-        for layer in policy.layers:
-            q, k, v = layer.project(x, *rotary)
-            self.kept.append((k, v))
-            if self.used >= SHARED_FROM:
-                self.prompts.append((k, v))
-                self.kept[-1] = (k[:, :, :0], v[:, :, :0])
-            x = layer.finish(x, layer.attend(q, k, v, None, True))
-        self.logits = policy.logits(x[:, -1])
+    def __init__(self, policy: Policy, prompts: Tensor, most_rows: int, length: int) -> None:
+        self.weights = policy.weights()
+        self.shape, device = self.weights.shape, prompts.device
+        n_prompts, self.position = prompts.shape
+        none = torch.empty(0, dtype=torch.long, device=device)
+        prefill = Prefill(self.weights, Batch(prompts, none.view(0, 0), none))
+        self.logits = prefill.logits
+        self.owner = torch.arange(n_prompts, device=device)  # prompt of each row
+        copied = self.position < SHARED_FROM
+        self.prompts = () if copied else prefill.kept
+        self.used = self.position if copied else 0
+        columns = self.shape.kv_heads * self.shape.head_size
+        size = (self.used + length - 1, len(prefill.kept), 2, most_rows, columns)
+        self.kept = torch.empty(size, dtype=self.weights.head.dtype, device=device)
+        if copied:
+            for i, of_prompts in enumerate(prefill.kept):
+                by_key = of_prompts.unflatten(0, (2, -1)).permute(3, 0, 2, 1, 4)
+                self.kept[: self.used, i, :, :n_prompts] = by_key.flatten(3)
+        first = self.weights.layers[0]
+        inputs, _ = normalised(self.weights.embedding)
+        self.first_qkv = torch.addmm(first.bias, inputs.to(first.qkv.dtype), first.qkv.t())
 
-    def extend(self, parents: Tensor, tokens: Tensor) -> None:
-        """Replace the prefixes by longer ones: prefix i is prefix parents[i] and tokens[i]."""
-        policy, end = self.policy, self.used + 1
-        cos, sin = policy.positions(self.used, end)
-        x = policy.model.embed_tokens(tokens)
-        self.owner = self.owner[parents]
-        beside = _Beside(self.owner, len(self.prompts[0][0])) if self.prompts else None
-        for i, layer in enumerate(policy.layers):
-            qkv, bias, gate_up = self.fused[i]
-            joint = F.linear(layer.input_layernorm(x), qkv, bias)
-            joint = joint.view(len(x), layer.heads + 2 * layer.kv_heads, 1, layer.head_size)
-            q, k, v = joint.split([layer.heads, layer.kv_heads, layer.kv_heads], 1)
-            k, v = self._append(i, parents, rotate(k, cos, sin), v)
-            q = rotate(q, cos, sin)
-            if beside is None:
-                attended = layer.attend(q, k, v, None, False)
+    def extend(self, parents: Tensor, tokens: Tensor) -> Tensor:
+        """Replace the prefixes by longer ones, of which each is the prefix in row parents[i]
+        (rising) and tokens[i]; returns the rows in which they are then."""
+        rows = self._moved(parents)
+        tokens = torch.empty_like(tokens).index_copy_(0, rows, tokens)
+        self.owner = torch.empty_like(parents).index_copy_(0, rows, self.owner[parents])
+        beside = Beside(self.owner, len(self.prompts[0][0])) if self.prompts else None
+        angles = self.weights.rotary[self.position]
+        x = self.weights.embedding.index_select(0, tokens)
+        for i, layer in enumerate(self.weights.layers):
+            if i == 0:
+                qkv = self.first_qkv.index_select(0, tokens)
             else:
-                attended = beside.attend(q, self.prompts[i], (k, v))
-            x = x + layer.self_attn.o_proj(attended.view(len(x), -1))
-            gate, up = F.linear(layer.post_attention_layernorm(x), gate_up).chunk(2, -1)
-            x = x + layer.mlp.down_proj(F.silu(gate) * up)
-        self.used = end
-        self.logits = policy.logits(x)
+                y, _ = normalised(x)
+                qkv = torch.addmm(layer.bias, y.to(layer.qkv.dtype), layer.qkv.t())
+            seen = self._attend(i, rotate(qkv.float(), angles), beside)
+            x = added(x, seen.to(layer.out.dtype), layer.out)
+            y, _ = normalised(x)
+            gate, up = (y.to(layer.gate_up.dtype) @ layer.gate_up.t()).chunk(2, -1)
+            x = added(x, F.silu(gate).mul_(up), layer.down)
+        self.position += 1
+        self.used += 1
+        y, _ = normalised(x)
+        self.logits = (y.to(self.weights.head.dtype) @ self.weights.head.t()).float()
+        return rows
 
-    def _append(self, i: int, parents: Tensor, k: Tensor, v: Tensor) -> KeyValue:
-        kept = tuple(
-            torch.cat([old.index_select(0, parents), new], 2)
-            for old, new in zip(self.kept[i], (k, v), strict=True)
-        )
-        self.kept[i] = (kept[0], kept[1])
-        return self.kept[i]
+    def _moved(self, parents: Tensor) -> Tensor:
+        """Rows of the longer prefixes, the first ones without a gap, their keys and values copied
+        where they are not in their parent's."""
+        n = len(parents)
+        stays = parents < n
+        stays[1:] &= parents[1:] != parents[:-1]
+        is_free = torch.ones(n, dtype=torch.bool, device=parents.device)
+        is_free[parents[stays]] = False
+        rows, others = parents.clone(), ~stays
+        rows[others] = is_free.nonzero()[:, 0]
+        by_row = self.kept[: self.used].flatten(0, 2)
+        by_row.index_copy_(1, rows[others], by_row.index_select(1, parents[others]))
+        return rows
 
-
-class _Beside:
-    """Which prefixes follow the same prompt, so that their queries meet its keys in one product."""
-
-    def __init__(self, owner: Tensor, n_prompts: int) -> None:
-        """owner: the prompt of each prefix, rising."""
-        counts = torch.bincount(owner, minlength=n_prompts)
-        starts = counts.cumsum(0) - counts
-        self.shape = (n_prompts, int(counts.max()))
-        self.owner = owner
-        self.place = torch.arange(len(owner), device=owner.device) - starts[owner]
-
-    def attend(self, q: Tensor, prompt: KeyValue, own: KeyValue) -> Tensor:
-        """Attention of a query a prefix; q [B, heads, 1, head_size], own [B, kv_heads, U,
-        head_size] each. Returns [B, heads, head_size]."""
-        kv_heads, start = prompt[0].shape[1:3]
-        q = q.squeeze(2).unflatten(1, (kv_heads, -1)) * q.shape[-1] ** -0.5
-        seen = self._together(q) @ prompt[0].transpose(-1, -2)
-        scores = torch.cat([self._apart(seen, q), q @ own[0].transpose(-1, -2)], -1)
-        weights = scores.float().softmax(-1).to(own[1].dtype)
-        of_prompt = self._together(weights[..., :start]) @ prompt[1]
-        attended = self._apart(of_prompt, q) + weights[..., start:] @ own[1]
-        return attended.flatten(1, 2)
-
-    def _together(self, rows: Tensor) -> Tensor:
-        """[B, kv_heads, times, X] -> [prompts, kv_heads, most prefixes * times, X], 0 elsewhere."""
-        placed = rows.new_zeros(*self.shape, *rows.shape[1:])
-        placed[self.owner, self.place] = rows
-        return placed.transpose(1, 2).flatten(2, 3)
-
-    def _apart(self, rows: Tensor, like: Tensor) -> Tensor:
-        """The inverse; like: [B, kv_heads, times, any]."""
-        split = rows.unflatten(2, (self.shape[1], like.shape[2])).transpose(1, 2)
-        apart: Tensor = split[self.owner, self.place]
-        return apart
+    def _attend(self, i: int, qkv: Tensor, beside: Beside | None) -> Tensor:
+        """What each row's query sees in layer i of all before it and of itself; [rows, H * d]."""
+        shape, n, end = self.shape, len(qkv), self.used + 1
+        asked = shape.heads * shape.head_size
+        self.kept[self.used, i, :, :n] = qkv[:, asked:].view(n, 2, -1).transpose(0, 1)
+        by_head = (end, n, shape.kv_heads, 1, shape.head_size)
+        k, v = (self.kept[:end, i, j, :n].view(by_head) for j in (0, 1))
+        q = qkv[:, :asked].view(n, shape.kv_heads, shape.times, shape.head_size).to(k.dtype)
+        scores = (k * q).sum(-1)  # [keys, rows, K, times]
+        if beside is None:
+            weights = scores.float().softmax(0).to(v.dtype)
+            return (v * weights[..., None]).sum(0).view(n, asked)
+        k_prompts, v_prompts = self.prompts[i].chunk(2)
+        grouped = beside.together(q.transpose(0, 1)) @ k_prompts.transpose(2, 3)
+        of_prompt = beside.apart(grouped, shape.times).permute(3, 1, 0, 2)
+        weights = torch.cat([of_prompt, scores]).float().softmax(0).to(v.dtype)
+        to_prompt, to_own = weights.split([len(of_prompt), end])
+        grouped = beside.together(to_prompt.permute(2, 1, 3, 0)) @ v_prompts
+        seen: Tensor = beside.apart(grouped, shape.times).transpose(0, 1)
+        seen = seen + (v * to_own[..., None]).sum(0)
+        return seen.reshape(n, asked)

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fgrpo_bench.engines.diverged import diverged
 from fgrpo_bench.engines.embedded.checkpoint import Counters, restore_state, save_state
@@ -36,8 +36,9 @@ class Session:
     ) -> None:
         self.policy, self._run, self._mark = policy, run, fingerprint
         self._grad_clip = grad_clip
+        self.weights = one_piece(policy)
         self.optimizer = torch.optim.AdamW(
-            policy.parameters(),
+            [self.weights],
             lr=learning_rate,
             betas=betas,
             weight_decay=weight_decay,
@@ -55,7 +56,7 @@ class Session:
             rows = read_table(paths.metrics, METRICS)
         counters = restore_state(
             paths,
-            self.policy,
+            self.weights,
             self.optimizer,
             mark=self._mark,
             last_step=len(rows) if has_metrics else None,
@@ -84,7 +85,7 @@ class Session:
         if self.metrics:
             self.write_metrics()
         slot = self._run.paths.state(self._next_slot())
-        save_state(slot, self.policy, self.optimizer, self.counters, self._mark)
+        save_state(slot, self.weights, self.optimizer, self.counters, self._mark)
         self._saved_at, self._saved_step = time.monotonic(), self.counters.step
 
     def _next_slot(self) -> int:
@@ -111,17 +112,17 @@ class Session:
         memory. FloatingPointError where a loss, that norm (the weights are then as they were) or
         the weights after the step are not finite.
         """
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=False)
         for loss in losses:
             self._check("the loss", loss.detach())
             loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._grad_clip)
+        norm = torch.nn.utils.clip_grad_norm_([self.weights], self._grad_clip)
         self._check("the gradient norm", norm)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.step()
-        weights = [parameter.detach() for parameter in self.policy.parameters()]
-        self._check("the norm of the weights", torch.nn.utils.get_total_norm(weights))
+        norm_of_weights = torch.linalg.vector_norm(self.weights.detach())
+        self._check("the norm of the weights", norm_of_weights)
         self.counters = replace(self.counters, optimizer_steps=self.counters.optimizer_steps + 1)
         return float(norm)
 
@@ -134,6 +135,21 @@ class Session:
         is saved."""
         saved = f"the state after step {self._saved_step}" if self._saved_step else "nothing"
         return diverged(self.counters.step + 1, quantity, saved=f"{saved} is saved")
+
+
+def one_piece(policy: Policy) -> nn.Parameter:
+    """All parameters of a policy in one piece of memory, and their gradients in another, of which
+    they are views from now on: a step of the optimizer is then one operation, not one a parameter.
+    """
+    parameters = list(policy.parameters())
+    whole = nn.Parameter(torch.cat([each.detach().flatten() for each in parameters]))
+    whole.grad = torch.zeros_like(whole)
+    sizes = [each.numel() for each in parameters]
+    parts = zip(parameters, whole.detach().split(sizes), whole.grad.split(sizes), strict=True)
+    for parameter, values, gradient in parts:
+        parameter.data = values.view_as(parameter)
+        parameter.grad = gradient.view_as(parameter)
+    return whole
 
 
 def engine_facts(device: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 
-from fgrpo_bench.engines.embedded import model as models
+from fgrpo_bench.engines.embedded import passes
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.model import Policy, positions
@@ -75,11 +75,11 @@ def test_no_grader_takes_an_answer_with_a_reserved_token():
 def test_a_prompt_that_is_not_copied_gives_the_logits_and_draws_of_one_that_is(monkeypatch):
     policy, prompts, completions = policy_of(GROUPED), tokens(3, 70), tokens(12, 9, seed=1)
     seeds = draw_seeds(0, list("abc"), np.arange(20))
-    shared = policy.completion_logits(prompts, completions, 4)
+    shared = policy.completion_logits(prompts, completions)
     drawn = sample(policy, prompts, seeds, length=12, temperature=1.0)
-    monkeypatch.setattr(models, "SHARED_FROM", 100)
+    monkeypatch.setattr(passes, "SHARED_FROM", 100)
     monkeypatch.setattr("fgrpo_bench.engines.embedded.sampling.SHARED_FROM", 100)
-    copied = policy.completion_logits(prompts, completions, 4)
+    copied = policy.completion_logits(prompts, completions)
     torch.testing.assert_close(shared, copied, atol=2e-5, rtol=2e-5)
     again = sample(policy, prompts, seeds, length=12, temperature=1.0)
     assert torch.equal(drawn.tokens, again.tokens)
@@ -100,9 +100,9 @@ def test_in_bfloat16_a_pass_runs_and_is_near_the_one_in_float32():
     """Autocast of the processor, as a stand-in for a GPU's: the types must fit."""
     policy, prompts, completions = policy_of(GROUPED), tokens(2, 70), tokens(6, 9, seed=1)
     seeds = draw_seeds(0, list("ab"), np.arange(3))
-    exact = policy.completion_logits(prompts, completions, 3)
+    exact = policy.completion_logits(prompts, completions)
     with torch.autocast("cpu", torch.bfloat16):
-        near = policy.completion_logits(prompts, completions, 3)
+        near = policy.completion_logits(prompts, completions)
         drawn = sample(policy, prompts, seeds, length=5, temperature=1.0)
     near.float().square().mean().backward()
     assert float((near.detach().float() - exact.detach()).abs().mean()) < 0.05 * float(

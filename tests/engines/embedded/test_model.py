@@ -91,7 +91,7 @@ def test_a_checkpoint_comes_back_bitwise_and_a_changed_one_is_refused(tmp_path, 
 
 def test_sharing_the_prompt_gives_the_logits_of_the_plain_pass(policy):
     prompts, completions = tokens(3, 8), tokens(12, 7, seed=1)
-    shared = policy.completion_logits(prompts, completions, 4)
+    shared = policy.completion_logits(prompts, completions)
     joined = torch.cat([prompts.repeat_interleave(4, 0), completions], 1)
     plain = policy(joined)[:, 7:-1]
     torch.testing.assert_close(shared, plain, atol=2e-5, rtol=2e-5)
@@ -101,7 +101,7 @@ def test_log_probabilities_of_samples_are_those_of_the_plain_pass(policy):
     prompts = tokens(4, 8)
     seeds = draw_seeds(0, list("abcd"), np.arange(6))
     drawn = sample(policy, prompts, seeds, length=5, temperature=0.7)
-    logits = policy.completion_logits(prompts, drawn.tokens, 6) / 0.7
+    logits = policy.completion_logits(prompts, drawn.tokens) / 0.7
     logp = torch.log_softmax(logits, -1)
     want = logp.gather(2, drawn.tokens[..., None]).squeeze(-1)
     entropy = -(logp.exp() * logp).sum(-1)

@@ -195,7 +195,7 @@ def test_a_policy_cannot_hide_in_padding(warmed, tmp_path):
     tokens[:, 0, 1:], rewards[:, 0] = PAD, 0.0  # one rollout of each group ends in padding
 
     def log_probs() -> torch.Tensor:
-        logits = one.policy.completion_logits(batch.prompts, tokens.flatten(0, 1), tokens.shape[1])
+        logits = one.policy.completion_logits(batch.prompts, tokens.flatten(0, 1))
         taken = torch.log_softmax(logits, -1).gather(2, tokens.flatten(0, 1)[..., None])
         return taken.view(tokens.shape).detach()
 

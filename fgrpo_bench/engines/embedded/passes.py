@@ -1,0 +1,497 @@
+"""The pass of training through a Policy, forward and backward, written out in matrix products.
+
+In: prompts, and rows of completions behind them. Out: logits of every completion token, as a tensor
+of autograd whose gradient reaches the parameters. What autograd would do node by node stands here
+in few operations over all tokens at once; tests hold both against transformers' own model.
+
+Three things are computed once that a plain pass computes often. A prompt goes through the model
+once for all its rows. The first layer's queries, keys and values, their rotation apart, depend on
+the token alone: they are projected once a token of the vocabulary. Of a prompt only the last
+position goes through the end of the last layer.
+
+Shapes: P prompts of S tokens, R rows of T tokens, of which T - 1 are read; H heads, K key/value
+heads, H / K = times; d the size of a head; `hidden` is H * d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from fgrpo_bench.engines.embedded.model import Policy
+
+NORM_EPSILON = 1e-6
+SHARED_FROM = 64
+"""Tokens of a prompt from which on its rows read its keys and values where they are: copying those
+of a shorter one to every row is faster."""
+WIDTH = 16
+"""Keys are filled up to multiples of it: over other widths softmax takes ten times as long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Of a model."""
+
+    heads: int
+    kv_heads: int
+    head_size: int
+
+    @property
+    def times(self) -> int:
+        """Query heads that read the same keys and values."""
+        return self.heads // self.kv_heads
+
+    @property
+    def rotated(self) -> int:
+        """Columns of queries and keys, which come first in a joint projection."""
+        return (self.heads + self.kv_heads) * self.head_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerWeights:
+    """One layer as products take it: norms folded in, joint projections; of the pass's type but for
+    the bias."""
+
+    qkv: Tensor
+    """[(H + 2 K) * d, hidden]; queries over the square root of d, and rows of queries and keys so
+    ordered that a rotation takes neighbours."""
+    bias: Tensor
+    """[(H + 2 K) * d]; float32."""
+    out: Tensor
+    """[hidden, H * d]."""
+    gate_up: Tensor
+    """[2 * intermediate, hidden]."""
+    down: Tensor
+    """[hidden, intermediate]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """A model as products take it."""
+
+    shape: Shape
+    embedding: Tensor
+    """float32 [vocabulary, hidden]."""
+    head: Tensor
+    """[vocabulary, hidden]; the last norm folded in."""
+    layers: tuple[LayerWeights, ...]
+    rotary: Tensor
+    """complex64 [positions, rotated / 2]; e^(i angle) of every position and pair of columns."""
+
+
+def normalised(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x [tokens, hidden] over its root mean square, and one over that, [tokens, 1]."""
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    over = norm.square_().div_(x.shape[-1]).add_(NORM_EPSILON).rsqrt_()
+    return x * over, over
+
+
+def _normalised_back(grad: Tensor, y: Tensor, over: Tensor) -> Tensor:
+    """Gradient of x from that of y = x * over."""
+    return torch.addcmul(grad, y, (grad * y).mean(-1, keepdim=True), value=-1).mul_(over)
+
+
+def rotate(qkv: Tensor, angles: Tensor) -> Tensor:
+    """Rotary position embedding of queries and keys, in place; angles: rows of Weights.rotary."""
+    pairs = qkv[:, : 2 * angles.shape[-1]].view(len(qkv), -1, 2)
+    torch.view_as_complex(pairs).mul_(angles)
+    return qkv
+
+
+def added(x: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """x + left @ right.T, in x's float32 whatever the type of the product."""
+    if left.dtype == x.dtype:
+        return torch.addmm(x, left, right.t())
+    return x + left @ right.t()
+
+
+class Beside:
+    """Which rows stand behind the same prompt, so that their queries meet its keys in one
+    product."""
+
+    def __init__(self, owner: Tensor, n_prompts: int) -> None:
+        counts = torch.bincount(owner, minlength=n_prompts)
+        order = owner.argsort(stable=True)
+        starts = (counts.cumsum(0) - counts)[owner[order]]
+        self._shape = (n_prompts, int(counts.max()) if len(owner) else 0)
+        self._place = torch.empty_like(owner)
+        self._place[order] = torch.arange(len(owner), device=owner.device) - starts
+        self._place += owner * self._shape[1]
+
+    def together(self, rows: Tensor) -> Tensor:
+        """[K, R, Q, X] -> [K, P, most rows * Q, X], 0 where a prompt has fewer."""
+        n_prompts, most = self._shape
+        placed = rows.new_zeros(rows.shape[0], n_prompts * most, *rows.shape[2:])
+        placed.index_copy_(1, self._place, rows)
+        return placed.view(rows.shape[0], n_prompts, most * rows.shape[2], rows.shape[3])
+
+    def apart(self, grouped: Tensor, queries: int) -> Tensor:
+        """The inverse; queries: Q."""
+        n_prompts, most = self._shape
+        rows = grouped.view(-1, n_prompts * most, queries, grouped.shape[-1])
+        return rows.index_select(1, self._place)
+
+
+class Batch:
+    """Which tokens stand where.
+
+    prompts: int64 [P, S]; inputs: int64 [R, T - 1], completions without their last token; owner:
+    int64 [R], each row's prompt.
+    """
+
+    def __init__(self, prompts: Tensor, inputs: Tensor, owner: Tensor) -> None:
+        self.prompts, self.inputs, self.owner = prompts, inputs, owner
+        (n_prompts, start), (n_rows, read) = prompts.shape, inputs.shape
+        self.tokens = torch.cat([prompts.flatten(), inputs.flatten()])
+        """All of them, prompts first."""
+        counted = torch.arange(start + read, device=prompts.device)
+        parts = [counted[:start].repeat(n_prompts), counted[start:].repeat(n_rows)]
+        self.positions = torch.cat(parts)
+        """Of `tokens`."""
+        shares = n_rows > 0 and start >= SHARED_FROM
+        self.beside = Beside(owner, n_prompts) if shares else None
+        """Where keys and values of prompts are read where they are; None where they are copied."""
+        names = torch.arange(n_prompts, device=prompts.device)
+        self.owned = names[:, None] == owner
+        """Which rows are each prompt's; bool [P, R]."""
+
+
+@lru_cache(maxsize=64)
+def _mask(times: int, start: int, queries: int, width: int, device: torch.device) -> Tensor:
+    """What is added to scores [times * queries, width]: query i, `times` over, may see the first
+    start + i + 1 keys."""
+    seen = torch.arange(start, start + queries).repeat(times)[:, None]
+    mask = torch.zeros(times * queries, width)
+    return mask.masked_fill_(torch.arange(width) > seen, float("-inf")).to(device)
+
+
+class _Attention:
+    """Attention of one layer, and its gradient from what it keeps.
+
+    Queries are [K, N, times * Q, d] for N sequences with Q of them, keys and values [2 K, N, keys,
+    d], keys first.
+    """
+
+    def __init__(self, shape: Shape, batch: Batch, *, last: bool) -> None:
+        self.shape, self.batch, self.beside = shape, batch, batch.beside
+        self.start, self.read = batch.prompts.shape[1], batch.inputs.shape[1]
+        self.skipped = self.start - 1 if last else 0
+        """First positions of prompts that ask for nothing."""
+
+    def forward(self, qkv: Tensor, dtype: torch.dtype) -> Tensor:
+        """qkv: [tokens, (H + 2 K) * d] of the batch, rotated; dtype: of the products. Returns
+        [asking tokens, H * d]: of prompts those that are not skipped, then all of rows."""
+        heads, kv_heads, start = self.shape.heads, self.shape.kv_heads, self.start
+        of_prompts, of_rows = (each.to(dtype) for each in self._by_head(qkv))
+        self.prompt_q = self._folded(of_prompts[:heads, :, self.skipped :])
+        self.prompt_kv = _filled(of_prompts[heads:])
+        self.prompt_weights = self._weights(
+            self.prompt_q @ self.prompt_kv[:kv_heads].transpose(2, 3), self.skipped, start
+        )
+        prompts_seen = self.prompt_weights @ self.prompt_kv[kv_heads:]
+
+        self.q = self._folded(of_rows[:heads])
+        if self.beside is None:
+            copied = of_prompts[heads:].index_select(1, self.batch.owner)
+            self.kv = _filled(copied, of_rows[heads:])
+            scores = self.q @ self.kv[:kv_heads].transpose(2, 3)
+            self.weights = self._weights(scores, start, start + self.read)
+            rows_seen = self.weights @ self.kv[kv_heads:]
+        else:
+            self.kv, kept = of_rows[heads:], of_prompts[heads:]
+            self.grouped_q = self.beside.together(self.q)
+            scores = self.q.new_zeros(*self.q.shape[:3], filled_up(start + self.read))
+            grouped = self.grouped_q @ kept[:kv_heads].transpose(2, 3)
+            scores[..., :start] = self.beside.apart(grouped, scores.shape[2])
+            self._own(scores)[:] = self.q @ self.kv[:kv_heads].transpose(2, 3)
+            self.weights = self._weights(scores, start, start + self.read)
+            self.grouped_weights = self.beside.together(self.weights[..., :start])
+            grouped = self.grouped_weights @ kept[kv_heads:]
+            rows_seen = self.beside.apart(grouped, scores.shape[2])
+            rows_seen += self._own(self.weights) @ self.kv[kv_heads:]
+        return torch.cat([self._by_token(prompts_seen), self._by_token(rows_seen)])
+
+    def backward(self, grad: Tensor) -> Tensor:
+        """Gradient of qkv in float32, from that of what `forward` returned."""
+        heads, kv_heads, start = self.shape.heads, self.shape.kv_heads, self.start
+        n_prompts, n_rows = len(self.batch.prompts), len(self.batch.inputs)
+        columns = self.shape.rotated + kv_heads * self.shape.head_size
+        qkv = torch.empty(len(self.batch.tokens), columns, device=grad.device)
+        of_prompts, of_rows = self._by_head(qkv, copy=False)
+        of_prompts[:heads, :, : self.skipped] = 0.0
+        asking = n_prompts * (start - self.skipped)
+
+        seen = self._folded(self._heads_first(grad[:asking], n_prompts))
+        q, kv = _back(seen, self.prompt_q, self.prompt_kv, self.prompt_weights)
+        of_prompts[:heads, :, self.skipped :] = self._unfolded(q)
+        of_prompts[heads:] = kv[:, :, :start]
+
+        seen = self._folded(self._heads_first(grad[asking:], n_rows))
+        if self.beside is None:
+            q, kv = _back(seen, self.q, self.kv, self.weights)
+            of_rows[heads:] = kv[:, :, start : start + self.read]
+            copied = kv.view(*kv.shape[:2], -1)[..., : start * self.shape.head_size]
+            summed = torch.bmm(self.batch.owned.to(kv.dtype).expand(len(kv), -1, -1), copied)
+            of_prompts[heads:] += summed.view(len(kv), n_prompts, start, -1)
+        else:
+            kept = self.prompt_kv[:, :, :start]
+            grouped = self.beside.together(seen)
+            of_weights = torch.zeros_like(self.weights)
+            grouped_weights = grouped @ kept[kv_heads:].transpose(2, 3)
+            of_weights[..., :start] = self.beside.apart(grouped_weights, of_weights.shape[2])
+            self._own(of_weights)[:] = seen @ self.kv[kv_heads:].transpose(2, 3)
+            scores = _softmax_back(of_weights, self.weights)
+            of_prompt, own = self.beside.together(scores[..., :start]), self._own(scores)
+            of_prompts[heads : heads + kv_heads] += of_prompt.transpose(2, 3) @ self.grouped_q
+            of_prompts[heads + kv_heads :] += self.grouped_weights.transpose(2, 3) @ grouped
+            of_rows[heads : heads + kv_heads] = own.transpose(2, 3) @ self.q
+            of_rows[heads + kv_heads :] = self._own(self.weights).transpose(2, 3) @ seen
+            q = self.beside.apart(of_prompt @ kept[:kv_heads], own.shape[2])
+            q += own @ self.kv[:kv_heads]
+        of_rows[:heads] = self._unfolded(q)
+        return qkv
+
+    def _weights(self, scores: Tensor, first: int, keys: int) -> Tensor:
+        """What scores of queries that may see keys from the first on become, in their type."""
+        queries = scores.shape[2] // self.shape.times
+        mask = _mask(self.shape.times, keys - queries, queries, scores.shape[3], scores.device)
+        return scores.float().add_(mask).softmax(-1).to(scores.dtype)
+
+    def _own(self, scores: Tensor) -> Tensor:
+        """The columns of the rows' own keys."""
+        return scores[..., self.start : self.start + self.read]
+
+    def _by_head(self, qkv: Tensor, *, copy: bool = True) -> tuple[Tensor, Tensor]:
+        """qkv of prompts [H + 2 K, P, S, d] and of rows [H + 2 K, R, T - 1, d]; views where it is
+        not copied."""
+        at = self.batch.prompts.numel()
+        heads = (self.shape.heads + 2 * self.shape.kv_heads, self.shape.head_size)
+        views = (
+            qkv[:at].view(*self.batch.prompts.shape, *heads),
+            qkv[at:].view(*self.batch.inputs.shape, *heads),
+        )
+        prompts, rows = (view.permute(2, 0, 1, 3) for view in views)
+        return (prompts.contiguous(), rows.contiguous()) if copy else (prompts, rows)
+
+    def _heads_first(self, x: Tensor, n: int) -> Tensor:
+        """[tokens of n sequences, H * d] -> [H, n, Q, d]."""
+        heads = (self.shape.heads, self.shape.head_size)
+        return x.view(n, len(x) // n, *heads).permute(2, 0, 1, 3)
+
+    def _folded(self, q: Tensor) -> Tensor:
+        """[H, N, Q, d] -> [K, N, times * Q, d]."""
+        times = self.shape.times
+        if times == 1:
+            return q.contiguous()
+        split = q.reshape(self.shape.kv_heads, times, *q.shape[1:])
+        return split.transpose(1, 2).flatten(2, 3)
+
+    def _unfolded(self, q: Tensor) -> Tensor:
+        """The inverse."""
+        times = self.shape.times
+        if times == 1:
+            return q
+        split = q.reshape(*q.shape[:2], times, q.shape[2] // times, q.shape[3])
+        return split.transpose(1, 2).flatten(0, 1)
+
+    def _by_token(self, seen: Tensor) -> Tensor:
+        """[K, N, times * Q, d] -> [N * Q, H * d]."""
+        by_token = self._unfolded(seen).permute(1, 2, 0, 3)
+        heads, size = by_token.shape[2:]
+        return by_token.reshape(-1, heads * size)
+
+
+def filled_up(keys: int) -> int:
+    """A width for so many keys that softmax is fast over."""
+    return -(-keys // WIDTH) * WIDTH
+
+
+def _filled(*kv: Tensor) -> Tensor:
+    """Keys and values [2 K, N, keys, d], one after the other and filled up with zeros."""
+    keys = sum(each.shape[2] for each in kv)
+    filling = kv[0].new_zeros(1).expand(*kv[0].shape[:2], filled_up(keys) - keys, kv[0].shape[3])
+    return torch.cat([*kv, filling], 2)
+
+
+def _softmax_back(grad: Tensor, weights: Tensor) -> Tensor:
+    """Gradient of scores from that of their softmax."""
+    grad = grad * weights
+    return torch.addcmul(grad, weights, grad.sum(-1, keepdim=True), value=-1)
+
+
+def _back(seen: Tensor, q: Tensor, kv: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients of queries and of keys and values, from that of what the queries have seen."""
+    k, v = kv.chunk(2)
+    scores = _softmax_back(seen @ v.transpose(2, 3), weights)
+    of_kv = torch.empty_like(kv)
+    torch.matmul(scores.transpose(2, 3), q, out=of_kv[: len(k)])
+    torch.matmul(weights.transpose(2, 3), seen, out=of_kv[len(k) :])
+    return scores @ k, of_kv
+
+
+class _Layer:
+    """One layer's pass, and its gradient from what it keeps.
+
+    places: where each token stands in a table of distinct inputs; None where every token has an
+    input of its own, as behind the first layer.
+    """
+
+    def __init__(self, weights: LayerWeights, attention: _Attention, places: Tensor | None) -> None:
+        self.weights, self.attention, self.places = weights, attention, places
+
+    def forward(self, x: Tensor, inputs: Tensor, angles: Tensor) -> Tensor:
+        """x: residual stream, float32 [tokens, hidden]; inputs: x itself, or the table."""
+        weights, dtype = self.weights, self.weights.out.dtype
+        y, self.over = normalised(inputs)
+        self.y = y.to(dtype)
+        qkv = torch.addmm(weights.bias, self.y, weights.qkv.t())
+        if self.places is not None:
+            qkv = qkv.index_select(0, self.places)
+        self.seen = self.attention.forward(rotate(qkv.float(), angles), dtype)
+        x = added(self._asking(x), self.seen, weights.out)
+        y, self.over_mlp = normalised(x)
+        self.y_mlp = y.to(dtype)
+        self.gate_up = self.y_mlp @ weights.gate_up.t()
+        gate, up = self.gate_up.chunk(2, -1)
+        self.gate = F.silu(gate)
+        self.inner = self.gate * up
+        return added(x, self.inner, weights.down)
+
+    def backward(self, grad: Tensor, back: Tensor) -> tuple[Tensor, Tensor, LayerWeights]:
+        """From the gradient of what `forward` returned: those of x, of the table (empty where there
+        is none: it is counted in x's) and of the weights."""
+        weights, dtype = self.weights, self.weights.out.dtype
+        low = grad.to(dtype)
+        of_down = low.t() @ self.inner
+        gate, up = self.gate_up.chunk(2, -1)
+        of_inner = low @ weights.down
+        of_both = torch.empty_like(self.gate_up)
+        of_gate, of_up = of_both.chunk(2, -1)
+        torch.mul(of_inner, self.gate, out=of_up)
+        torch.ops.aten.silu_backward.grad_input(of_inner.mul_(up), gate, grad_input=of_gate)
+        of_gate_up = of_both.t() @ self.y_mlp
+        grad = grad + _normalised_back(
+            (of_both @ weights.gate_up).float(), self.y_mlp, self.over_mlp
+        )
+        low = grad.to(dtype)
+        of_out = low.t() @ self.seen
+        qkv = self.attention.backward(low @ weights.out)
+        rotate(qkv, back)
+        grad = self._all(grad)
+        if self.places is not None:
+            qkv = _summed(qkv, self.places, len(self.y))
+        low = qkv.to(dtype)
+        of_inputs = _normalised_back((low @ weights.qkv).float(), self.y, self.over)
+        of_weights = LayerWeights(
+            qkv=low.t() @ self.y, bias=qkv.sum(0), out=of_out, gate_up=of_gate_up, down=of_down
+        )
+        if self.places is None:
+            return grad.add_(of_inputs), of_inputs[:0], of_weights
+        return grad, of_inputs, of_weights
+
+    def _asking(self, x: Tensor) -> Tensor:
+        """The tokens that ask, of all [tokens, hidden]."""
+        batch, skipped = self.attention.batch, self.attention.skipped
+        if not skipped:
+            return x
+        at = batch.prompts.numel()
+        prompts = x[:at].view(*batch.prompts.shape, -1)[:, skipped:].flatten(0, 1)
+        return torch.cat([prompts, x[at:]])
+
+    def _all(self, grad: Tensor) -> Tensor:
+        """The inverse, 0 at those that do not."""
+        batch, skipped = self.attention.batch, self.attention.skipped
+        if not skipped:
+            return grad
+        n_prompts, start = batch.prompts.shape
+        whole = grad.new_zeros(n_prompts * start + batch.inputs.numel(), grad.shape[1])
+        asking = n_prompts * (start - skipped)
+        prompts = whole[: n_prompts * start].view(n_prompts, start, -1)
+        prompts[:, skipped:] = grad[:asking].view(n_prompts, start - skipped, -1)
+        whole[n_prompts * start :] = grad[asking:]
+        return whole
+
+
+def _summed(rows: Tensor, places: Tensor, size: int) -> Tensor:
+    """Sums of the rows of each place; [size, columns]."""
+    sums: Tensor = torch.ops.aten.embedding_dense_backward(rows, places, size, -1, False)
+    return sums
+
+
+class _Pass:
+    """The whole pass over a batch, and its gradient from what it keeps."""
+
+    def __init__(self, weights: Weights, batch: Batch) -> None:
+        self.weights, self.batch, self.tokens = weights, batch, batch.tokens
+        last, few = len(weights.layers) - 1, len(weights.embedding) < len(self.tokens)
+        self.layers = [
+            _Layer(
+                layer,
+                _Attention(weights.shape, batch, last=i == last),
+                self.tokens if i == 0 and few else None,
+            )
+            for i, layer in enumerate(weights.layers)
+        ]
+
+    def forward(self) -> Tensor:
+        """Logits, float32 [P + R * (T - 1), vocabulary]: those behind each prompt, then those
+        behind each token of rows."""
+        self.angles = self.weights.rotary.index_select(0, self.batch.positions)
+        x = self.weights.embedding.index_select(0, self.tokens)
+        for layer in self.layers:
+            x = layer.forward(x, x if layer.places is None else self.weights.embedding, self.angles)
+        y, self.over = normalised(x)
+        self.y = y.to(self.weights.head.dtype)
+        return (self.y @ self.weights.head.t()).float()
+
+    def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, list[LayerWeights]]:
+        """From the gradient of the logits: those of the embedding, of the head and of the
+        layers."""
+        low = grad.to(self.weights.head.dtype)
+        of_head = low.t() @ self.y
+        grad = _normalised_back((low @ self.weights.head).float(), self.y, self.over)
+        back = self.angles.conj().resolve_conj()
+        of_layers: list[LayerWeights] = []
+        for layer in reversed(self.layers):
+            grad, of_table, of_weights = layer.backward(grad, back)
+            of_layers.insert(0, of_weights)
+        of_embedding = _summed(grad, self.tokens, len(self.weights.embedding))
+        if len(of_table):
+            of_embedding += of_table
+        return of_embedding, of_head, of_layers
+
+
+class Prefill:
+    """A pass over prompts alone, without a gradient."""
+
+    def __init__(self, weights: Weights, batch: Batch) -> None:
+        whole = _Pass(weights, batch)
+        self.logits = whole.forward()
+        """float32 [P, vocabulary]; behind each prompt."""
+        self.kept = tuple(
+            layer.attention.prompt_kv[:, :, : batch.prompts.shape[1]] for layer in whole.layers
+        )
+        """Keys and values of each layer, [2 K, P, S, d]."""
+
+
+class Logits(torch.autograd.Function):
+    """The pass as autograd sees it: from a policy's parameters to logits."""
+
+    @staticmethod
+    def forward(ctx: Any, policy: Policy, batch: Batch, *parameters: Tensor) -> Tensor:
+        """parameters: those of the policy, in its order."""
+        ctx.policy, ctx.whole = policy, _Pass(policy.weights(), batch)
+        with torch.autocast(batch.prompts.device.type, enabled=False):
+            logits: Tensor = ctx.whole.forward()
+        return logits
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of the parameters."""
+        return (None, None, *ctx.policy.gradients(*ctx.whole.backward(grads[0])))
