@@ -49,8 +49,7 @@ class AskedCheckpoint:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """A draw that is still to be made."""
 
     problem: Problem
@@ -60,9 +59,8 @@ class Wanted:
     """The draw follows from it, whatever is drawn beside it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Draw:
-    """A draw; fields are the columns of fgrpo_bench.tables.DRAWS."""
+class Draw(NamedTuple):
+    """A draw; fields are the columns of fgrpo_bench.tables.DRAWS, in their order."""
 
     problem_id: str
     draw: int

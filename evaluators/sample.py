@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ class Shard:
         """Write draws with one call; OSError names the file where the disk takes no more."""
         now = time.monotonic()
         due = now - self._synced >= SYNC_SECONDS
-        append_lines(self.path, [astuple(draw) for draw in draws], sync=due)
+        append_lines(self.path, draws, sync=due)
         self._synced, self._dirty = (now, False) if due else (self._synced, True)
 
 
@@ -153,25 +152,24 @@ def complete_draws(
         shared.n_taken = len(others)
         have = pl.concat([have, others])
         asked = AskedDraws(design, problems, seeds, _numbers(have), grading)
-    n_made = 0
+    made: list[Draw] = []
     if asked.n_asked:
         with Shard(paths) as shard:
             for draws in sampler()(asked):
                 shard.append(draws)
-                n_made += len(draws)
-                tell(len(have) + n_made, len(have) + asked.n_asked, draws)
+                made += draws
+                tell(len(have) + len(made), len(have) + asked.n_asked, draws)
                 asked.count_drawn(draws)
-        fresh, _ = read_shards(paths, seeds)
-        have = pl.concat([have, fresh]).unique(["problem_id", "draw"], keep="first")
-    if n_made < asked.n_asked:
-        raise RuntimeError(f"the sampler made {n_made} of {asked.n_asked} draws and ended")
-    table = have.sort("problem_id", "draw")
+    if len(made) < asked.n_asked:
+        raise RuntimeError(f"the sampler made {len(made)} of {asked.n_asked} draws and ended")
+    table = pl.concat([have, pl.DataFrame(made, schema=DRAWS, orient="row")])
+    table = table.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
     if refused:
         print(f"kept as {set_aside(paths.shards, paths.damaged)}", flush=True)
     elif paths.shards.exists():
         shutil.rmtree(paths.shards)
-    return table, n_made
+    return table, len(made)
 
 
 def _numbers(draws: pl.DataFrame) -> dict[str, set[int]]:
