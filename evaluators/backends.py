@@ -58,12 +58,14 @@ def embedded(asked: AskedCheckpoint, *, length: int) -> Engine:
     """
     import torch
 
+    from fgrpo_bench.engines.embedded import keep_freed_memory
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
     from fgrpo_bench.engines.embedded.sampling import sample
     from fgrpo_bench.engines.embedded.session import engine_facts
     from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
     from fgrpo_bench.objectives.advantages import action_mask
 
+    keep_freed_memory()
     device = asked.device
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
 

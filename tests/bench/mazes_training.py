@@ -58,7 +58,6 @@ def ours(folder, point) -> tuple[list[float], list[float], float]:
         policy,
         run=StageRun(StagePaths(folder / "none")),
         fingerprint="bench",
-        learning_rate=point.train.learning_rate,
         betas=(0.9, 0.999),
         weight_decay=0.0,
         grad_clip=1.0,

@@ -33,7 +33,6 @@ def ours(paths, point) -> list[float]:
         policy,
         run=StageRun(StagePaths(paths.root / "none")),
         fingerprint="bench",
-        learning_rate=point.train.learning_rate,
         betas=(0.9, 0.999),
         weight_decay=0.0,
         grad_clip=1.0,

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any
 
+from fgrpo_bench.engines.embedded import keep_freed_memory
 from fgrpo_bench.stages.stage import (
     SAVE_SECONDS,
     StageRun,
@@ -48,10 +49,12 @@ def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> dic
     from fgrpo_bench.engines.embedded.reinforce import reinforce
     from fgrpo_bench.engines.embedded.warmup import warm_up
 
+    keep_freed_memory()
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True, warn_only=device == "cuda")
-    # Deterministic algorithms would fill all new memory with NaN first, a twentieth of a step; what
-    # the engine allocates it writes before it reads.
+    # What torch.use_deterministic_algorithms does, which imports torch's compilers for a second.
+    torch.set_deterministic_debug_mode("warn" if device == "cuda" else "error")
+    # It would fill all new memory with NaN first; the engine writes what it allocates before it
+    # reads it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     stages = {"warmup": warm_up, "train": reinforce}
     if spec["kind"] not in stages:

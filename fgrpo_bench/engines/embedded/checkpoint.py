@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
-from torch.nn import Parameter
-from torch.optim import Optimizer
 
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.passes import NORM_EPSILON
@@ -118,24 +116,16 @@ class Counters:
     """Prompts taken from the stream of epochs."""
 
 
-def save_state(
-    path: Path, weights: Parameter, optimizer: Optimizer, counters: Counters, mark: str
-) -> None:
-    """Write the whole state whole or not at all.
-
-    weights: all of the policy in one piece, and what the optimizer steps; mark: the stage's
-    fingerprint.
-    """
-    state = {"weights": weights, **optimizer.state.get(weights, {})}
-    tensors = {name: value.detach().cpu().clone() for name, value in state.items()}
+def save_state(path: Path, state: Mapping[str, Tensor], counters: Counters, mark: str) -> None:
+    """Write the whole state whole or not at all; mark: the stage's fingerprint."""
+    tensors = {name: value.cpu() for name, value in state.items()}
     header = asdict(counters) | {"fingerprint": mark, "sha256": _digest(tensors)}
     write_bytes(path, save(tensors, metadata={"state": json.dumps(header)}))
 
 
 def restore_state(
     paths: StagePaths,
-    weights: Parameter,
-    optimizer: Optimizer,
+    state: Mapping[str, Tensor],
     *,
     mark: str,
     last_step: int | None,
@@ -156,6 +146,8 @@ def restore_state(
             tensors = load_file(path)
             if header.pop("sha256") != _digest(tensors):
                 raise ValueError("its digest does not match")
+            if tensors.keys() != state.keys():
+                raise ValueError(f"it holds {', '.join(sorted(tensors))}")
             written_by = header.pop("fingerprint")
             counters = Counters(**header)
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
@@ -170,10 +162,8 @@ def restore_state(
     if not states:
         return None
     counters, tensors = max(states, key=lambda state: state[0].step)
-    with torch.no_grad():
-        weights.copy_(tensors.pop("weights"))
-    if tensors:  # there are none before the first update
-        optimizer.state[weights] = {k: value.to(weights.device) for k, value in tensors.items()}
+    for name, tensor in state.items():
+        tensor.copy_(tensors[name])
     return counters
 
 

@@ -15,7 +15,7 @@ from fgrpo_bench import registry
 from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.engine import embedded_train
 from fgrpo_bench.engines.embedded.model import Policy, precision
-from fgrpo_bench.engines.embedded.rollouts import Rollouts
+from fgrpo_bench.engines.embedded.rollouts import Rollouts, distinct_responses
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
@@ -79,15 +79,14 @@ class Learner:
         told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
         if lost := [name for name, known in zip(names, told.tolist(), strict=True) if not known]:
             raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
-        texts = self.tokenizer.decode(drawn.tokens.cpu().numpy())
-        outcomes = [
-            grade(problem, texts[i * n + j]).outcome
-            for i, problem in enumerate(problems)
-            for grade in [get_grader(problem.grader)]
-            for j in range(n)
-        ]
-        judged = np.array(outcomes).reshape(len(problems), n)
         shape = (len(problems), n, drawn.tokens.shape[1])
+        responses, owner, places = distinct_responses(drawn.tokens.view(shape))
+        texts = self.tokenizer.decode(responses.cpu().numpy())
+        outcomes = [
+            get_grader(problems[i].grader)(problems[i], text).outcome
+            for i, text in zip(owner.tolist(), texts, strict=True)
+        ]
+        judged = np.array(outcomes)[places.cpu().numpy()].reshape(len(problems), n)
         return Rollouts(
             prompts=prompts.to(self.device),
             tokens=drawn.tokens.view(shape),
@@ -192,7 +191,9 @@ class Learner:
     def _loss(self, used: Rollouts, advantages: Tensor, whole: Rollouts) -> PartialLoss:
         """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
         mask = used.mask.flatten(0, 1)
-        tokens, owner, places = used.distinct()  # equal responses go through the model once
+        tokens, owner, places = distinct_responses(
+            used.tokens
+        )  # equal ones go through the model once
         with precision(self.train.model, self.device):
             logits = self.policy.completion_logits(used.prompts, tokens, owner)
         all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)

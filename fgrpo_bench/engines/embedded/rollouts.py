@@ -61,21 +61,6 @@ class Rollouts:
         cut = {name: getattr(self, name)[..., :width] for name in PER_TOKEN}
         return replace(self, **cut)
 
-    def distinct(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The different responses of every group, each once: tokens int64 [D, L] and their groups
-        [D], rising; and which of them each rollout is, [G * N]."""
-        rows = self.tokens.flatten(0, 1).cpu().numpy()
-        groups = np.arange(len(self.tokens)).repeat(self.tokens.shape[1])
-        order = np.lexsort((*rows.T[::-1], groups))
-        rows, groups = rows[order], groups[order]
-        begins = np.ones(len(rows), bool)
-        begins[1:] = (rows[1:] != rows[:-1]).any(1) | (groups[1:] != groups[:-1])
-        which = np.empty(len(rows), np.int64)
-        which[order] = begins.cumsum() - 1
-        parts = (rows[begins], groups[begins], which)
-        tokens, owner, places = (torch.from_numpy(p).to(self.tokens.device) for p in parts)
-        return tokens, owner, places
-
     @property
     def mask(self) -> Tensor:
         """Which positions are actions; bool [G, N, L]."""
@@ -100,3 +85,19 @@ def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[
         "truncated_fraction": float(rollouts.truncated.float().mean()),
         "unscored_fraction": float(rollouts.unscored.float().mean()),
     }
+
+
+def distinct_responses(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The different responses of every group, each once: their tokens int64 [D, L] and groups [D],
+    rising; and which of them each rollout is, [G * N]. tokens: [G, N, L]."""
+    rows = tokens.flatten(0, 1).cpu().numpy()
+    groups = np.arange(len(tokens)).repeat(tokens.shape[1])
+    order = np.lexsort((*rows.T[::-1], groups))
+    rows, groups = rows[order], groups[order]
+    is_first = np.ones(len(rows), bool)
+    is_first[1:] = (rows[1:] != rows[:-1]).any(1) | (groups[1:] != groups[:-1])
+    which = np.empty(len(rows), np.int64)
+    which[order] = is_first.cumsum() - 1
+    parts = (rows[is_first], groups[is_first], which)
+    own, owner, places = (torch.from_numpy(part).to(tokens.device) for part in parts)
+    return own, owner, places

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.optim.adamw import adamw
 
 from fgrpo_bench.engines.diverged import diverged
 from fgrpo_bench.engines.embedded.checkpoint import Counters, restore_state, save_state
@@ -28,7 +29,6 @@ class Session:
         *,
         run: StageRun,
         fingerprint: str,
-        learning_rate: float,
         betas: tuple[float, float],
         weight_decay: float,
         grad_clip: float,
@@ -36,14 +36,15 @@ class Session:
     ) -> None:
         self.policy, self._run, self._mark = policy, run, fingerprint
         self._grad_clip = grad_clip
-        self.weights = one_piece(policy)
-        self.optimizer = torch.optim.AdamW(
-            [self.weights],
-            lr=learning_rate,
-            betas=betas,
-            weight_decay=weight_decay,
-            fused=True,
-        )
+        weights, self._gradient = one_piece(policy)
+        self._state = {
+            "weights": weights,
+            "exp_avg": torch.zeros_like(weights),
+            "exp_avg_sq": torch.zeros_like(weights),
+            "step": torch.zeros((), device=weights.device),
+        }
+        """What a save holds: the weights, and of AdamW the moments and the number of steps."""
+        self._betas, self._weight_decay = betas, weight_decay
         self.metrics: list[dict[str, Any]] = []
         self.counters = self._restore(has_metrics)
         self.resumed_at = self.counters.step
@@ -56,8 +57,7 @@ class Session:
             rows = read_table(paths.metrics, METRICS)
         counters = restore_state(
             paths,
-            self.weights,
-            self.optimizer,
+            self._state,
             mark=self._mark,
             last_step=len(rows) if has_metrics else None,
         )
@@ -85,7 +85,7 @@ class Session:
         if self.metrics:
             self.write_metrics()
         slot = self._run.paths.state(self._next_slot())
-        save_state(slot, self.weights, self.optimizer, self.counters, self._mark)
+        save_state(slot, self._state, self.counters, self._mark)
         self._saved_at, self._saved_step = time.monotonic(), self.counters.step
 
     def _next_slot(self) -> int:
@@ -112,16 +112,32 @@ class Session:
         memory. FloatingPointError where a loss, that norm (the weights are then as they were) or
         the weights after the step are not finite.
         """
-        self.optimizer.zero_grad(set_to_none=False)
+        self._gradient.zero_()
         for loss in losses:
             self._check("the loss", loss.detach())
             loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_([self.weights], self._grad_clip)
+        norm = torch.linalg.vector_norm(self._gradient)
         self._check("the gradient norm", norm)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        self.optimizer.step()
-        norm_of_weights = torch.linalg.vector_norm(self.weights.detach())
+        self._gradient.mul_((self._grad_clip / (norm + 1e-6)).clamp(max=1.0))
+        weights, first, second, step = ([each] for each in self._state.values())
+        # What torch.optim.AdamW calls; that class imports torch's compilers, which takes a second.
+        adamw(
+            weights,
+            [self._gradient],
+            first,
+            second,
+            [],
+            step,
+            fused=True,
+            amsgrad=False,
+            beta1=self._betas[0],
+            beta2=self._betas[1],
+            lr=learning_rate,
+            weight_decay=self._weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )
+        norm_of_weights = torch.linalg.vector_norm(self._state["weights"])
         self._check("the norm of the weights", norm_of_weights)
         self.counters = replace(self.counters, optimizer_steps=self.counters.optimizer_steps + 1)
         return float(norm)
@@ -137,19 +153,18 @@ class Session:
         return diverged(self.counters.step + 1, quantity, saved=f"{saved} is saved")
 
 
-def one_piece(policy: Policy) -> nn.Parameter:
+def one_piece(policy: Policy) -> tuple[Tensor, Tensor]:
     """All parameters of a policy in one piece of memory, and their gradients in another, of which
-    they are views from now on: a step of the optimizer is then one operation, not one a parameter.
-    """
+    they are views from now on: what an update does is then one operation, not one a parameter."""
     parameters = list(policy.parameters())
-    whole = nn.Parameter(torch.cat([each.detach().flatten() for each in parameters]))
-    whole.grad = torch.zeros_like(whole)
+    weights = torch.cat([each.detach().flatten() for each in parameters])
+    gradient = torch.zeros_like(weights)
     sizes = [each.numel() for each in parameters]
-    parts = zip(parameters, whole.detach().split(sizes), whole.grad.split(sizes), strict=True)
-    for parameter, values, gradient in parts:
-        parameter.data = values.view_as(parameter)
-        parameter.grad = gradient.view_as(parameter)
-    return whole
+    parts = zip(parameters, weights.split(sizes), gradient.split(sizes), strict=True)
+    for parameter, own, own_gradient in parts:
+        parameter.data = own.view_as(parameter)
+        parameter.grad = own_gradient.view_as(parameter)
+    return weights, gradient
 
 
 def engine_facts(device: str) -> dict[str, Any]:

@@ -39,7 +39,6 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
         policy.to(device),
         run=run,
         fingerprint=content["fingerprint"],
-        learning_rate=warmup.learning_rate,
         betas=(spec.beta1, spec.beta2 if warmup.beta2 is None else warmup.beta2),
         weight_decay=warmup.weight_decay,
         grad_clip=spec.grad_clip,

@@ -126,7 +126,6 @@ def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(tmp_path, aggre
             policy,
             run=StageRun(StagePaths(tmp_path)),
             fingerprint="test",
-            learning_rate=1e-4,
             betas=(0.9, 0.999),
             weight_decay=0.0,
             grad_clip=1.0,

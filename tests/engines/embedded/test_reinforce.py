@@ -38,7 +38,6 @@ def learner(warmed, folder, **changes) -> Learner:
         policy,
         run=StageRun(StagePaths(folder)),
         fingerprint="test",
-        learning_rate=point.train.learning_rate,
         betas=(point.train.beta1, point.train.beta2),
         weight_decay=0.0,
         grad_clip=point.train.grad_clip,
