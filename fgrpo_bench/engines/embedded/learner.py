@@ -191,9 +191,8 @@ class Learner:
     def _loss(self, used: Rollouts, advantages: Tensor, whole: Rollouts) -> PartialLoss:
         """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
         mask = used.mask.flatten(0, 1)
-        tokens, owner, places = distinct_responses(
-            used.tokens
-        )  # equal ones go through the model once
+        # Equal responses go through the model once.
+        tokens, owner, places = distinct_responses(used.tokens)
         with precision(self.train.model, self.device):
             logits = self.policy.completion_logits(used.prompts, tokens, owner)
         all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)

@@ -191,9 +191,8 @@ class _Attention:
         of_prompts, of_rows = (each.to(dtype) for each in self._by_head(qkv))
         self.prompt_q = self._folded(of_prompts[:heads, :, self.skipped :])
         self.prompt_kv = _filled(of_prompts[heads:])
-        self.prompt_weights = self._weights(
-            self.prompt_q @ self.prompt_kv[:kv_heads].transpose(2, 3), self.skipped, start
-        )
+        scores = self.prompt_q @ self.prompt_kv[:kv_heads].transpose(2, 3)
+        self.prompt_weights = self._weights(scores, start)
         prompts_seen = self.prompt_weights @ self.prompt_kv[kv_heads:]
 
         self.q = self._folded(of_rows[:heads])
@@ -201,7 +200,7 @@ class _Attention:
             copied = of_prompts[heads:].index_select(1, self.batch.owner)
             self.kv = _filled(copied, of_rows[heads:])
             scores = self.q @ self.kv[:kv_heads].transpose(2, 3)
-            self.weights = self._weights(scores, start, start + self.read)
+            self.weights = self._weights(scores, start + self.read)
             rows_seen = self.weights @ self.kv[kv_heads:]
         else:
             self.kv, kept = of_rows[heads:], of_prompts[heads:]
@@ -210,7 +209,7 @@ class _Attention:
             grouped = self.grouped_q @ kept[:kv_heads].transpose(2, 3)
             scores[..., :start] = self.beside.apart(grouped, scores.shape[2])
             self._own(scores)[:] = self.q @ self.kv[:kv_heads].transpose(2, 3)
-            self.weights = self._weights(scores, start, start + self.read)
+            self.weights = self._weights(scores, start + self.read)
             self.grouped_weights = self.beside.together(self.weights[..., :start])
             grouped = self.grouped_weights @ kept[kv_heads:]
             rows_seen = self.beside.apart(grouped, scores.shape[2])
@@ -257,8 +256,9 @@ class _Attention:
         of_rows[:heads] = self._unfolded(q)
         return qkv
 
-    def _weights(self, scores: Tensor, first: int, keys: int) -> Tensor:
-        """What scores of queries that may see keys from the first on become, in their type."""
+    def _weights(self, scores: Tensor, keys: int) -> Tensor:
+        """Softmax of the scores of queries of which the last may see so many keys, the one before
+        one less, and so on."""
         queries = scores.shape[2] // self.shape.times
         mask = _mask(self.shape.times, keys - queries, queries, scores.shape[3], scores.device)
         return scores.float().add_(mask).softmax(-1).to(scores.dtype)
@@ -363,7 +363,7 @@ class _Layer:
         self.inner = self.gate * up
         return added(x, self.inner, weights.down)
 
-    def backward(self, grad: Tensor, back: Tensor) -> tuple[Tensor, Tensor, LayerWeights]:
+    def backward(self, grad: Tensor, angles_back: Tensor) -> tuple[Tensor, Tensor, LayerWeights]:
         """From the gradient of what `forward` returned: those of x, of the table (empty where there
         is none: it is counted in x's) and of the weights."""
         weights, dtype = self.weights, self.weights.out.dtype
@@ -382,7 +382,7 @@ class _Layer:
         low = grad.to(dtype)
         of_out = low.t() @ self.seen
         qkv = self.attention.backward(low @ weights.out)
-        rotate(qkv, back)
+        rotate(qkv, angles_back)
         grad = self._all(grad)
         if self.places is not None:
             qkv = _summed(qkv, self.places, len(self.y))
@@ -425,30 +425,30 @@ def _summed(rows: Tensor, places: Tensor, size: int) -> Tensor:
 
 
 class _Pass:
-    """The whole pass over a batch, and its gradient from what it keeps."""
+    """The whole pass over a batch, and its gradient from what its layers keep.
 
-    def __init__(self, weights: Weights, batch: Batch) -> None:
-        self.weights, self.batch, self.tokens = weights, batch, batch.tokens
+    keeps: whether they keep it.
+    """
+
+    def __init__(self, weights: Weights, batch: Batch, *, keeps: bool) -> None:
+        self.weights, self.tokens = weights, batch.tokens
+        self.angles = weights.rotary.index_select(0, batch.positions)
+        self.layers: list[_Layer] = []
+        self.prompt_kv: list[Tensor] = []
+        """Keys and values of prompts in each layer, [2 K, P, filled up, d]."""
+        x = weights.embedding.index_select(0, self.tokens)
         last, few = len(weights.layers) - 1, len(weights.embedding) < len(self.tokens)
-        self.layers = [
-            _Layer(
-                layer,
-                _Attention(weights.shape, batch, last=i == last),
-                self.tokens if i == 0 and few else None,
-            )
-            for i, layer in enumerate(weights.layers)
-        ]
-
-    def forward(self) -> Tensor:
-        """Logits, float32 [P + R * (T - 1), vocabulary]: those behind each prompt, then those
-        behind each token of rows."""
-        self.angles = self.weights.rotary.index_select(0, self.batch.positions)
-        x = self.weights.embedding.index_select(0, self.tokens)
-        for layer in self.layers:
-            x = layer.forward(x, x if layer.places is None else self.weights.embedding, self.angles)
+        for i, own in enumerate(weights.layers):
+            attention = _Attention(weights.shape, batch, last=i == last)
+            layer = _Layer(own, attention, self.tokens if i == 0 and few else None)
+            x = layer.forward(x, x if layer.places is None else weights.embedding, self.angles)
+            self.prompt_kv.append(attention.prompt_kv)
+            if keeps:
+                self.layers.append(layer)
         y, self.over = normalised(x)
-        self.y = y.to(self.weights.head.dtype)
-        return (self.y @ self.weights.head.t()).float()
+        self.y = y.to(weights.head.dtype)
+        self.logits = (self.y @ weights.head.t()).float()
+        """[P + R * (T - 1), vocabulary]; behind each prompt, then behind each token of rows."""
 
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, list[LayerWeights]]:
         """From the gradient of the logits: those of the embedding, of the head and of the
@@ -456,10 +456,10 @@ class _Pass:
         low = grad.to(self.weights.head.dtype)
         of_head = low.t() @ self.y
         grad = _normalised_back((low @ self.weights.head).float(), self.y, self.over)
-        back = self.angles.conj().resolve_conj()
+        angles_back = self.angles.conj().resolve_conj()
         of_layers: list[LayerWeights] = []
         for layer in reversed(self.layers):
-            grad, of_table, of_weights = layer.backward(grad, back)
+            grad, of_table, of_weights = layer.backward(grad, angles_back)
             of_layers.insert(0, of_weights)
         of_embedding = _summed(grad, self.tokens, len(self.weights.embedding))
         if len(of_table):
@@ -467,17 +467,12 @@ class _Pass:
         return of_embedding, of_head, of_layers
 
 
-class Prefill:
-    """A pass over prompts alone, without a gradient."""
-
-    def __init__(self, weights: Weights, batch: Batch) -> None:
-        whole = _Pass(weights, batch)
-        self.logits = whole.forward()
-        """float32 [P, vocabulary]; behind each prompt."""
-        self.kept = tuple(
-            layer.attention.prompt_kv[:, :, : batch.prompts.shape[1]] for layer in whole.layers
-        )
-        """Keys and values of each layer, [2 K, P, S, d]."""
+def prefill(weights: Weights, prompts: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Logits behind each prompt, float32 [P, vocabulary], and the keys and values of each layer,
+    [2 K, P, S, d]."""
+    none = prompts.new_empty(0)
+    whole = _Pass(weights, Batch(prompts, none.view(0, 0), none), keeps=False)
+    return whole.logits, [each[:, :, : prompts.shape[1]] for each in whole.prompt_kv]
 
 
 class Logits(torch.autograd.Function):
@@ -486,10 +481,11 @@ class Logits(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, policy: Policy, batch: Batch, *parameters: Tensor) -> Tensor:
         """parameters: those of the policy, in its order."""
-        ctx.policy, ctx.whole = policy, _Pass(policy.weights(), batch)
-        with torch.autocast(batch.prompts.device.type, enabled=False):
-            logits: Tensor = ctx.whole.forward()
-        return logits
+        weights = policy.weights()
+        with torch.autocast(batch.prompts.device.type, enabled=False):  # it has chosen their type
+            whole = _Pass(weights, batch, keeps=any(ctx.needs_input_grad))
+        ctx.policy, ctx.whole = policy, whole
+        return whole.logits
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

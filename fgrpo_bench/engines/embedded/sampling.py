@@ -18,11 +18,10 @@ from torch import Tensor
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.passes import (
     SHARED_FROM,
-    Batch,
     Beside,
-    Prefill,
     added,
     normalised,
+    prefill,
     rotate,
 )
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
@@ -98,13 +97,9 @@ def _sample(
         if t == length - 1 or not bool(going.any()):
             break
         draws = draws[going]
-        prefix = row[going] * policy.vocabulary_size + drawn[going]
+        prefix = row[going] * logp.shape[1] + drawn[going]
         distinct, which = torch.unique(prefix, return_inverse=True)
-        parents, added_tokens = (
-            distinct // policy.vocabulary_size,
-            distinct % policy.vocabulary_size,
-        )
-        row = cache.extend(parents, added_tokens)[which]
+        row = cache.extend(distinct // logp.shape[1], distinct % logp.shape[1])[which]
     return Samples(tokens=tokens, log_probs=log_probs, entropies=entropies)
 
 
@@ -119,18 +114,16 @@ class _Cache:
         self.weights = policy.weights()
         self.shape, device = self.weights.shape, prompts.device
         n_prompts, self.position = prompts.shape
-        none = torch.empty(0, dtype=torch.long, device=device)
-        prefill = Prefill(self.weights, Batch(prompts, none.view(0, 0), none))
-        self.logits = prefill.logits
+        self.logits, prompt_kv = prefill(self.weights, prompts)
         self.owner = torch.arange(n_prompts, device=device)  # prompt of each row
         copied = self.position < SHARED_FROM
-        self.prompts = () if copied else prefill.kept
+        self.prompts = [] if copied else prompt_kv
         self.used = self.position if copied else 0
         columns = self.shape.kv_heads * self.shape.head_size
-        size = (self.used + length - 1, len(prefill.kept), 2, most_rows, columns)
+        size = (self.used + length - 1, len(prompt_kv), 2, most_rows, columns)
         self.kept = torch.empty(size, dtype=self.weights.head.dtype, device=device)
         if copied:
-            for i, of_prompts in enumerate(prefill.kept):
+            for i, of_prompts in enumerate(prompt_kv):
                 by_key = of_prompts.unflatten(0, (2, -1)).permute(3, 0, 2, 1, 4)
                 self.kept[: self.used, i, :, :n_prompts] = by_key.flatten(3)
         first = self.weights.layers[0]

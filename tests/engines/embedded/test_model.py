@@ -1,12 +1,14 @@
 """The model and its sampler: equal to transformers, equal to themselves, true to their seeds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 import transformers
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
-from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.engines.embedded.model import LEAST_POSITIONS, Policy
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.seeds import draw_seeds
@@ -17,7 +19,7 @@ TOKENIZER = Tokenizer("0123456789+-*=:")
 
 
 def make_policy(spec: ModelSpec = SPEC, seed: int = 0) -> Policy:
-    policy = Policy(spec, TOKENIZER.size)
+    policy = Policy(spec, TOKENIZER.size, spec.n_positions or LEAST_POSITIONS)
     policy.initialise(torch.Generator().manual_seed(seed))
     with torch.no_grad():  # logits of a size at which a wrong formula would show
         for parameter in policy.parameters():
@@ -89,12 +91,27 @@ def test_a_checkpoint_comes_back_bitwise_and_a_changed_one_is_refused(tmp_path, 
         load_checkpoint(folder, "cpu", digest)
 
 
-def test_sharing_the_prompt_gives_the_logits_of_the_plain_pass(policy):
-    prompts, completions = tokens(3, 8), tokens(12, 7, seed=1)
-    shared = policy.completion_logits(prompts, completions)
-    joined = torch.cat([prompts.repeat_interleave(4, 0), completions], 1)
-    plain = policy(joined)[:, 7:-1]
-    torch.testing.assert_close(shared, plain, atol=2e-5, rtol=2e-5)
+@pytest.mark.parametrize("spec", [SPEC, GROUPED], ids=["shipped", "grouped key/value heads"])
+@pytest.mark.parametrize("start", [1, 8, 70], ids=["one token", "short", "read where it is"])
+def test_logits_and_gradients_are_those_of_transformers(tmp_path, spec, start):
+    """Prompts with three rows, one, none and two, some of them equal."""
+    own = make_policy(replace(spec, n_positions=128))
+    save_checkpoint(tmp_path / "step-00001", own, TOKENIZER)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "step-00001")
+    owner = torch.tensor([0, 0, 0, 1, 3, 3])
+    prompts, completions = tokens(4, start), tokens(6, 7, seed=1)
+    completions[5] = completions[4]
+    shared = own.completion_logits(prompts, completions, owner)
+    plain = theirs(torch.cat([prompts[owner], completions], 1)).logits[:, start - 1 : -1]
+    torch.testing.assert_close(shared, plain, atol=3e-5, rtol=3e-5)
+    weights = torch.randn(shared.shape, generator=torch.Generator().manual_seed(2))
+    (shared * weights).sum().backward()
+    (plain * weights).sum().backward()
+    wanted = dict(theirs.named_parameters())
+    for name, parameter in own.named_parameters():
+        grad = wanted[name].grad
+        scale = float(grad.abs().max())
+        torch.testing.assert_close(parameter.grad, grad, atol=2e-4 * scale, rtol=0, msg=name)
 
 
 def test_log_probabilities_of_samples_are_those_of_the_plain_pass(policy):
@@ -118,6 +135,16 @@ def test_a_draw_depends_on_its_own_seed_alone(policy):
     together = sample(policy, prompts, seeds, length=6, temperature=1.0).tokens.view(3, 40, 6)
     alone = sample(policy, prompts[1:2], seeds[1:2, 10:20], length=6, temperature=1.0).tokens
     assert torch.equal(together[1, 10:20], alone)
+
+
+def test_draws_are_the_same_on_one_thread_and_on_two(policy):
+    prompts, seeds = tokens(20, 8), draw_seeds(1, list(map(str, range(20))), np.arange(64))
+    before, drawn = torch.get_num_threads(), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        drawn.append(sample(policy, prompts, seeds, length=8, temperature=1.0).tokens)
+    torch.set_num_threads(before)
+    assert torch.equal(*drawn)
 
 
 def test_draws_follow_the_models_distribution(policy):
