@@ -28,9 +28,9 @@ PRIOR = (0.5, 0.5)
 
 def beta_rates(a: float, b: float) -> Floats:
     """Success rates of problems that are distributed as Beta(a, b): its quantiles, rising."""
-    from scipy.stats import beta
+    from scipy.special import betaincinv  # as scipy.stats.beta.ppf, whose import takes long
 
-    return np.asarray(beta.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, a, b))
+    return np.asarray(betaincinv(a, b, (np.arange(QUANTILES) + 0.5) / QUANTILES))
 
 
 @lru_cache(maxsize=64)

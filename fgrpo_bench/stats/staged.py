@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.paths import DrawPath, estimates, variances
 from fgrpo_bench.stats.staged_arguments import Ends, most_correct, read_design, read_ends
-from fgrpo_bench.stats.variance import draw_moments
+from fgrpo_bench.stats.variance import binomial, draw_moments
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -144,13 +144,14 @@ class StagedDesign:
 
         Raises ValueError for rates outside [0, 1].
         """
-        from scipy.stats import binom
+        from scipy.special import bdtr  # as scipy.stats.binom.cdf, whose import takes long
 
         rate = np.asarray(success_rate, dtype=float)
         if not np.all((rate >= 0) & (rate <= 1)):
             raise ValueError(f"success_rate={success_rate!r}: must be from 0 to 1")
-        added = np.diff(self.stages)
-        going = binom.cdf(self.enough - 1, np.array(self.stages[:-1], float), rate[..., None])
+        drawn, added = np.array(self.stages[:-1], dtype=int), np.diff(self.stages)
+        # A stage of fewer draws than are enough stops none; bdtr gives nan for more than drawn.
+        going = bdtr(np.minimum(self.enough - 1, drawn), drawn, rate[..., None])
         return np.asarray(self.stages[0] + (going * added).sum(axis=-1))
 
     def draw_moments(self, *, k: int, success_rate: ArrayLike) -> tuple[Floats, Floats]:
@@ -161,16 +162,14 @@ class StagedDesign:
         """
         if len(self.stages) == 1 or not 1 <= k <= self.stages[-1]:
             return draw_moments(n_samples=self.stages[-1], k=k, success_rate=success_rate)
-        from scipy.stats import binom
-
         rate = np.asarray(success_rate, dtype=float)[..., None]
         mean, _ = draw_moments(n_samples=k, k=k, success_rate=success_rate)
         variance = np.zeros(mean.shape)
         for stage, values in enumerate(_tables(self, estimates, k)):
             path, least = self._path(stage), self._correct(stage).start
             squares = (values - mean[..., None]) ** 2
-            in_last = binom.pmf(np.arange(path.last + 1), path.last, rate)
-            ways = binom.pmf(np.arange(min(path.enough, path.before + 1)), path.before, rate)
+            in_last = binomial(np.arange(path.last + 1), path.last, rate)
+            ways = binomial(np.arange(min(path.enough, path.before + 1)), path.before, rate)
             for i in range(ways.shape[-1]):
                 own = squares[..., max(0, i - least) : i - least + path.last + 1]
                 variance += ways[..., i] * (in_last[..., max(0, least - i) :] * own).sum(axis=-1)

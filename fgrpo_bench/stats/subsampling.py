@@ -167,7 +167,7 @@ class Subsamples:
     are drawn by inverting their distribution, which problems with equal counts share."""
 
     def __init__(self, c: Counts, n: Counts, m: int, k: int) -> None:
-        from scipy.stats import hypergeom
+        from scipy.stats import hypergeom  # scipy.special has none; no command comes here
 
         varied = (c > 0) & (c < n)  # the others are what they are in every subsample
         self.fixed = float((c[~varied] == n[~varied]).sum())

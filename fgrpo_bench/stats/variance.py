@@ -37,20 +37,9 @@ def subsample_moments(
     The correct draws of m out of n are hypergeometric. The mean is pass@k of all n draws exactly,
     because a subsample of a subsample is one.
     """
-    from scipy.special import gammaln
-
     h, c = np.arange(subsample + 1)[None, :], np.arange(n_samples + 1)[:, None]
-    possible = (h <= c) & (subsample - h <= n_samples - c)
-
-    def log_choose(n: NDArray[np.int64], r: NDArray[np.int64]) -> NDArray[np.float64]:
-        inside = np.where(possible, n - r, 0)
-        return np.asarray(gammaln(n + 1) - gammaln(np.where(possible, r, 0) + 1)
-                          - gammaln(inside + 1))  # fmt: skip
-
-    log = log_choose(c, h) + log_choose(n_samples - c, subsample - h)
-    log = np.where(
-        possible, log - log.max(axis=1, keepdims=True, where=possible, initial=-np.inf), -np.inf
-    )
+    log = _log_choose(c, h) + _log_choose(n_samples - c, subsample - h)
+    log -= log.max(axis=1, keepdims=True)
     weights = np.exp(log)
     weights /= weights.sum(axis=1, keepdims=True)
     mean = pass_at_k_table(n_samples, k)
@@ -88,16 +77,35 @@ def draw_moments(
     The number of correct draws is binomial; the mean is 1 - (1 - p)^k. Raises ValueError for rates
     outside [0, 1] or k > n.
     """
-    from scipy.stats import binom
-
     rate = np.asarray(success_rate, dtype=float)
     if np.any((rate < 0) | (rate > 1)) or not 1 <= k <= n_samples:
         raise ValueError(
             f"k={k}, n_samples={n_samples}, success_rate={success_rate!r}: must satisfy "
             "1 <= k <= n_samples and 0 <= success_rate <= 1"
         )
-    weights = binom.pmf(np.arange(n_samples + 1), n_samples, rate[..., None])
+    weights = binomial(np.arange(n_samples + 1), n_samples, rate[..., None])
     with np.errstate(divide="ignore"):  # log of 0 at a rate of 1
         mean = -np.expm1(k * np.log1p(-rate))
     deviation = pass_at_k_table(n_samples, k) - mean[..., None]
     return mean, np.asarray((weights * deviation * deviation).sum(axis=-1))
+
+
+def binomial(
+    n_correct: NDArray[np.int64], n_samples: int, success_rate: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The chance of so many correct ones of n draws at a known success rate, of the broadcast shape.
+
+    As scipy.stats.binom.pmf, whose import takes half a second of every plan.
+    """
+    from scipy.special import xlog1py, xlogy
+
+    sequence = xlogy(n_correct, success_rate) + xlog1py(n_samples - n_correct, -success_rate)
+    return np.asarray(np.exp(_log_choose(n_samples, n_correct) + sequence))
+
+
+def _log_choose(n: ArrayLike, r: ArrayLike) -> NDArray[np.float64]:
+    """Of C(n, r), for whole numbers from 0 on; minus infinity where r > n."""
+    from scipy.special import gammaln
+
+    n, r = np.asarray(n), np.asarray(r)
+    return np.asarray(gammaln(n + 1) - gammaln(r + 1) - gammaln(n - r + 1))
