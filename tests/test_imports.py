@@ -1,16 +1,19 @@
 """Who imports what: no circle between packages, and other people's packages only where they are
 at home, so that a notebook pays for none of the heavy ones."""
 
+import re
 import subprocess
 import sys
 from collections import defaultdict
 from importlib import import_module
+from pathlib import Path
 
 import grimp
 import pytest
 
 from tests import architecture
 
+REPOSITORY = Path(__file__).parents[1]
 AT_HOME = {
     "antlr4": {"fgrpo_bench.graders"},
     "deepspeed": {"fgrpo_bench.engines"},
@@ -83,6 +86,23 @@ def test_the_top_of_the_package_needs_numpy_alone():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "numpy" in done.stdout.split()
     assert not {"polars", "pydantic", "yaml"} & set(done.stdout.split())
+
+
+def test_no_command_that_people_wait_for_imports_the_slowest_part_of_scipy():
+    """scipy.stats takes longer to import than a plan to be made; one class needs it, and says so."""
+    statement = re.compile(
+        r"^ *(from scipy\.stats|import scipy\.stats|from scipy import stats)", re.M
+    )
+    importing = [
+        path.relative_to(REPOSITORY).as_posix()
+        for root in architecture.ROOTS
+        for path in sorted((REPOSITORY / root).rglob("*.py"))
+        if statement.search(path.read_text())
+    ]
+    assert importing == ["fgrpo_bench/stats/subsampling.py"]
+    code = "import sys; from sweeps.cli import main; code = main(['plan', 'groupsize']); "
+    code += "sys.exit(code or 'scipy.stats' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
 @pytest.mark.parametrize(("module", "install"), [("verl", "verl==0.9.1"), ("trl", "trl==1.16.0")])
