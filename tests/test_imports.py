@@ -89,7 +89,7 @@ def test_the_top_of_the_package_needs_numpy_alone():
 
 
 def test_no_command_that_people_wait_for_imports_the_slowest_part_of_scipy():
-    """scipy.stats takes longer to import than a plan to be made; one class needs it, and says so."""
+    """scipy.stats takes longer to import than a plan to be made; one class needs it."""
     statement = re.compile(
         r"^ *(from scipy\.stats|import scipy\.stats|from scipy import stats)", re.M
     )

@@ -93,7 +93,7 @@ def draw_moments(
 def binomial(
     n_correct: NDArray[np.int64], n_samples: int, success_rate: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The chance of so many correct ones of n draws at a known success rate, of the broadcast shape.
+    """The chance of so many correct ones of n draws at a known success rate; broadcast.
 
     As scipy.stats.binom.pmf, whose import takes half a second of every plan.
     """

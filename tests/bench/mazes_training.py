@@ -8,15 +8,14 @@ a step, one update a step; TRL in its default GRPO form without KL term, on the 
 import json
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 
 import datasets
 import torch
 import transformers
-from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
@@ -30,6 +29,7 @@ from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import make_plan
+from tests.bench.products import of_attention, of_tokens, seconds
 from tests.bench.training import Clock
 
 GROUP, PROMPTS = 64, 4
@@ -118,57 +118,24 @@ def theirs(folder, point) -> list[float]:
     return seconds[WARM:]
 
 
-def products(point, width: float) -> Iterator[tuple[Tensor, Tensor, float]]:
-    """Matrix products of an update's forward pass, and how often each is made: every weight's with
-    the tokens of one part; in attention a prompt's with itself, its group's with it, and each
-    response's with itself. width: tokens of a response."""
+def alone(point, width: float) -> tuple[float, float]:
+    """CPU seconds that an update's matrix products take by themselves, and their operations;
+    forward and twice as many backward. width: tokens of a response."""
     model, task = point.train.model, make_task(point.train.task)
-    prompt, response, part = task.prompt_length, round(width), point.train.max_batch_tokens
-    head, shared = model.hidden_size // model.n_heads, model.n_heads // model.n_kv_heads
-    joint = (model.n_heads + 2 * model.n_kv_heads) * head
-    hidden, inner = model.hidden_size, model.intermediate_size
-    of_layer = [
-        (hidden, joint),
-        (hidden, hidden),
-        (hidden, inner),
-        (hidden, inner),
-        (inner, hidden),
-    ]
-    parts = PROMPTS * (prompt + GROUP * response) / part
-    for into, out in [*of_layer * model.n_layers, (hidden, len(task.vocabulary) + 2)]:
-        yield torch.randn(part, into), torch.randn(into, out), parts
-    attention = [  # leading dimensions, queries, keys
-        ((model.n_heads,), prompt, prompt),
-        ((model.n_kv_heads,), GROUP * shared * response, prompt),
-        ((GROUP, model.n_kv_heads), shared * response, response),
-    ]
-    for leading, queries, keys in attention:
-        weights = torch.randn(*leading, queries, keys)
-        values = torch.randn(*leading, keys, head)
-        asking = torch.randn(*leading, queries, head)
-        yield asking, values.transpose(-1, -2), PROMPTS * model.n_layers
-        yield weights, values, PROMPTS * model.n_layers
-
-
-def operations(point, width: float) -> tuple[float, float]:
-    """Of an update's matrix products, forward and twice as many backward, and CPU seconds that they
-    take by themselves."""
-    flops = seconds = 0.0
-    for left, right, times in products(point, width):
-        torch.matmul(left, right)
-        begun = time.process_time()
-        for _ in range(3):
-            torch.matmul(left, right)
-        seconds += times * (time.process_time() - begun)
-        flops += 3 * times * 2.0 * left.numel() * right.shape[-1]
-    return flops, seconds
+    prompt, read, part = task.prompt_length, round(width) - 1, point.train.max_batch_tokens
+    parts = PROMPTS * (prompt + GROUP * read) / part
+    attention = of_attention(
+        model, prompts=PROMPTS, prompt=prompt, rows=PROMPTS * GROUP, read=read, shared=True
+    )
+    took, flops = seconds(chain(of_tokens(model, part, parts), attention))
+    return 3 * took, 3 * flops
 
 
 def main() -> None:
     torch.set_num_threads(1)
     folder, point = warmed_up()
     own, updates, width = ours(folder, point)
-    flops, alone = operations(point, width)
+    products, flops = alone(point, width)
     trl = theirs(folder, point)
     print(
         json.dumps(
@@ -177,8 +144,8 @@ def main() -> None:
                 "TRL steps/CPU s": 1 / mean(trl),
                 "ratio": mean(trl) / mean(own),
                 "update, GFLOP/CPU s": flops / mean(updates) / 1e9,
-                "products alone, GFLOP/CPU s": flops / alone / 1e9,
-                "share of the products' speed": alone / mean(updates),
+                "products alone, GFLOP/CPU s": flops / products / 1e9,
+                "share of the products' speed": products / mean(updates),
             }
         )
     )

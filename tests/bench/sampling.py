@@ -1,4 +1,5 @@
-"""Draws a second of the embedded sampler against transformers.generate, same model and prompts."""
+"""Draws a second of the embedded sampler against transformers.generate, same model and prompts, and
+the share of its matrix products in its time."""
 
 import json
 import time
@@ -9,11 +10,26 @@ import transformers
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.engines.embedded.sampling import sample
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.tasks import make_task
 from tests.bench.model import warmed_up
+from tests.bench.products import of_tokens, seconds
 
 DRAWS_A_PROMPT, REPEATS = 512, 5
+
+
+def alone(model, tokens: torch.Tensor, prompt: int) -> float:
+    """CPU seconds that the products of sampling these [prompts, n, length] take by themselves: of
+    each prompt, and of each distinct prefix of its draws that goes on."""
+    took = seconds(of_tokens(model, len(tokens) * prompt))[0]
+    for t in range(1, tokens.shape[2]):
+        going = ((tokens[..., :t] != EOS) & (tokens[..., :t] != PAD)).all(-1)
+        prefixes = sum(
+            len(own[on].unique(dim=0)) for own, on in zip(tokens[..., :t], going, strict=True)
+        )
+        took += seconds(of_tokens(model, prefixes))[0]
+    return took
 
 
 def main() -> None:
@@ -48,6 +64,8 @@ def main() -> None:
                 )
             other.append(time.process_time() - begun)
         made = group * draws
+        drawn = sample(policy, prompts, seeds, length=length, temperature=1.0).tokens
+        products = alone(policy.spec, drawn.view(group, draws, length), prompts.shape[1])
         print(
             json.dumps(
                 {
@@ -55,6 +73,7 @@ def main() -> None:
                     "ours draws/CPU s": made / float(np.median(ours)),
                     "generate draws/CPU s": made / float(np.median(other)),
                     "ratio": float(np.median(other)) / float(np.median(ours)),
+                    "products' share": products / float(np.median(ours)),
                 }
             )
         )
