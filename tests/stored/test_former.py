@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from dashboards.queries.progress import progress
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import load_results
-from fgrpo_bench.specs import Profile, config
+from fgrpo_bench.specs import config
 from fgrpo_bench.specs.stored import stored_placement, stored_profile
 from fgrpo_bench.stages.attempts import Attempts, Note
 from fgrpo_bench.stages.files import read_json, write_json
@@ -26,8 +25,7 @@ from sweeps.former import as_frozen
 from sweeps.freeze import plan_over
 from sweeps.local import drive
 from sweeps.slurm.tick import frozen_profile
-from tests.support.fake_stage import fake_command
-from tests.support.former import LONG, SMALL, unpacked
+from tests.support.former import SMALL, unpacked
 
 
 @pytest.fixture
@@ -88,37 +86,6 @@ def test_report_and_dashboard_read_it(finished: RunPaths) -> None:
     assert "GRPO" in write_report(results).text
     states = progress(results).states
     assert states["done"] == sum(states.values()) == 6
-
-
-def training_alone(kind: str, folder: Path, profile: Profile, environment: str) -> list[str]:
-    """Fake programs in place of all but the training's."""
-    program = stage_command if kind == "train" else fake_command
-    return program(kind, folder, profile, environment)
-
-
-@pytest.mark.parametrize(
-    "command", [training_alone, pytest.param(stage_command, marks=pytest.mark.slow)]
-)
-def test_a_stopped_run_goes_on_from_its_save(
-    stopped: RunPaths, command: StageCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_HELD", "nothing")
-    for name in ("_warmup/s11", "grpo-n4-g0-s11", "grpo-n4-g1-s11"):  # what fake stages read
-        write_json(stopped.folder / name / "result.json", {"value": "of a fake stage"})
-    before, known = tried(stopped), marks(stopped)
-    done = {name for name, notes in before.items() if notes and notes[-1]["outcome"] == "done"}
-    assert "_warmup/s11" in done
-    assert run(stopped, *LONG, command=command) == 0
-    assert marks(stopped) == known
-    after = tried(stopped)
-    assert {name: after[name] for name in done} == {name: before[name] for name in done}
-    assert all(after[name][: len(notes)] == notes for name, notes in before.items())
-    logs = sorted(stopped.point("grpo-n4-g1-s11").logs.glob("attempt-*.log"))
-    (step,) = re.findall(r"^going on after step (\d+)$", logs[-1].read_text(), re.MULTILINE)
-    assert int(step) > 0
-    assert load_results(stopped).points[-1].is_trained
-    if command is stage_command:
-        assert all(point.is_evaluated for point in load_results(stopped).points)
 
 
 @pytest.mark.parametrize("name", ["finished", "stopped", "slurm"])

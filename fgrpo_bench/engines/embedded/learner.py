@@ -190,13 +190,11 @@ class Learner:
 
     def _loss(self, used: Rollouts, advantages: Tensor, whole: Rollouts) -> PartialLoss:
         """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
-        mask = used.mask.flatten(0, 1)
-        # Equal responses go through the model once.
-        tokens, owner, places = distinct_responses(used.tokens)
+        tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
         with precision(self.train.model, self.device):
-            logits = self.policy.completion_logits(used.prompts, tokens, owner)
+            logits = self.policy.completion_logits(used.prompts, tokens, mask=mask)
         all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
-        log_probs = all_log_probs.gather(2, tokens[..., None]).squeeze(-1).index_select(0, places)
+        log_probs = all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
         losses, clipped = registry.entry("objectives", algorithm.objective)(
             log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high

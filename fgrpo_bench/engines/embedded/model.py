@@ -206,19 +206,23 @@ class Policy(nn.Module):
         return self.completion_logits(tokens[:, :1], F.pad(tokens[:, 1:], (0, 1)))
 
     def completion_logits(
-        self, prompts: Tensor, completions: Tensor, owner: Tensor | None = None
+        self,
+        prompts: Tensor,
+        completions: Tensor,
+        owner: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
-        """Logits for every completion token, each prompt going through the model once.
+        """Logits for every completion token, each prompt and each prefix of its completions going
+        through the model once.
 
-        prompts [P, prompt length]; completions [R, length]; owner: int64 [R], the prompt of each;
-        None where every prompt has as many, one after the other. Returns [R, length, vocabulary].
+        prompts [P, prompt length]; completions [R, length]; owner: int64 [R], the prompt of each,
+        None where every prompt has as many, one after the other; mask: bool [R, length], the tokens
+        whose logits are wanted, in each row those up to some token; of the others they may be any.
+        None wants all. Returns [R, length, vocabulary].
         """
-        n_rows, length = completions.shape
         if owner is None:
             owner = torch.arange(len(prompts), device=prompts.device)
-            owner = owner.repeat_interleave(n_rows // len(prompts))
-        batch = Batch(prompts, completions[:, :-1], owner)
+            owner = owner.repeat_interleave(len(completions) // len(prompts))
+        batch = Batch(prompts, completions, owner, mask)
         logits: Tensor = Logits.apply(self, batch, *self.parameters())  # type: ignore[no-untyped-call]
-        first, others = logits.split([len(prompts), n_rows * (length - 1)])
-        others = others.view(n_rows, length - 1, self.vocabulary_size)
-        return torch.cat([first.index_select(0, owner)[:, None], others], 1)
+        return F.embedding(batch.of_logits, logits)

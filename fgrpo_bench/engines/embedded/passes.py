@@ -1,16 +1,17 @@
 """The pass of training through a Policy, forward and backward, written out in matrix products.
 
-In: prompts, and rows of completions behind them. Out: logits of every completion token, as a tensor
-of autograd whose gradient reaches the parameters. What autograd would do node by node stands here
-in few operations over all tokens at once; tests hold both against transformers' own model.
+In: prompts, and completions behind them. Out: logits of every completion token, as a tensor of
+autograd whose gradient reaches the parameters. What autograd would do node by node stands here in
+few operations over all tokens at once; tests hold both against transformers' own model.
 
-Three things are computed once that a plain pass computes often. A prompt goes through the model
-once for all its rows. The first layer's queries, keys and values, their rotation apart, depend on
-the token alone: they are projected once a token of the vocabulary. Of a prompt only the last
-position goes through the end of the last layer.
+Four things are computed once that a plain pass computes often. A prompt goes through the model once
+for all its completions, and so does each prefix that some of them share, as in sampling. The first
+layer's queries, keys and values, their rotation apart, depend on the token alone: they are
+projected once a token of the vocabulary. Of a prompt only the last position goes through the end of
+the last layer.
 
-Shapes: P prompts of S tokens, R rows of T tokens, of which T - 1 are read; H heads, K key/value
-heads, H / K = times; d the size of a head; `hidden` is H * d.
+Shapes: P prompts of S tokens, R completions of T tokens, of which T - 1 are read; H heads, K
+key/value heads, H / K = times; d the size of a head; `hidden` is H * d.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -139,27 +142,59 @@ class Beside:
 
 
 class Batch:
-    """Which tokens stand where.
+    """Which tokens go through the model, and where they stand.
 
-    prompts: int64 [P, S]; inputs: int64 [R, T - 1], completions without their last token; owner:
-    int64 [R], each row's prompt.
+    prompts: int64 [P, S]; completions: int64 [R, T], of which the last token is not read; owner:
+    int64 [R], each one's prompt; mask: bool [R, T], the tokens whose logits are wanted, in each row
+    those up to some token; None wants all.
+
+    Completions of a prompt that begin alike share what they have in common: each distinct prefix is
+    one token here, and `rows` says which of them every completion is made of.
     """
 
-    def __init__(self, prompts: Tensor, inputs: Tensor, owner: Tensor) -> None:
-        self.prompts, self.inputs, self.owner = prompts, inputs, owner
-        (n_prompts, start), (n_rows, read) = prompts.shape, inputs.shape
-        self.tokens = torch.cat([prompts.flatten(), inputs.flatten()])
+    def __init__(
+        self, prompts: Tensor, completions: Tensor, owner: Tensor, mask: Tensor | None = None
+    ) -> None:
+        self.prompts = prompts
+        (n_prompts, start), n_rows = prompts.shape, len(completions)
+        device, read = prompts.device, max(completions.shape[1] - 1, 0)
+        inputs, owners = completions[:, :read].cpu().numpy(), owner.cpu().numpy()
+        wanted = np.ones((n_rows, read), bool) if mask is None else mask[:, 1:].cpu().numpy()
+        order = np.lexsort((*inputs.T[::-1], owners))
+        inputs, owners, wanted = inputs[order], owners[order], wanted[order]
+        alike = np.logical_and.accumulate(inputs[1:] == inputs[:-1], axis=1)
+        alike &= (owners[1:] == owners[:-1])[:, None]
+        is_first = wanted.copy()
+        is_first[1:] &= ~(alike & wanted[:-1])
+        numbers = np.where(is_first, is_first.cumsum().reshape(is_first.shape) - 1, 0)
+        prefixes = np.maximum.accumulate(numbers, axis=0) if n_rows else numbers
+        prefixes[~wanted] = 0
+        kept = is_first.any(axis=1)
+
+        def tensor(values: NDArray[Any]) -> Tensor:
+            return torch.from_numpy(values).to(device)
+
+        self.tokens = torch.cat([prompts.flatten(), tensor(inputs[is_first])])
         """All of them, prompts first."""
-        counted = torch.arange(start + read, device=prompts.device)
-        parts = [counted[:start].repeat(n_prompts), counted[start:].repeat(n_rows)]
-        self.positions = torch.cat(parts)
+        counted = torch.arange(start, device=device).repeat(n_prompts)
+        self.positions = torch.cat([counted, start + tensor(np.nonzero(is_first)[1])])
         """Of `tokens`."""
-        shares = n_rows > 0 and start >= SHARED_FROM
-        self.beside = Beside(owner, n_prompts) if shares else None
+        self.rows = tensor(prefixes[kept])
+        """int64 [rows, T - 1]; prefixes of each distinct completion, any where it has ended."""
+        self.first = tensor(np.flatnonzero(is_first[kept]))
+        """int64 [prefixes]; where in `rows` each stands first."""
+        self.owner = tensor(owners[kept])
+        """int64 [rows]; their prompts."""
+        of_logits = np.empty((n_rows, read + 1), np.int64)
+        of_logits[order] = np.hstack([owners[:, None], n_prompts + prefixes])
+        self.of_logits = tensor(of_logits)
+        """int64 [R, T]; where in prompts and prefixes each wanted token's logits are."""
+        shares = len(self.rows) > 0 and start >= SHARED_FROM
+        self.beside = Beside(self.owner, n_prompts) if shares else None
         """Where keys and values of prompts are read where they are; None where they are copied."""
-        names = torch.arange(n_prompts, device=prompts.device)
-        self.owned = names[:, None] == owner
-        """Which rows are each prompt's; bool [P, R]."""
+        names = torch.arange(n_prompts, device=device)
+        self.owned = names[:, None] == self.owner
+        """Which rows are each prompt's; bool [P, rows]."""
 
 
 @lru_cache(maxsize=64)
@@ -180,15 +215,18 @@ class _Attention:
 
     def __init__(self, shape: Shape, batch: Batch, *, last: bool) -> None:
         self.shape, self.batch, self.beside = shape, batch, batch.beside
-        self.start, self.read = batch.prompts.shape[1], batch.inputs.shape[1]
+        self.start, self.read = batch.prompts.shape[1], batch.rows.shape[1]
         self.skipped = self.start - 1 if last else 0
         """First positions of prompts that ask for nothing."""
 
     def forward(self, qkv: Tensor, dtype: torch.dtype) -> Tensor:
         """qkv: [tokens, (H + 2 K) * d] of the batch, rotated; dtype: of the products. Returns
-        [asking tokens, H * d]: of prompts those that are not skipped, then all of rows."""
+        [asking tokens, H * d]: of prompts those that are not skipped, then all prefixes."""
         heads, kv_heads, start = self.shape.heads, self.shape.kv_heads, self.start
-        of_prompts, of_rows = (each.to(dtype) for each in self._by_head(qkv))
+        at = self.batch.prompts.numel()
+        of_prompts = self._by_head(qkv[:at], len(self.batch.prompts)).to(dtype).contiguous()
+        of_rows = qkv[at:].index_select(0, self.batch.rows.flatten())
+        of_rows = self._by_head(of_rows, len(self.batch.rows)).to(dtype).contiguous()
         self.prompt_q = self._folded(of_prompts[:heads, :, self.skipped :])
         self.prompt_kv = _filled(of_prompts[heads:])
         scores = self.prompt_q @ self.prompt_kv[:kv_heads].transpose(2, 3)
@@ -214,24 +252,30 @@ class _Attention:
             grouped = self.grouped_weights @ kept[kv_heads:]
             rows_seen = self.beside.apart(grouped, scores.shape[2])
             rows_seen += self._own(self.weights) @ self.kv[kv_heads:]
-        return torch.cat([self._by_token(prompts_seen), self._by_token(rows_seen)])
+        of_prefixes = self._by_token(rows_seen).index_select(0, self.batch.first)
+        return torch.cat([self._by_token(prompts_seen), of_prefixes])
 
     def backward(self, grad: Tensor) -> Tensor:
         """Gradient of qkv in float32, from that of what `forward` returned."""
         heads, kv_heads, start = self.shape.heads, self.shape.kv_heads, self.start
-        n_prompts, n_rows = len(self.batch.prompts), len(self.batch.inputs)
+        n_prompts, n_rows = len(self.batch.prompts), len(self.batch.rows)
         columns = self.shape.rotated + kv_heads * self.shape.head_size
-        qkv = torch.empty(len(self.batch.tokens), columns, device=grad.device)
-        of_prompts, of_rows = self._by_head(qkv, copy=False)
+        at = self.batch.prompts.numel()
+        by_prompts = torch.empty(at, columns, device=grad.device)
+        by_rows = torch.empty(self.batch.rows.numel(), columns, device=grad.device)
+        of_prompts = self._by_head(by_prompts, n_prompts)
+        of_rows = self._by_head(by_rows, n_rows)
         of_prompts[:heads, :, : self.skipped] = 0.0
         asking = n_prompts * (start - self.skipped)
 
-        seen = self._folded(self._heads_first(grad[:asking], n_prompts))
+        seen = self._folded(self._by_head(grad[:asking], n_prompts))
         q, kv = _back(seen, self.prompt_q, self.prompt_kv, self.prompt_weights)
         of_prompts[:heads, :, self.skipped :] = self._unfolded(q)
         of_prompts[heads:] = kv[:, :, :start]
 
-        seen = self._folded(self._heads_first(grad[asking:], n_rows))
+        of_first = grad.new_zeros(len(by_rows), grad.shape[1])
+        of_first.index_copy_(0, self.batch.first, grad[asking:])
+        seen = self._folded(self._by_head(of_first, n_rows))
         if self.beside is None:
             q, kv = _back(seen, self.q, self.kv, self.weights)
             of_rows[heads:] = kv[:, :, start : start + self.read]
@@ -254,7 +298,8 @@ class _Attention:
             q = self.beside.apart(of_prompt @ kept[:kv_heads], own.shape[2])
             q += own @ self.kv[:kv_heads]
         of_rows[:heads] = self._unfolded(q)
-        return qkv
+        by_prefixes = _summed(by_rows, self.batch.rows.flatten(), len(self.batch.first))
+        return torch.cat([by_prompts, by_prefixes])
 
     def _weights(self, scores: Tensor, keys: int) -> Tensor:
         """Softmax of the scores of queries of which the last may see so many keys, the one before
@@ -267,22 +312,11 @@ class _Attention:
         """The columns of the rows' own keys."""
         return scores[..., self.start : self.start + self.read]
 
-    def _by_head(self, qkv: Tensor, *, copy: bool = True) -> tuple[Tensor, Tensor]:
-        """qkv of prompts [H + 2 K, P, S, d] and of rows [H + 2 K, R, T - 1, d]; views where it is
-        not copied."""
-        at = self.batch.prompts.numel()
-        heads = (self.shape.heads + 2 * self.shape.kv_heads, self.shape.head_size)
-        views = (
-            qkv[:at].view(*self.batch.prompts.shape, *heads),
-            qkv[at:].view(*self.batch.inputs.shape, *heads),
-        )
-        prompts, rows = (view.permute(2, 0, 1, 3) for view in views)
-        return (prompts.contiguous(), rows.contiguous()) if copy else (prompts, rows)
-
-    def _heads_first(self, x: Tensor, n: int) -> Tensor:
-        """[tokens of n sequences, H * d] -> [H, n, Q, d]."""
-        heads = (self.shape.heads, self.shape.head_size)
-        return x.view(n, len(x) // n, *heads).permute(2, 0, 1, 3)
+    def _by_head(self, x: Tensor, n: int) -> Tensor:
+        """[tokens of n sequences, columns of some heads] -> [heads, n, Q, d]; a view."""
+        size = self.shape.head_size
+        queries = len(x) // n if n else 0
+        return x.view(n, queries, x.shape[1] // size, size).permute(2, 0, 1, 3)
 
     def _folded(self, q: Tensor) -> Tensor:
         """[H, N, Q, d] -> [K, N, times * Q, d]."""
@@ -410,7 +444,7 @@ class _Layer:
         if not skipped:
             return grad
         n_prompts, start = batch.prompts.shape
-        whole = grad.new_zeros(n_prompts * start + batch.inputs.numel(), grad.shape[1])
+        whole = grad.new_zeros(len(batch.tokens), grad.shape[1])
         asking = n_prompts * (start - skipped)
         prompts = whole[: n_prompts * start].view(n_prompts, start, -1)
         prompts[:, skipped:] = grad[:asking].view(n_prompts, start - skipped, -1)
@@ -448,7 +482,7 @@ class _Pass:
         y, self.over = normalised(x)
         self.y = y.to(weights.head.dtype)
         self.logits = (self.y @ weights.head.t()).float()
-        """[P + R * (T - 1), vocabulary]; behind each prompt, then behind each token of rows."""
+        """float32 [P + prefixes, vocabulary]; behind each prompt, then behind each prefix."""
 
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, list[LayerWeights]]:
         """From the gradient of the logits: those of the embedding, of the head and of the
@@ -471,7 +505,7 @@ def prefill(weights: Weights, prompts: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Logits behind each prompt, float32 [P, vocabulary], and the keys and values of each layer,
     [2 K, P, S, d]."""
     none = prompts.new_empty(0)
-    whole = _Pass(weights, Batch(prompts, none.view(0, 0), none), keeps=False)
+    whole = _Pass(weights, Batch(prompts, none.view(0, 1), none), keeps=False)
     return whole.logits, [each[:, :, : prompts.shape[1]] for each in whole.prompt_kv]
 
 

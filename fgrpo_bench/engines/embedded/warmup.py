@@ -51,7 +51,8 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
         answers = tokenizer.encode_responses(task.demonstrations(chosen, rng))
         targets = torch.from_numpy(answers).to(device)
         with precision(spec.model, device):
-            logits = policy.completion_logits(torch.from_numpy(prompts).to(device), targets)
+            on_device = torch.from_numpy(prompts).to(device)
+            logits = policy.completion_logits(on_device, targets, mask=targets != PAD)
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD)
         session.update([loss], learning_rate(step, warmup))
         run.progress(step=step, of=warmup.steps, loss=loss.item())

@@ -9,6 +9,7 @@ import transformers
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.model import LEAST_POSITIONS, Policy
+from fgrpo_bench.engines.embedded.passes import Batch
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.seeds import draw_seeds
@@ -94,17 +95,20 @@ def test_a_checkpoint_comes_back_bitwise_and_a_changed_one_is_refused(tmp_path, 
 @pytest.mark.parametrize("spec", [SPEC, GROUPED], ids=["shipped", "grouped key/value heads"])
 @pytest.mark.parametrize("start", [1, 8, 70], ids=["one token", "short", "read where it is"])
 def test_logits_and_gradients_are_those_of_transformers(tmp_path, spec, start):
-    """Prompts with three rows, one, none and two, some of them equal."""
+    """Prompts with three completions, one, none and two; some begin alike, some end early."""
     own = make_policy(replace(spec, n_positions=128))
     save_checkpoint(tmp_path / "step-00001", own, TOKENIZER)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "step-00001")
     owner = torch.tensor([0, 0, 0, 1, 3, 3])
     prompts, completions = tokens(4, start), tokens(6, 7, seed=1)
-    completions[5] = completions[4]
-    shared = own.completion_logits(prompts, completions, owner)
+    completions[2, :3], completions[3], completions[5] = completions[0, :3], *completions[[0, 4]]
+    ends = torch.tensor([7, 2, 7, 7, 5, 7])
+    mask = torch.arange(7) < ends[:, None]
+    shared = own.completion_logits(prompts, completions, owner, mask)
     plain = theirs(torch.cat([prompts[owner], completions], 1)).logits[:, start - 1 : -1]
-    torch.testing.assert_close(shared, plain, atol=3e-5, rtol=3e-5)
+    torch.testing.assert_close(shared[mask], plain[mask], atol=3e-5, rtol=3e-5)
     weights = torch.randn(shared.shape, generator=torch.Generator().manual_seed(2))
+    weights *= mask[..., None]
     (shared * weights).sum().backward()
     (plain * weights).sum().backward()
     wanted = dict(theirs.named_parameters())
@@ -112,6 +116,14 @@ def test_logits_and_gradients_are_those_of_transformers(tmp_path, spec, start):
         grad = wanted[name].grad
         scale = float(grad.abs().max())
         torch.testing.assert_close(parameter.grad, grad, atol=2e-4 * scale, rtol=0, msg=name)
+
+
+def test_each_prefix_that_completions_share_goes_through_the_model_once():
+    prompts, owner = tokens(2, 4), torch.tensor([0, 1, 0, 0])
+    completions = torch.tensor([[5, 6, 7, 8], [5, 6, 7, 8], [5, 6, 9, 8], [5, 3, PAD, PAD]])
+    mask = completions != PAD
+    batch = Batch(prompts, completions, owner, mask)
+    assert sorted(batch.tokens[prompts.numel() :].tolist()) == [5, 5, 6, 6, 7, 7, 9]
 
 
 def test_log_probabilities_of_samples_are_those_of_the_plain_pass(policy):
