@@ -9,7 +9,6 @@ import json
 import tempfile
 import time
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from statistics import mean
 
@@ -29,7 +28,7 @@ from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import make_plan
-from tests.bench.products import of_attention, of_tokens, seconds
+from tests.bench.products import of_update, recorded
 from tests.bench.training import Clock
 
 GROUP, PROMPTS = 64, 4
@@ -50,9 +49,9 @@ def warmed_up():
     return stage.checkpoint(0), point
 
 
-def ours(folder, point) -> tuple[list[float], list[float], float]:
-    """CPU seconds of each step, and of its update on a batch whose groups all have a gradient; the
-    mean width of these batches, in tokens of a response."""
+def ours(folder, point) -> dict[str, float]:
+    """Steps a CPU second; the rate of operations in updates on batches whose groups all have a
+    gradient, and in the same matrix products by themselves."""
     policy, tokenizer = load_checkpoint(folder, "cpu", None)
     session = Session(
         policy,
@@ -63,18 +62,31 @@ def ours(folder, point) -> tuple[list[float], list[float], float]:
         grad_clip=1.0,
         has_metrics=True,
     )
-    learner, seconds, updates, widths = Learner(point, session, tokenizer), [], [], []
+    learner, steps, updates = Learner(point, session, tokenizer), [], []
+    made = operations = plain = 0.0
     for step in range(1, WARM + STEPS + 1):
         begun = time.process_time()
         batch = learner.rollouts(step)[0]
         rewards = torch.zeros_like(batch.rewards)
         rewards[:, ::2] = 1.0  # a short warm-up solves little, and TRL skips no group
-        widths.append(batch.shortened().tokens.shape[-1])
         drawn = time.process_time()
-        learner.learn(replace(batch, rewards=rewards))
-        updates.append(time.process_time() - drawn)
-        seconds.append(time.process_time() - begun)
-    return seconds[WARM:], updates[WARM:], mean(widths[WARM:])
+        with recorded() as batches:
+            learner.learn(replace(batch, rewards=rewards))
+        ended = time.process_time()
+        if step <= WARM:
+            continue
+        steps.append(ended - begun)
+        updates.append(ended - drawn)
+        for each in batches:
+            seconds, flops, seconds_of_plain = of_update(point.train.model, each)
+            made, operations, plain = made + seconds, operations + flops, plain + seconds_of_plain
+    return {
+        "steps/CPU s": 1 / mean(steps),
+        "update, GFLOP/CPU s": operations / sum(updates) / 1e9,
+        "products alone, GFLOP/CPU s": operations / made / 1e9,
+        "products' share of updates": made / sum(updates),
+        "of a plain pass's products": plain / sum(updates),
+    }
 
 
 def theirs(folder, point) -> list[float]:
@@ -118,37 +130,12 @@ def theirs(folder, point) -> list[float]:
     return seconds[WARM:]
 
 
-def alone(point, width: float) -> tuple[float, float]:
-    """CPU seconds that an update's matrix products take by themselves, and their operations;
-    forward and twice as many backward. width: tokens of a response."""
-    model, task = point.train.model, make_task(point.train.task)
-    prompt, read, part = task.prompt_length, round(width) - 1, point.train.max_batch_tokens
-    parts = PROMPTS * (prompt + GROUP * read) / part
-    attention = of_attention(
-        model, prompts=PROMPTS, prompt=prompt, rows=PROMPTS * GROUP, read=read, shared=True
-    )
-    took, flops = seconds(chain(of_tokens(model, part, parts), attention))
-    return 3 * took, 3 * flops
-
-
 def main() -> None:
     torch.set_num_threads(1)
     folder, point = warmed_up()
-    own, updates, width = ours(folder, point)
-    products, flops = alone(point, width)
-    trl = theirs(folder, point)
-    print(
-        json.dumps(
-            {
-                "ours steps/CPU s": 1 / mean(own),
-                "TRL steps/CPU s": 1 / mean(trl),
-                "ratio": mean(trl) / mean(own),
-                "update, GFLOP/CPU s": flops / mean(updates) / 1e9,
-                "products alone, GFLOP/CPU s": flops / products / 1e9,
-                "share of the products' speed": products / mean(updates),
-            }
-        )
-    )
+    own = ours(folder, point)
+    trl = 1 / mean(theirs(folder, point))
+    print(json.dumps({**own, "TRL steps/CPU s": trl, "ratio": own["steps/CPU s"] / trl}))
 
 
 if __name__ == "__main__":

@@ -459,17 +459,19 @@ def _summed(rows: Tensor, places: Tensor, size: int) -> Tensor:
 
 
 class _Pass:
-    """The whole pass over a batch, and its gradient from what its layers keep.
+    """The whole pass over a batch, and its gradient, once, from what its layers keep until then."""
 
-    keeps: whether they keep it.
-    """
-
-    def __init__(self, weights: Weights, batch: Batch, *, keeps: bool) -> None:
-        self.weights, self.tokens = weights, batch.tokens
+    def __init__(self, weights: Weights, batch: Batch) -> None:
+        self.weights, self.batch, self.tokens = weights, batch, batch.tokens
         self.angles = weights.rotary.index_select(0, batch.positions)
         self.layers: list[_Layer] = []
         self.prompt_kv: list[Tensor] = []
         """Keys and values of prompts in each layer, [2 K, P, filled up, d]."""
+
+    def forward(self, *, keeps: bool) -> Tensor:
+        """Logits behind each prompt, then behind each prefix, float32 [P + prefixes, vocabulary];
+        keeps: whether what a gradient needs is kept."""
+        weights, batch = self.weights, self.batch
         x = weights.embedding.index_select(0, self.tokens)
         last, few = len(weights.layers) - 1, len(weights.embedding) < len(self.tokens)
         for i, own in enumerate(weights.layers):
@@ -481,8 +483,7 @@ class _Pass:
                 self.layers.append(layer)
         y, self.over = normalised(x)
         self.y = y.to(weights.head.dtype)
-        self.logits = (self.y @ weights.head.t()).float()
-        """float32 [P + prefixes, vocabulary]; behind each prompt, then behind each prefix."""
+        return (self.y @ weights.head.t()).float()
 
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, list[LayerWeights]]:
         """From the gradient of the logits: those of the embedding, of the head and of the
@@ -492,8 +493,8 @@ class _Pass:
         grad = _normalised_back((low @ self.weights.head).float(), self.y, self.over)
         angles_back = self.angles.conj().resolve_conj()
         of_layers: list[LayerWeights] = []
-        for layer in reversed(self.layers):
-            grad, of_table, of_weights = layer.backward(grad, angles_back)
+        while self.layers:  # each layer's share of memory is free for those before it
+            grad, of_table, of_weights = self.layers.pop().backward(grad, angles_back)
             of_layers.insert(0, of_weights)
         of_embedding = _summed(grad, self.tokens, len(self.weights.embedding))
         if len(of_table):
@@ -505,8 +506,9 @@ def prefill(weights: Weights, prompts: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Logits behind each prompt, float32 [P, vocabulary], and the keys and values of each layer,
     [2 K, P, S, d]."""
     none = prompts.new_empty(0)
-    whole = _Pass(weights, Batch(prompts, none.view(0, 1), none), keeps=False)
-    return whole.logits, [each[:, :, : prompts.shape[1]] for each in whole.prompt_kv]
+    whole = _Pass(weights, Batch(prompts, none.view(0, 1), none))
+    logits = whole.forward(keeps=False)
+    return logits, [each[:, :, : prompts.shape[1]] for each in whole.prompt_kv]
 
 
 class Logits(torch.autograd.Function):
@@ -517,9 +519,10 @@ class Logits(torch.autograd.Function):
         """parameters: those of the policy, in its order."""
         weights = policy.weights()
         with torch.autocast(batch.prompts.device.type, enabled=False):  # it has chosen their type
-            whole = _Pass(weights, batch, keeps=any(ctx.needs_input_grad))
-        ctx.policy, ctx.whole = policy, whole
-        return whole.logits
+            whole = _Pass(weights, batch)
+            logits = whole.forward(keeps=any(ctx.needs_input_grad))
+        ctx.policy, ctx.whole = policy, whole  # not the logits, which hold this: a leak each step
+        return logits
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,5 +1,7 @@
 """The model and its sampler: equal to transformers, equal to themselves, true to their seeds."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +11,7 @@ import transformers
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.model import LEAST_POSITIONS, Policy
-from fgrpo_bench.engines.embedded.passes import Batch
+from fgrpo_bench.engines.embedded.passes import Batch, Logits
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.seeds import draw_seeds
@@ -124,6 +126,19 @@ def test_each_prefix_that_completions_share_goes_through_the_model_once():
     mask = completions != PAD
     batch = Batch(prompts, completions, owner, mask)
     assert sorted(batch.tokens[prompts.numel() :].tolist()) == [5, 5, 6, 6, 7, 7, 9]
+
+
+def test_a_pass_leaves_no_memory_behind_where_nothing_collects_cycles():
+    policy, batch = make_policy(), Batch(tokens(2, 3), tokens(2, 3), torch.arange(2))
+    kept = weakref.ref(batch)
+    gc.disable()
+    try:
+        logits = Logits.apply(policy, batch, *policy.parameters())
+        logits.sum().backward()
+        del batch, logits
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_log_probabilities_of_samples_are_those_of_the_plain_pass(policy):
