@@ -1,4 +1,4 @@
-"""What the version before left behind: it is read, gone on with, and never computed again."""
+"""What the version before left behind is read."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from fgrpo_bench.report.build import write_report
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.stored import stored_placement, stored_profile
-from fgrpo_bench.stages.attempts import Attempts, Note
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import status
 from sweeps.check import examine
-from sweeps.cli import main as sweeps
-from sweeps.commands import StageCommand, stage_command
-from sweeps.conflicts import check_conflicts
 from sweeps.former import as_frozen
-from sweeps.freeze import plan_over
 from sweeps.local import drive
 from sweeps.slurm.tick import frozen_profile
 from tests.support.former import SMALL, unpacked
@@ -43,42 +38,15 @@ def on_slurm(tmp_path: Path) -> RunPaths:
     return unpacked("slurm", tmp_path)
 
 
-def run(paths: RunPaths, *overrides: str, command: StageCommand = stage_command) -> int:
+def run(paths: RunPaths, *overrides: str) -> int:
     asked = [f"run_root='{paths.root}'", "profile.max_parallel=2", *SMALL, *overrides]
-    return drive.run(config.load("smoke", asked), command=command, finish=lambda *_: None)
+    return drive.run(config.load("smoke", asked), finish=lambda *_: None)
 
 
 def damaged(paths: RunPaths) -> list[str]:
     """Files that `check` finds damaged, the report apart, which nobody has written yet."""
     found = examine.examine(paths, lambda total: lambda part: None).damage
     return [each.name for each in found if each.of != "report"]
-
-
-def marks(paths: RunPaths) -> dict[str, str]:
-    return {stage["name"]: stage["fingerprint"] for stage in read_json(paths.plan)["stages"]}
-
-
-def tried(paths: RunPaths) -> dict[str, list[Note]]:
-    """What was noted of attempts, by stage."""
-    noted = Attempts(paths)
-    return {name: list(noted.of(name)) for name in marks(paths)}
-
-
-def test_run_starts_nothing_where_everything_is_done(finished: RunPaths) -> None:
-    before, known = tried(finished), marks(finished)
-    assert run(finished) == 0
-    assert tried(finished) == before
-    assert marks(finished) == known
-    assert run(finished) == 0, "what was taken over is taken over again"
-    assert tried(finished) == before
-    assert damaged(finished) == []
-
-
-def test_a_dry_run_finds_nothing_to_run(
-    finished: RunPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert sweeps(["run", "smoke", f"run_root='{finished.root}'", *SMALL, "--dry-run"]) == 0
-    assert "6 done, nothing to run" in capsys.readouterr().out
 
 
 def test_report_and_dashboard_read_it(finished: RunPaths) -> None:
@@ -99,30 +67,12 @@ def test_status_and_check_read_them(name: str, tmp_path: Path) -> None:
     assert damaged(paths) == []
 
 
-def test_more_draws_are_added_to_what_stands(finished: RunPaths) -> None:
-    asked = [f"run_root='{finished.root}'", *SMALL, "experiment.evaluation.n_samples=32"]
-    plan, paths = plan_over(config.load("smoke", asked))
-    check_conflicts(paths, plan)
-    assert {stage.name: stage.fingerprint for stage in plan.stages} == marks(finished)
-
-
 def test_what_still_defines_a_result_is_refused_with_field_and_values(finished: RunPaths) -> None:
     with pytest.raises(ValueError, match=r"train\.learning_rate: 0\.\d+ there, 0\.5 asked for"):
         run(finished, "experiment.train.learning_rate=0.5")
     with pytest.raises(ValueError) as refused:
         run(finished, "experiment.train.learning_rate=0.5")
     assert "save_every" not in str(refused.value), "what defines nothing any more is not named"
-
-
-def test_what_defines_nothing_any_more_may_change(finished: RunPaths) -> None:
-    before = tried(finished)
-    assert run(finished, "experiment.train.eval_every=3") == 0
-    assert tried(finished) == before
-
-
-def test_a_checkpoint_that_was_passed_without_a_save_is_refused(finished: RunPaths) -> None:
-    with pytest.raises(ValueError, match=r"left no checkpoint at step \d+, since it was trained"):
-        run(finished, "experiment.train.save_every=1", "experiment.checkpoints=every")
 
 
 def test_an_identity_that_was_edited_is_not_taken_over(finished: RunPaths) -> None:

@@ -18,8 +18,6 @@ SMALL = [
     )
 ]
 """Overrides that they were run with."""
-LONG = ["experiment.train.steps=400", "experiment.train.save_every=200"]
-"""Those of all but `finished` beside them."""
 ROOT = "/runs"
 """The run root that their files name."""
 

@@ -140,7 +140,7 @@ def test_another_recipe_version_is_refused(tmp_path: Path) -> None:
     spec = read_json(paths.point(NAME).spec)
     spec["identity"]["recipe_version"] = 0
     write_json(paths.point(NAME).spec, spec | {"fingerprint": "0" * 64})
-    with pytest.raises(ValueError, match="recipe_version: 0 there, 1 asked for"):
+    with pytest.raises(ValueError, match="recipe_version: 0 there, 2 asked for"):
         check_conflicts(paths, plan)
 
 

@@ -76,6 +76,6 @@ ENGINE = Engine(
     aggregations=("token_mean", "sequence_mean", "constant_length"),
     identity=_identity,
     check=_check,
-    version=1,
+    version=2,
     check_evaluation=_check_evaluation,
 )
