@@ -34,7 +34,7 @@ from fgrpo_bench.stats import designs
 from fgrpo_bench.stats.staged import StagedDesign
 
 NAME = "evaluate"
-VERSION = 1
+VERSION = 2
 """Raised when the same settings give other draws."""
 SEED_SCHEME = "splitmix64-1"
 """How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""

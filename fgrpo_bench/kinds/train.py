@@ -22,7 +22,7 @@ from fgrpo_bench.specs import Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining
 
 NAME = "train"
-PROMPT_SECONDS, RESPONSE_SECONDS = 6.4e-11, 8.6e-11
+PROMPT_SECONDS, RESPONSE_SECONDS = 4.0e-11, 5.3e-11
 """Of a processor, for an operation of a forward pass over a group's prompt and over its responses,
 with its share of the updates."""
 ROLLOUT_SECONDS = 0.105 / 256

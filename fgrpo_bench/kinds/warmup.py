@@ -13,9 +13,9 @@ from fgrpo_bench.specs.fingerprint import defining, model_fields
 from fgrpo_bench.tasks import make_task
 
 NAME = "warmup"
-VERSION = 1
+VERSION = 2
 """Raised when the same spec is warmed up to other weights."""
-DEMONSTRATION_SECONDS = 0.0003
+DEMONSTRATION_SECONDS = 0.0001
 """Of a processor, to make a demonstration."""
 OPERATION_SECONDS = 4.4e-11
 """For an operation of a forward pass over it, with its share of the update."""

@@ -67,14 +67,6 @@ def test_status_and_check_read_them(name: str, tmp_path: Path) -> None:
     assert damaged(paths) == []
 
 
-def test_what_still_defines_a_result_is_refused_with_field_and_values(finished: RunPaths) -> None:
-    with pytest.raises(ValueError, match=r"train\.learning_rate: 0\.\d+ there, 0\.5 asked for"):
-        run(finished, "experiment.train.learning_rate=0.5")
-    with pytest.raises(ValueError) as refused:
-        run(finished, "experiment.train.learning_rate=0.5")
-    assert "save_every" not in str(refused.value), "what defines nothing any more is not named"
-
-
 def test_an_identity_that_was_edited_is_not_taken_over(finished: RunPaths) -> None:
     spec = finished.point("grpo-n4-g0-s11").spec
     facts = read_json(spec)

@@ -56,7 +56,7 @@ def test_a_stage_costs_its_start_and_what_it_samples() -> None:
     once = forward(COUNTDOWN.model, COUNTDOWN.task)
     of_a_group = train.PROMPT_SECONDS * once.prompt + 8 * train.RESPONSE_SECONDS * once.response
     assert seconds["train"] == pytest.approx(2.5 + 300 * 32 * of_a_group + 3 * 0.5)
-    a_demonstration = 0.0003 + warmup.OPERATION_SECONDS * (once.prompt + once.response)
+    a_demonstration = 0.0001 + warmup.OPERATION_SECONDS * (once.prompt + once.response)
     assert seconds["warmup"] == pytest.approx(2.5 + 64_000 * a_demonstration)
     assert seconds["evaluate"] == pytest.approx(2.5 + 600_000 * (1.05e-5 + 1.28e-6 * 8), rel=0.01)
 
