@@ -157,7 +157,7 @@ function folds(root) {
   for (const fold of root.querySelectorAll("details[data-kept]")) {
     const key = "open-" + fold.dataset.kept;
     try {
-      fold.open = sessionStorage.getItem(key) === "yes";
+      fold.open ||= sessionStorage.getItem(key) === "yes"; // or opened before this ran
       fold.addEventListener("toggle", () => sessionStorage.setItem(key, fold.open ? "yes" : "no"));
     } catch {
       return; // a browser that keeps nothing

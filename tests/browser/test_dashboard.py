@@ -237,6 +237,7 @@ def test_the_export_opens_from_disk_draws_its_charts_and_writes_nothing_beside(
         drawn(page)
         assert page.locator("[data-drawn]").count() == CHARTS[view]
     page.click("nav >> text=Compare")
+    drawn(page)
     page.click("details.fold > summary")
     page.click(".control[data-name=against] a >> text=GRPO N=4")
     drawn(page)
