@@ -16,7 +16,7 @@ RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
 With overrides (the first word holds a =) it works alone: checkpoint=<folder or id of the Hub>, then
 any of
   benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
-  sampler=vllm|transformers|embedded device=cpu|cuda prompt=boxed|chat|plain
+  sampler=vllm|transformers|embedded device=cpu|cuda prompt=boxed|chat|plain stream=0
   prompt_tokens=1024 response_tokens=4096 name=<folder under evals/>
 conf/evaluate.yaml has every key with its value. The same command goes on after a stop, and a larger
 n_samples draws only what is missing.

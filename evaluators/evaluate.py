@@ -108,7 +108,7 @@ def evaluate(
                     paths,
                     problems,
                     n_samples=evaluation.n_samples,
-                    seed=evaluation.seed,
+                    seed=spec.draw_seed,
                     sampler=session.sampler,
                     tell=tell,
                     stopping=stopping,

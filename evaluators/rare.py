@@ -64,7 +64,7 @@ def collect(
             paths,
             problems,
             n_samples=evaluation.n_samples,
-            seed=evaluation.seed,
+            seed=spec.draw_seed,
             sampler=lambda: make_engine(asked).draw,
             tell=tell,
         )

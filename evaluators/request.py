@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs import EvalSpec, Placement, PromptSpec, config
-from fgrpo_bench.specs.base import STRICT, FolderName, Plugins, Positive
+from fgrpo_bench.specs.base import STRICT, FolderName, Plugins, Positive, Seed
 
 ROOT = "evaluate"
 OF_EVALUATION = {field.name for field in fields(EvalSpec)} - {"name"}
@@ -41,6 +41,9 @@ class Request:
     """Longest prompt."""
     response_tokens: Positive
     """Longest response."""
+    stream: Seed
+    """Which random numbers the draws are made with; checkpoints that share one are compared with
+    paired draws. 0 unless another is asked for; in a sweep it is the training seed."""
     device: Literal["cpu", "cuda"]
     """Where it computes."""
     threads: Positive

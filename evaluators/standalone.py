@@ -3,7 +3,8 @@
 <root>/evals/<name>/                                the checkpoint as a stage: spec.json, DONE.json
 <root>/evals/<name>/eval/alone-<fp8>/step-00000/    the evaluation, in the shape of a sweep's
 
-Another temperature, prompt, dtype or sampler is another <fp8>; more benchmarks or draws are not.
+Another temperature, prompt, dtype, stream or sampler is another <fp8>; more benchmarks or draws are
+not.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def freeze(request: Request) -> StagePaths:
         prompt=None if embedded else request.prompt,
         prompt_tokens=None if embedded else request.prompt_tokens,
         response_tokens=None if embedded else request.response_tokens,
+        stream=request.stream,
     )
     sampling["benchmarks"] = {}  # each has its own mark, so that more of them are no other address
     identity = {"sampling": sampling, "source": sha256, "step": 0}
@@ -132,7 +134,7 @@ def expected_draws(paths: StagePaths) -> str:
     for name, benchmark in evaluation.benchmarks.items():
         problems = load_problems(benchmark, spec.task, spec.data(name))
         n_samples = evaluation.n_samples
-        seeds = expected_seeds(problems, n_samples=n_samples, seed=evaluation.seed)
+        seeds = expected_seeds(problems, n_samples=n_samples, seed=spec.draw_seed)
         have = len(stored_draws(paths.benchmark(name), seeds)[0])
         sizes[name] = len(problems)
         asked = f"{name}: {len(problems)} problems x {n_samples} draws"

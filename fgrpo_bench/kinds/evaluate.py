@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import engines, registry
+from fgrpo_bench import engines, registry, seeds
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.fetch import dataset_identity
-from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, make_stage
+from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, inputs, make_stage
 from fgrpo_bench.specs import (
     BenchmarkSpec,
     DesignSpec,
@@ -36,8 +36,11 @@ from fgrpo_bench.stats.staged import StagedDesign
 NAME = "evaluate"
 VERSION = 2
 """Raised when the same settings give other draws."""
-SEED_SCHEME = "splitmix64-1"
-"""How a draw's own seed comes from (seed, problem_id, draw); see fgrpo_bench.seeds."""
+SEED_SCHEME = "splitmix64-2"
+"""How a draw's own seed comes from (seed, stream, problem_id, draw); see fgrpo_bench.seeds."""
+SHARED_STREAM = 0
+"""Stream of what belongs to no training seed: a base model that several seeds share, and by default
+a checkpoint that is evaluated outside a sweep."""
 DRAW_SECONDS, TOKEN_SECONDS = 1.05e-5, 1.28e-6
 """Of a processor, for a draw of a trained model, sampled and graded, and for each of its tokens."""
 TOKENS = 8
@@ -47,12 +50,25 @@ BASE = 1.4
 is computed once."""
 
 
-def draws_identity(evaluation: EvalSpec, train: TrainSpec) -> dict[str, Any]:
-    """What changes a draw, apart from the weights; n_samples, ks and graders do not."""
+def draws_identity(evaluation: EvalSpec, train: TrainSpec, *, stream: int) -> dict[str, Any]:
+    """What changes a draw, apart from the weights; n_samples, ks and graders do not.
+
+    stream: of `stream_of`.
+    """
     own = engines.of(train).inputs(train)
     return sampling_identity(
-        evaluation, own.task, own.prompt, own.prompt_tokens, own.response_tokens
+        evaluation, own.task, own.prompt, own.prompt_tokens, own.response_tokens, stream=stream
     )
+
+
+def stream_of(point: SweepPoint, *, step: int) -> int:
+    """Which random numbers the model of a point is asked with at a step (0 is its base model).
+
+    Cells of one training seed share theirs, which pairs their draws; seeds do not, so that the
+    draws of different seeds are independent of each other.
+    """
+    is_shared = step == 0 and inputs(point).pretrained is not None
+    return SHARED_STREAM if is_shared else point.seed
 
 
 def sampling_identity(
@@ -61,6 +77,8 @@ def sampling_identity(
     prompt: PromptSpec | None,
     prompt_tokens: int | None,
     response_tokens: int | None,
+    *,
+    stream: int,
 ) -> dict[str, Any]:
     """The same without a training run; all but the first are None for the embedded engine, apart
     from a task whose held-out problems are drawn on."""
@@ -78,6 +96,7 @@ def sampling_identity(
         "top_p": evaluation.top_p,
         "dtype": evaluation.dtype,
         "seed": evaluation.seed,
+        "stream": stream,
         "seed_scheme": SEED_SCHEME,
         **({"batch_invariant": True} if evaluation.batch_invariant else {}),
     } | registry.identity(tasks=None if task is None else task.name)
@@ -131,7 +150,7 @@ def stages(planned: Planned) -> Iterator[Stage]:
 def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> Stage:
     """The evaluation of a checkpoint of a stage, with the settings of a point."""
     evaluation = point.evaluation
-    sampling = draws_identity(evaluation, point.train)
+    sampling = draws_identity(evaluation, point.train, stream=stream_of(point, step=step))
     name = f"{source.name}/eval/{evaluation.name}-{fingerprint(sampling)[:8]}/step-{step:05d}"
     data = {
         key: planned.dataset(benchmark.dataset).name
@@ -166,6 +185,11 @@ class Draws(Frozen):
     def settings(self) -> dict[str, Any]:
         """What changes a draw, as `sampling_identity` gives it."""
         return dict(self.value("identity", "sampling"))
+
+    @property
+    def draw_seed(self) -> int:
+        """What the own seeds of all its draws follow from (fgrpo_bench.seeds.draw_seeds)."""
+        return seeds.stream(self.evaluation.seed, self.value("identity", "sampling", "stream"))
 
     @property
     def task(self) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds.evaluate import Draws, command, cost, draws_identity
+from fgrpo_bench.kinds.evaluate import Draws, command, cost, draws_identity, stream_of
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
@@ -24,7 +24,7 @@ def identity(point: SweepPoint, rare: RareSpec, base: Stage) -> dict[str, Any]:
     """What defines the set of a point's base model; no cell does."""
     evaluation = rollouts(point, rare)
     (benchmark,) = evaluation.benchmarks.values()
-    sampling = draws_identity(evaluation, point.train)
+    sampling = draws_identity(evaluation, point.train, stream=stream_of(point, step=0))
     del sampling["benchmarks"]
     return {
         "rare": defining(rare),

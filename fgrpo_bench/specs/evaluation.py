@@ -129,7 +129,7 @@ class EvalSpec:
     dtype: Literal["float32", "bfloat16"]
     """Number type of the weights while sampling."""
     seed: Seed
-    """Base of every draw's own seed."""
+    """Base of every draw's own seed, together with the training seed of the model that draws."""
     batch_invariant: bool = False
     """Whether vLLM computes with kernels whose results do not depend on what is drawn beside a draw
     (VLLM_BATCH_INVARIANT). Has its neutral value as default, so that it names no draws of before

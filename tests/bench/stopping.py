@@ -129,7 +129,7 @@ def declared() -> Asked:
     experiment = config.load("groupsize").experiment
     plain = PromptSpec(chat_template=False, system=None)
     task = experiment.train.task
-    settings = sampling_identity(experiment.evaluation, task, plain, None, None)
+    settings = sampling_identity(experiment.evaluation, task, plain, None, None, stream=0)
     return Asked(to_dict(experiment.evaluation), settings)
 
 

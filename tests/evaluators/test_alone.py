@@ -3,12 +3,14 @@
 import json
 import shutil
 
+import numpy as np
 import polars as pl
 import pytest
 
 from evaluators import request
 from evaluators.__main__ import main
 from evaluators.stored import find
+from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.paths import StagePaths
@@ -84,6 +86,13 @@ def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys)
     assert "already done" in capsys.readouterr().out
     assert main(["run", *words, "n_samples=4", "temperature=0.5"]) == 0  # another address
     assert len(find(str(root / "evals"))) == 2
+    assert main(["run", *words, "n_samples=4", "stream=1"]) == 0  # and other random numbers
+    assert len(find(str(root / "evals"))) == 3
+    assert first["seed"].to_list() == [
+        seed
+        for problem in first["problem_id"].unique(maintain_order=True)
+        for seed in draw_seeds(stream(0, 0), [problem], np.arange(4))[0].tolist()
+    ]
 
 
 @pytest.mark.slow

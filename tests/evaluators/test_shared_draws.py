@@ -423,13 +423,13 @@ def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "model.safetensors").write_text("known by its digest")
 
-    def digest(problems=PROBLEMS, sha256="w", **changed):
+    def digest(problems=PROBLEMS, sha256="w", stream=11, **changed):
         evaluation = replace(declared.evaluation, **changed)
         asked = AskedCheckpoint(
             folder=tmp_path,
             sha256=sha256,
             evaluation=evaluation,
-            settings=draws_identity(evaluation, declared.train),
+            settings=draws_identity(evaluation, declared.train, stream=stream),
             device="cpu",
             placement=None,
         )
@@ -443,6 +443,7 @@ def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path)
         digest(sha256="v"),
         digest(temperature=0.5),
         digest(seed=declared.evaluation.seed + 1),
+        digest(stream=12),
     }
     (tmp_path / "tokenizer.json").write_text("[]")
-    assert len({first, digest(), *others}) == 7
+    assert len({first, digest(), *others}) == 8

@@ -54,6 +54,7 @@ def settings(prompt_tokens=16, prompt=PLAIN):
         prompt=prompt,
         prompt_tokens=prompt_tokens,
         response_tokens=LENGTH,
+        stream=0,
     )
 
 

@@ -113,8 +113,8 @@ def test_where_vllm_refuses_to_be_batch_invariant_its_words_are_told(starting):
 
 def test_batch_invariant_draws_are_others_and_false_is_no_part_of_an_identity():
     evaluation, train = point().evaluation, point().train
-    plain = draws_identity(evaluation, train)
-    invariant = draws_identity(replace(evaluation, batch_invariant=True), train)
+    plain = draws_identity(evaluation, train, stream=0)
+    invariant = draws_identity(replace(evaluation, batch_invariant=True), train, stream=0)
     assert invariant == plain | {"batch_invariant": True} and "batch_invariant" not in plain
 
 

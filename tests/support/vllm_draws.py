@@ -63,7 +63,7 @@ EVALUATION = EvalSpec(
     seed=0,
     prompts={},
 )
-SETTINGS = draws_identity(EVALUATION, TRAIN) | {
+SETTINGS = draws_identity(EVALUATION, TRAIN, stream=0) | {
     "prompt": to_dict(PromptSpec(chat_template=False, system=None)),
     "prompt_tokens": 16,
     "response_tokens": 8,

@@ -250,6 +250,30 @@ json_values = st.recursive(
 )
 
 
+def test_the_stream_of_draws_is_the_training_seed_and_0_for_a_base_model_that_seeds_share() -> None:
+    """Of each stage that draws, the stream by the training run that it looks at."""
+
+    def streams(plan: Plan) -> dict[str, int]:
+        return {
+            stage.source: stage.spec["identity"]["sampling"]["stream"]
+            for stage in plan.stages
+            if stage.kind in ("evaluate", "rare") and stage.source is not None
+        }
+
+    assert streams(planned(put(("sweep", "grid", "seed"), [11, 12]))) == {
+        "_warmup/s11": 11,
+        "_warmup/s12": 12,
+        "grpo-n4-g0-s11": 11,
+        "grpo-n4-g0-s12": 12,
+        "grpo-n4-g1-s11": 11,
+        "grpo-n4-g1-s12": 12,
+    }
+    overrides = ["experiment=qwen2.5-7b", "sweep.grid.seed=[11,12]"]
+    published = streams(make_plan(config.load("controls", [*overrides, "run_root=runs"])))
+    assert {source for source, stream in published.items() if stream == 0} == {"_base/qwen2.5-7b"}
+    assert {source[-3:] for source, stream in published.items() if stream == 12} == {"s12"}
+
+
 def test_the_checkpoints_that_are_evaluated_change_no_training_and_no_evaluation() -> None:
     last, every = planned(), planned(put(("experiment", "checkpoints"), "every"))
     kept = {each.name: each.fingerprint for each in every.stages}
