@@ -80,8 +80,7 @@ def reach(
         share = (own @ weights) / (stable @ weights) if (stable > 0).any() else 0.0
         t = max(stdtrit(n_seeds - 1, upper), c / normal * stdtrit(2 * (n_seeds - 1), upper))
         squares += t**2 * np.maximum(own, share * stable)
-    of_mean, degrees = variance(by_seed, parts)
-    return np.asarray(np.sqrt(np.maximum(squares, stdtrit(degrees, upper) ** 2 * of_mean)))
+    return np.maximum(np.sqrt(squares), variance(by_seed, parts).half_width(1 - upper))
 
 
 def largest(directions: Floats, resampled: Floats) -> Floats:
