@@ -5,6 +5,10 @@ resamples both, independently: problems with replacement and seeds with replacem
 counts (times its seed was drawn) x (times its problem was drawn). This is the pigeonhole bootstrap
 (Owen 2007, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 386-411).
 
+Where problems have clusters (several targets to one multiset of numbers, several questions to one
+passage), clusters are resampled in place of problems: a mean over problems is the ratio of two sums
+over clusters, and `by_cluster` has its linear parts.
+
 Its percentiles alone would not do. For S seeds it holds (S - 1) / S of the variance that is due to
 seeds, and counts what is due to neither seeds nor problems up to three times; where only seeds
 differ, its 95% interval of three seeds is their range, which holds the true mean of a symmetric
@@ -16,7 +20,14 @@ another training run. `python -m tests.calibration` measures what it holds.
 Resamples of two seeds reach no further than the seeds do, so with two of them the shape is to
 either side no less than that of Student's t itself.
 
-An interval without width says that nothing varied in the data, not that the value is certain.
+Near 0 and near 1 a resample knows too little: where all of 256 problems are solved, all resamples
+say 100%, and one problem in a hundred may be unsolvable all the same. So where fewer than NEAR
+problems' worth lies off such an end, an interval leaves room there for one problem more than were
+seen, as the gamma interval of Fay and Feuer does (1997, Statistics in Medicine 16, 791-801, with
+the largest weight w_M = 1 / problems): of 256 problems that are all solved it begins at 98.6%.
+
+A p-value is 1 less the level of the interval that ends at 0, with all of this: no p below 0.05
+stands beside a 95% interval that holds 0.
 """
 
 from __future__ import annotations
@@ -29,14 +40,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.stats.bootstrap import REPLICATES, bootstrap_means, tails
-from fgrpo_bench.stats.spread import of_average, spread, variance
+from fgrpo_bench.stats.spread import Variance, of_average, spread, variance
 
+Floats = NDArray[np.float64]
+Clusters = NDArray[np.int64] | None
 LEVEL = 0.95
 Limits = tuple[float, float]
 FRACTIONS: Limits = (0.0, 1.0)
 """The least and the largest mean that there can be of fractions, e.g. pass@k."""
 DIFFERENCES: Limits = (-1.0, 1.0)
 """The same of differences of two fractions."""
+NEAR = 5.0
+"""Problems' worth off an end below which an interval leaves room there: at 5 the resamples reach as
+far as Poisson's distribution of that mean does. The room lessens in proportion from none to 5."""
+LEAST_TAIL = 1e-200
+"""Below which a p-value is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,65 +77,94 @@ class Estimate:
     """Degrees of freedom of its Student's t; None like low."""
     p_value: float | None = None
     """Two-sided, of a mean of 0: 1 less the level of the interval that ends at 0, by the shape of
-    that at `level`; None like low. 0 where nothing varied around a mean that is not 0."""
+    that at `level`; None like low. 0 where nothing varied around a mean that is not 0, nor left
+    room for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resampled:
     """Means over problems by seed, and means of resampled data: what an Estimate is made of."""
 
-    by_seed: NDArray[np.float64]
+    by_seed: Floats
     """[seeds, columns]; nan where no problem has a value for every seed."""
-    means: NDArray[np.float64]
+    means: Floats
     """[columns, replicates]; nan with fewer than two such problems."""
     n_problems: NDArray[np.int64]
     """[columns]."""
-    spread: NDArray[np.float64]
+    spread: Floats
     """[3, columns], of `fgrpo_bench.stats.spread`; nan likewise."""
-    limits: NDArray[np.float64]
+    limits: Floats
     """[2, columns], the least and the largest mean that there can be."""
+    room: Floats
+    """[2, 3, columns], towards the low end and towards the high one: how far the mean lies off the
+    end that leaves room, the weight of a problem that was not seen, and its square; the latter two
+    are 0 where there is no room to leave."""
 
 
 def estimate(
-    values: NDArray[np.float64], *, limits: Limits, level: float = LEVEL
+    values: Floats, *, limits: Limits, level: float = LEVEL, clusters: Clusters = None
 ) -> list[Estimate]:
     """Mean, interval and p-value of every column.
 
     values: float64 [seeds, problems, columns], e.g. pass@k with a column a k; nan where there is
     no value. A problem counts in a column only where every seed has a value there, so that all
-    seeds are judged on the same problems. For a difference between two cells pass the difference
-    of their values: it is paired over problems and seeds, and both sides are resampled alike.
-    limits: FRACTIONS, DIFFERENCES, or infinite ones where nothing bounds the values; no interval
-    ends beyond them. level: how often the interval is to hold the truth.
+    seeds are judged on the same problems. limits: FRACTIONS, DIFFERENCES, or infinite ones where
+    nothing bounds the values; no interval ends beyond them, and near those of FRACTIONS there is
+    room. level: how often the interval is to hold the truth. clusters: as of `resample`.
     """
-    return conclude(resample(values, limits=limits), level=level)
+    return conclude(resample(values, limits=limits, clusters=clusters), level=level)
 
 
-def resample(values: NDArray[np.float64], *, limits: Limits, stream: int = 0) -> Resampled:
+def estimate_difference(
+    new: Floats, old: Floats, *, level: float = LEVEL, clusters: Clusters = None
+) -> list[Estimate]:
+    """The same of the difference of two cells' fractions, new minus old, [seeds, problems, columns]
+    each: it is paired over problems and seeds, and both sides are resampled alike."""
+    room = room_of_difference(new, old, clusters=clusters)
+    values = resample(new - old, limits=DIFFERENCES, clusters=clusters, room=room)
+    return conclude(values, level=level)
+
+
+def resample(
+    values: Floats,
+    *,
+    limits: Limits,
+    stream: int = 0,
+    clusters: Clusters = None,
+    room: Floats | None = None,
+    replicates: int = REPLICATES,
+) -> Resampled:
     """The data of `estimate` resampled; another stream resamples its problems independently, and
-    seeds as every stream does."""
-    by_seed, n_problems, varied = moments(values)
-    means = np.full((values.shape[2], REPLICATES), np.nan)
-    for columns, known in _of_equal_problems(values):
+    seeds as every stream does.
+
+    clusters: a number for every problem, alike where problems have something in common; None where
+    no two have. room: of `Resampled`; None is that of fractions, and none under other limits.
+    """
+    by_seed, n_problems, varied = moments(values, clusters=clusters)
+    means = np.full((values.shape[2], replicates), np.nan)
+    for columns, known in _of_equal_problems(values, clusters):
         if known.shape[1] > 1:
-            means[columns] = bootstrap_means(known, stream=stream)
+            means[columns] = bootstrap_means(known, stream=stream, replicates=replicates)
+    if room is None and limits == FRACTIONS:
+        room = room_of_fractions(values, clusters=clusters)
     return Resampled(
         by_seed=by_seed,
         means=means,
         n_problems=n_problems,
         spread=varied,
         limits=np.repeat([[limits[0]], [limits[1]]], values.shape[2], axis=1),
+        room=np.zeros((2, 3, values.shape[2])) if room is None else room,
     )
 
 
 def moments(
-    values: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    values: Floats, *, clusters: Clusters = None
+) -> tuple[Floats, NDArray[np.int64], Floats]:
     """by_seed, n_problems and spread as in `Resampled`, without resamples."""
     n_seeds, _, n_columns = values.shape
     complete = ~np.isnan(values).any(axis=0)
     by_seed, varied = np.full((n_seeds, n_columns), np.nan), np.full((3, n_columns), np.nan)
-    for columns, known in _of_equal_problems(values):
+    for columns, known in _of_equal_problems(values, clusters):
         # One by one, so that no last digit depends on how many other seeds there are.
         by_seed[:, columns] = [np.ascontiguousarray(own).mean(axis=0) for own in known]
         if known.shape[1] > 1:
@@ -125,20 +172,75 @@ def moments(
     return by_seed, complete.sum(axis=0), varied
 
 
+def by_cluster(values: Floats, clusters: NDArray[np.int64]) -> Floats:
+    """What clusters contribute to the mean over problems, [seeds, clusters, columns].
+
+    Their mean is that over problems, and their variance is, to first order, that of the ratio of
+    sums over clusters: mean + clusters / problems * (sum over the cluster of value - mean), Cochran
+    1977, "Sampling Techniques", section 9A.7. values: [seeds, problems, columns] without nan;
+    clusters: [problems], any numbers.
+    """
+    _, place, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    means = values.mean(axis=1, keepdims=True)
+    sums = np.zeros((len(values), len(sizes), values.shape[2]))
+    np.add.at(sums, (slice(None), place), values - means)
+    return np.asarray(means + sums * (len(sizes) / len(clusters)))
+
+
+def room_of_fractions(values: Floats, *, clusters: Clusters = None) -> Floats:
+    """`Resampled.room` of a mean of fractions: near 0 towards the high end, near 1 towards the low
+    one. values, clusters: as of `resample`."""
+    mean, n_units = _means(values, clusters)
+    return np.stack([_room(1 - mean, n_units), _room(mean, n_units)])
+
+
+def room_of_difference(new: Floats, old: Floats, *, clusters: Clusters = None) -> Floats:
+    """The same of the difference of two means of fractions: towards both ends where both are near
+    0 or both near 1, and back from -1 or 1 where one is near 0 and the other near 1."""
+    unknown = np.isnan(new) | np.isnan(old)
+    (mean_new, n_units), (mean_old, _) = (
+        _means(np.where(unknown, np.nan, values), clusters) for values in (new, old)
+    )
+    alike = np.minimum(mean_new + mean_old, 2 - mean_new - mean_old)
+    low = _room(np.minimum(alike, 1 - mean_new + mean_old), n_units)
+    return np.stack([low, _room(np.minimum(alike, 1 - mean_old + mean_new), n_units)])
+
+
+def _means(values: Floats, clusters: Clusters) -> tuple[Floats, Floats]:
+    """Over seeds and the problems that every seed has, and how many of these, or of their clusters,
+    there are, [columns] each; nan and 1 without any."""
+    complete = ~np.isnan(values).any(axis=0)
+    counts = complete.sum(axis=0)
+    sums = np.where(complete, values, 0).sum(axis=(0, 1))
+    mean = np.full(values.shape[2], np.nan)
+    np.divide(sums, len(values) * counts, out=mean, where=counts * len(values) > 0)
+    if clusters is not None:
+        counts = np.array([len(np.unique(clusters[column])) for column in complete.T])
+    return mean, np.maximum(counts, 1.0)
+
+
+def _room(distance: Floats, n_units: Floats) -> Floats:
+    """[3, columns]. distance: of the mean from an end; n_units: problems, or clusters of them."""
+    weight = np.clip(1 - n_units * distance / NEAR, 0, 1) / n_units
+    return np.stack([distance, weight, weight**2])
+
+
 def _of_equal_problems(
-    values: NDArray[np.float64],
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Columns with a value of every seed for the same problems, and the values of these."""
+    values: Floats, clusters: Clusters
+) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Columns with a value of every seed for the same problems, and the values of these, of
+    problems or `by_cluster`."""
     complete = np.asarray(~np.isnan(values).any(axis=0))
     # The usual case first: to look for unlike columns takes longer than all else here.
     for mask in complete[:, :1].T if complete.all() else np.unique(complete, axis=1).T:
         if len(values) and mask.any():
             columns = np.flatnonzero((complete == mask[:, None]).all(axis=0))
-            yield columns, values[:, mask][:, :, columns]
+            known = values[:, mask][:, :, columns]
+            yield columns, known if clusters is None else by_cluster(known, clusters[mask])
 
 
 def resample_together(
-    cells: Sequence[NDArray[np.float64]], *, limits: Limits, stream: int = 0
+    cells: Sequence[Floats], *, limits: Limits, stream: int = 0, clusters: Clusters = None
 ) -> list[Resampled]:
     """`resample` of each cell's data, many times faster than one after the other: cells of as many
     seeds and problems are columns of one array. Ends differ from its own in the last digits."""
@@ -148,7 +250,7 @@ def resample_together(
     by_place: dict[int, Resampled] = {}
     for places in alike.values():
         columns = np.concatenate([cells[i] for i in places], axis=2)
-        stacked = resample(columns, limits=limits, stream=stream)
+        stacked = resample(columns, limits=limits, stream=stream, clusters=clusters)
         ends = np.cumsum([cells[i].shape[2] for i in places])
         for i, end in zip(places, ends, strict=True):
             own = slice(end - cells[i].shape[2], end)
@@ -158,15 +260,17 @@ def resample_together(
                 n_problems=stacked.n_problems[own],
                 spread=stacked.spread[:, own],
                 limits=stacked.limits[:, own],
+                room=stacked.room[:, :, own],
             )
     return [by_place[i] for i in range(len(cells))]
 
 
-def difference(new: Resampled, old: Resampled, values: NDArray[np.float64]) -> Resampled:
+def difference(new: Resampled, old: Resampled, values: Floats, room: Floats) -> Resampled:
     """`resample` of the values of two cells' difference, from the resamples of both: where both
     have the same seeds, and in every column a value for every problem, these are the same ones.
 
-    values: new minus old, [seeds, problems, columns].
+    values: new minus old, [seeds, problems, columns], or `by_cluster` of it. room: of
+    `room_of_difference`.
     """
     return Resampled(
         by_seed=new.by_seed - old.by_seed,
@@ -174,18 +278,21 @@ def difference(new: Resampled, old: Resampled, values: NDArray[np.float64]) -> R
         n_problems=new.n_problems,
         spread=spread(values),
         limits=np.repeat([[DIFFERENCES[0]], [DIFFERENCES[1]]], values.shape[2], axis=1),
+        room=room,
     )
 
 
 def average(parts: Sequence[Resampled]) -> Resampled:
     """The plain mean over several sets of problems (at least one), each of the same seeds and
     columns and, for independent problems, of a stream of its own."""
+    shares = np.array([1, 1, len(parts)])[:, None] * len(parts)
     return Resampled(
         by_seed=np.mean([part.by_seed for part in parts], axis=0),
         means=np.mean([part.means for part in parts], axis=0),
         n_problems=np.sum([part.n_problems for part in parts], axis=0),
         spread=of_average([part.spread for part in parts]),
         limits=np.mean([part.limits for part in parts], axis=0),
+        room=np.sum([part.room for part in parts], axis=0) / shares,
     )
 
 
@@ -220,9 +327,9 @@ def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
     return out
 
 
-def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDArray[np.float64]:
+def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> Floats:
     """Both ends of the interval, p, standard error and its degrees, [5, len(columns)]."""
-    from scipy.special import ndtri, stdtr, stdtrit
+    from scipy.special import ndtri
 
     by_seed, means = resampled.by_seed[:, columns], resampled.means[columns]
     mean, tail = by_seed.mean(axis=0), (1 - level) / 2
@@ -233,13 +340,52 @@ def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> NDA
     np.divide(np.maximum([mean - low, high - mean], 0), spans, out=shape, where=spans > 0)
     if len(by_seed) == 2:
         shape = np.maximum(shape, 1.0)
-    of_mean, degrees = variance(by_seed, resampled.spread[:, columns])
-    reach = shape * np.sqrt(of_mean)
-    ends = mean + np.array([[-1], [1]]) * stdtrit(degrees, 1 - tail) * reach
-    towards_0 = np.where(mean > 0, reach[0], reach[1])
-    away = np.divide(np.abs(mean), towards_0, out=np.full(len(mean), np.inf), where=towards_0 > 0)
-    p = np.where(mean == 0, 1.0, np.minimum(2 * stdtr(degrees, -away), 1))
-    return np.stack([*np.clip(ends, *resampled.limits[:, columns]), p, np.sqrt(of_mean), degrees])
+    varied, room = variance(by_seed, resampled.spread[:, columns]), resampled.room[:, :, columns]
+    ends = mean + np.stack(
+        [-_reach(varied, shape[0], room[0], tail), _reach(varied, shape[1], room[1], tail)]
+    )
+    towards_0 = (mean < 0).astype(int), np.arange(len(mean))
+    p = _level_at_0(mean, varied, shape[towards_0], room.transpose(0, 2, 1)[towards_0].T)
+    ends = np.clip(ends, *resampled.limits[:, columns])
+    return np.stack([*ends, p, np.sqrt(varied.total), varied.degrees(tail)])
+
+
+def _reach(varied: Variance, shape: Floats, room: Floats, tail: Floats | float) -> Floats:
+    """How far an interval of level 1 - 2 tail reaches to one side of the mean, [columns]."""
+    from scipy.special import gammainccinv, ndtri
+
+    width = varied.half_width(tail)
+    distance, weight, square = room
+    reach = np.asarray(shape * width)
+    if (weight > 0).any():
+        # With one problem more: its mean and variance, and the gamma distribution that has both.
+        count = (distance + weight) ** 2 / np.maximum(varied.total + square, LEAST_TAIL)
+        quantile = (gammainccinv(count, tail) - count) / np.sqrt(count)
+        further = weight + quantile * np.hypot(width / -ndtri(tail), np.sqrt(square))
+        reach = np.where(weight > 0, np.maximum(reach, further), reach)
+    return reach
+
+
+def _level_at_0(mean: Floats, varied: Variance, shape: Floats, room: Floats) -> Floats:
+    """1 less the level of the interval that ends at 0, [columns]; shape, room: towards 0."""
+    from scipy.optimize.elementwise import find_root
+
+    far, p = np.abs(mean), np.ones(len(mean))
+    ends = np.log(LEAST_TAIL), np.log(0.4999)
+
+    def beyond(log_tail: Floats, at: NDArray[np.int64]) -> Floats:
+        """Logarithm of how many times as far as 0 the interval reaches."""
+        part = varied.of(at)
+        reach = _reach(part, shape[at], room[:, at], np.exp(log_tail))
+        return np.asarray(np.log(np.maximum(reach, LEAST_TAIL) / far[at]))
+
+    at = np.flatnonzero(far > 0)
+    widest, narrowest = (beyond(np.full(len(at), end), at) for end in ends)
+    p[at[widest <= 0]] = 0.0
+    at = at[(widest > 0) & (narrowest < 0)]
+    if at.size:
+        p[at] = 2 * np.exp(find_root(beyond, ends, args=(at,)).x)
+    return p
 
 
 def _nothing(n_seeds: int) -> Estimate:

@@ -57,18 +57,30 @@ class Variance:
         """Variance of the mean."""
         return self.seeds + self.problems
 
+    def of(self, columns: NDArray[np.int64]) -> Variance:
+        """The same of these columns alone."""
+        return Variance(
+            n_seeds=self.n_seeds,
+            seeds=self.seeds[columns],
+            problems=self.problems[columns],
+            degrees_of_problems=self.degrees_of_problems[columns],
+            satterthwaite=self.satterthwaite[columns],
+        )
+
     def half_width(self, tail: Floats | float) -> Floats:
         """Half the width of the interval of level 1 - 2 tail, [columns]; the interval's ends are
         as likely to be passed as `tail` each. tail: of each column, or of all, between 0 and 1/2.
         """
         from scipy.special import stdtrit
 
-        squares = stdtrit(self.degrees_of_problems, tail) ** 2 * self.problems
+        # By hypot, since the squares of a far tail's t with one degree overflow.
+        width = np.asarray(-stdtrit(self.degrees_of_problems, tail) * np.sqrt(self.problems))
         if self.n_seeds > 1:
-            squares = squares + stdtrit(self.n_seeds - 1, tail) ** 2 * self.seeds
+            width = np.hypot(width, stdtrit(self.n_seeds - 1, tail) * np.sqrt(self.seeds))
         if self.n_seeds > 2:
-            squares = (squares + stdtrit(self.satterthwaite, tail) ** 2 * self.total) / 2
-        return np.sqrt(squares)
+            whole = stdtrit(self.satterthwaite, tail) * np.sqrt(self.total)
+            width = np.hypot(width, whole) / np.sqrt(2)
+        return np.asarray(width)
 
     def degrees(self, tail: float) -> Floats:
         """Degrees of freedom of the Student's t whose interval of level 1 - 2 tail is as wide,
