@@ -130,7 +130,8 @@ def evaluate(
                 own = layer is layers[0]
                 at = paths.passk if own else paths.also_passk(layer.version)
                 counts = count_stored(paths.grades(layer.version), stopping)
-                write_table(at, score(counts, list(evaluation.ks), stopping), PASSK)
+                table = score(counts, list(evaluation.ks), stopping, problems=problems)
+                write_table(at, table, PASSK)
                 run.leave(paths.grades(layer.version), at)
             run.leave(paths.manifest, paths.draws)
             canaries[name] = manifest.get("canaries", [])

@@ -12,6 +12,7 @@ from evaluators.grading import Grading, grade_workers
 from evaluators.stored import Stored
 from fgrpo_bench.benchmarks import graders_of
 from fgrpo_bench.kinds.evaluate import versions
+from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import read_marker, rewritten
@@ -29,17 +30,21 @@ def regrade(stored: Stored, grader: str | None) -> str:
         problems = stored.problems()
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [Grading(stored.paths, problems, g, workers=workers) for g in graders]
-            reports = [_regrade(stored, *each) for each in zip(graders, layers, strict=True)]
+            reports = [
+                _regrade(stored, problems, grader=grader, grading=grading)
+                for grader, grading in zip(graders, layers, strict=True)
+            ]
         return "\n".join(reports)
 
 
-def _regrade(stored: Stored, grader: str, grading: Grading) -> str:
+def _regrade(stored: Stored, problems: list[Problem], *, grader: str, grading: Grading) -> str:
     draws = read_table(stored.paths.draws, DRAWS)
     table = grading.finish(draws)
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
     counts = count(table, stored.spec.stopping)
-    write_table(at, score(counts, stored.spec.ks, stored.spec.stopping), PASSK)
+    ks, stopping = stored.spec.ks, stored.spec.stopping
+    write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
     lacking = counts["n_samples"].null_count()
     _mark(stored, grader, [stored.paths.grades(grading.version), at], lacking=lacking if own else 0)
     report = f"{stored.benchmark.name}, {grading.version}: "

@@ -12,7 +12,7 @@ Outcome = Literal["correct", "incorrect", "unscored"]
 class Problem:
     """One problem of a benchmark, e.g.
     Problem(benchmark="countdown", problem_id="3256-24", prompt="3256=24:", target="3256=24",
-    grader="countdown")."""
+    grader="countdown", cluster="2356")."""
 
     benchmark: str
     problem_id: str
@@ -23,6 +23,9 @@ class Problem:
     """What the grader needs to judge a response; no prompt text."""
     grader: str
     """A key of fgrpo_bench.graders.GRADERS."""
+    cluster: str | None = None
+    """What it shares with other problems of its benchmark, e.g. a passage, or countdown's digits;
+    None: nothing. Estimates may follow it; no prompt, seed or draw does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

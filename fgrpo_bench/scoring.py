@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from fgrpo_bench.records import Problem
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import GRADES, PASSK, reading, scan_table
@@ -75,12 +77,21 @@ def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.LazyFrame:
     )
 
 
-def score(counts: pl.DataFrame, ks: list[int], design: StagedDesign | None = None) -> pl.DataFrame:
-    """pass@k by problem (tables.PASSK). counts: of `count` with the same design.
+def score(
+    counts: pl.DataFrame,
+    ks: list[int],
+    design: StagedDesign | None = None,
+    *,
+    problems: Iterable[Problem] = (),
+) -> pl.DataFrame:
+    """pass@k by problem (tables.PASSK). counts: of `count` with the same design. problems: whose
+    clusters the rows name; one that is not among them has none.
 
     Unscored draws count neither as correct nor as incorrect; the bounds say what pass@k would be
     over all draws, were they all the one or all the other.
     """
+    clusters = {problem.problem_id: problem.cluster for problem in problems}
+    cluster = pl.Series("cluster", map(clusters.get, counts["problem_id"]), pl.String)
     return pl.concat(
         counts.select(
             "problem_id",
@@ -92,6 +103,7 @@ def score(counts: pl.DataFrame, ks: list[int], design: StagedDesign | None = Non
                 for name, values in _estimated(counts, k, design).items()
             ),
             "n_unscored",
+            cluster,
         )
         for k in ks
     ).cast(PASSK)

@@ -2,7 +2,8 @@
 
 A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop", 1)
 A row of GRADES: ("3256-24", 7, "incorrect", "6*3+5+1", "digits are not those given", "countdown-1")
-A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757..., null)
+A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757..., null,
+                 "2356")
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ PASSK = pl.Schema(
         # after the problem stopped; null for a fixed number of draws, and where the judgements ask
         # for draws that are not there.
         "n_unscored": _NUMBERS,
+        "cluster": pl.String,  # what the problem shares with others; null: nothing
     }
 )
 BOUNDS = ("pass_at_k_low", "pass_at_k_high")
@@ -80,6 +82,7 @@ PROBLEMS = pl.Schema(
         "prompt": pl.String,  # as published, before any chat template
         "answer": pl.String,  # gold, as published
         "gold_used": pl.String,  # gold as the grader gets it, normalised once
+        "cluster": pl.String,  # as the named column has it, or its digest; null: none
     }
 )
 METRICS = pl.Schema(
@@ -113,7 +116,7 @@ METRICS = pl.Schema(
         "eval_pass_at_n": pl.Float64,  # share of problems with any correct draw; null likewise
     }
 )
-LATER = frozenset({*BOUNDS, "n_unscored", "end_token"})
+LATER = frozenset({"end_token"})
 """Columns that tables of before they were stored lack; they are null there."""
 
 _DRAW = ("problem_id", "draw")

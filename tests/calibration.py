@@ -139,6 +139,7 @@ def _judged(correct: np.ndarray) -> Scores:
     return Scores(
         seeds=tuple(range(n_seeds)),
         problems=tuple(map(str, range(n_problems))),
+        cluster_names=(None,) * n_problems,
         present=np.ones(correct.shape, bool),
         values=values,
         bounds=np.stack([values, values]),

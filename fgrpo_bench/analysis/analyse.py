@@ -62,6 +62,8 @@ class Problem:
 
     benchmark: str
     problem_id: str
+    cluster: str | None
+    """What it shares with other problems of the benchmark; null: nothing."""
     cell: str
     seed: int
     n_drawn: int | None
@@ -204,6 +206,7 @@ def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -
                     {
                         "benchmark": [benchmark] * len(seed),
                         "problem_id": np.array(own.problems, dtype=object)[problem],
+                        "cluster": pl.Series(own.cluster_names, dtype=pl.String).gather(problem),
                         "cell": [at[0]] * len(seed),
                         "seed": np.array(own.seeds, dtype=int)[seed],
                         "n_drawn": own.n_drawn[seed, problem],

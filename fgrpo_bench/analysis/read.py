@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class Scores:
     """Training seeds that have results, rising."""
     problems: tuple[str, ...] = field(repr=False)
     """Those that any checkpoint of the sweep has."""
+    cluster_names: tuple[str | None, ...] = field(repr=False)
+    """[problems], what a problem shares with others; None: nothing."""
     present: NDArray[np.bool_] = field(repr=False)
     """[seeds, problems], whether a seed has the problem."""
     values: Floats = field(repr=False)
@@ -84,6 +87,15 @@ class Scores:
             out[row] = self._of_design(row, design.draw_variance, (k,))[:, 0]
         return out
 
+    @cached_property
+    def clusters(self) -> Ints | None:
+        """[problems], the number of each problem's cluster, from 0 in order of first appearance;
+        problems without one have a number of their own. None where no two problems share one."""
+        numbers: dict[object, int] = {}
+        keys = [(i,) if name is None else name for i, name in enumerate(self.cluster_names)]
+        of = [numbers.setdefault(key, len(numbers)) for key in keys]
+        return np.array(of) if len(numbers) < len(of) else None
+
     @property
     def _fixed(self) -> NDArray[np.bool_]:
         return np.array([each.design is None for each in self.asked], bool)
@@ -129,6 +141,7 @@ class Scores:
         return replace(
             self,
             problems=tuple(self.problems[i] for i in kept),
+            cluster_names=tuple(self.cluster_names[i] for i in kept),
             present=self.present[:, kept],
             values=self.values[:, kept],
             bounds=self.bounds[:, :, kept],
@@ -165,6 +178,7 @@ def _of_benchmark(
     tables = [point.passk(benchmark) for point in points]
     table = pl.concat(tables)
     problems = table["problem_id"].unique().sort()
+    clusters = _cluster_names(benchmark, table)
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     place = problems.search_sorted(table["problem_id"]).to_numpy()
     shape = len(tables), len(problems)
@@ -192,6 +206,7 @@ def _of_benchmark(
         out[key] = Scores(
             seeds=tuple(points[r].seed for r in done),
             problems=names,
+            cluster_names=clusters,
             present=present[done],
             values=values[0, done],
             bounds=values[1:, done],
@@ -203,6 +218,22 @@ def _of_benchmark(
             is_redesigned=tuple(points[r].has_new_design(benchmark) for r in done),
         )
     return out
+
+
+def _cluster_names(benchmark: str, table: pl.DataFrame) -> tuple[str | None, ...]:
+    """Of the problems of a benchmark, in the order of their names; ValueError where evaluations
+    disagree. table: of all of them (tables.PASSK)."""
+    pairs = table.select("problem_id", "cluster").unique().sort("problem_id", "cluster")
+    twice = pairs.filter(pl.col("problem_id").is_duplicated())
+    if len(twice):
+        (problem, first), (_, second) = twice.rows()[:2]
+        raise ValueError(
+            f"problem {problem} of {benchmark} is of cluster {first!r:.60} in one evaluation of "
+            f"the sweep and of {second!r:.60} in another: a problem has one cluster; `python -m "
+            "evaluators grade <folder>` scores an evaluation again with those that its problems "
+            "have now"
+        )
+    return tuple(pairs["cluster"])
 
 
 def _unscored(path: Path, asked: Asked, table: pl.DataFrame, problems: pl.Series) -> Ints | None:

@@ -25,7 +25,7 @@ from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json, write_whole
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 
-VERSION = 10
+VERSION = 11
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}

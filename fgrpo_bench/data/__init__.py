@@ -42,6 +42,7 @@ def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None)
             prompt=row["prompt"],
             target=row["gold_used"],
             grader=spec.grader,
+            cluster=row["cluster"],
         )
         for row in table.head(n_problems or len(table)).iter_rows(named=True)
     ]

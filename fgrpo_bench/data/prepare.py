@@ -19,6 +19,7 @@ from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_golds import stored_gold
 from fgrpo_bench.mazes import checked_maze
 from fgrpo_bench.specs import DatasetSpec
+from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.files import read_json, write_json
@@ -33,6 +34,8 @@ GOLDS: dict[str, Callable[[str], str]] = {
 }
 """What makes of a published gold the one that a grader gets, or refuses it by a ValueError; other
 graders get it as it is."""
+DIGITS = 12
+"""Of the digest that stands for a cluster of a gated dataset."""
 CHUNK = 1_000
 """Rows whose tokens are counted at once."""
 
@@ -45,8 +48,9 @@ def prepare(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
     paths = DataPaths(run.paths.folder)
     lock = _lock(paths, spec.fingerprint)
     source = _source(dataset, paths, lock, run)
-    keys = filter(None, (dataset.prompt_key, dataset.answer_key, dataset.token_field))
-    rows = read_rows(source, list(keys), layout=dataset.layout)
+    further = filter(None, (dataset.token_field, dataset.cluster))
+    keys = [dataset.prompt_key, dataset.answer_key, *further]
+    rows = read_rows(source, keys, layout=dataset.layout)
     count = _counter(dataset, paths, lock, run) if dataset.max_tokens is not None else None
     table, rules = select(rows, dataset, count)
     if table.is_empty():
@@ -109,6 +113,7 @@ def select(
         prompt=prompt,
         answer=answer,
         gold_used=pl.Series(_golds(kept, dataset, str), dtype=pl.String),
+        cluster=pl.Series(_clusters(kept, dataset), dtype=pl.String),
     )
     return table.cast(PROBLEMS), rules
 
@@ -129,6 +134,17 @@ def _golds(
                 f"row {number} of dataset {dataset.name}, column {dataset.answer_key}: {error}; "
                 "mend that row, or leave it out"
             ) from error
+
+
+def _clusters(rows: pl.DataFrame, dataset: DatasetSpec) -> Iterator[str | None]:
+    """What each row shares with others; None where the column is empty, and without one. That of a
+    gated dataset is a digest, since tables with clusters are shown to others."""
+    if dataset.cluster is None:
+        yield from [None] * len(rows)
+        return
+    for name in rows[dataset.cluster]:
+        is_empty = name is None or not name.strip()
+        yield None if is_empty else fingerprint(name)[:DIGITS] if dataset.gated else name
 
 
 def _expected(dataset: DatasetSpec) -> int | None:

@@ -39,7 +39,7 @@ def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataF
         if key not in columns:
             raise ValueError(
                 f"{path} has no column {key!r}; it has {', '.join(columns)}: name one of these "
-                "as prompt_key, answer_key or token_field"
+                "as prompt_key, answer_key, token_field or cluster"
             )
     rows = [_arranged(row, keys, layout, f"{path}, row {i}") for i, row in enumerate(rows)]
     texts = {
@@ -119,6 +119,6 @@ def _text(value: Any, where: str) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(int(value) if isinstance(value, float) and value.is_integer() else value)
     raise ValueError(
-        f"{where} holds {type(value).__name__}: prompts and answers are text or numbers; write "
-        "them out as text first"
+        f"{where} holds {type(value).__name__}: prompts, answers and clusters are text or numbers; "
+        "write them out as text first"
     )

@@ -18,7 +18,7 @@ from fgrpo_bench.kinds.kind import (
     make_stage,
 )
 from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, Profile, to_dict
-from fgrpo_bench.specs.fingerprint import dataset_fields, pretrained_fields
+from fgrpo_bench.specs.fingerprint import dataset_fields, defining, pretrained_fields
 
 NAME = "fetch"
 VERSION = 1
@@ -30,7 +30,8 @@ DATA_VERSION = 2
 def dataset_identity(dataset: DatasetSpec) -> dict[str, Any]:
     """What defines a dataset's table, apart from the bytes of its source."""
     brought = registry.identity(layouts=dataset.layout, graders=dataset.grader)
-    return {"data_version": DATA_VERSION} | dataset_fields(dataset) | brought
+    clusters = defining(dataset, ("cluster",))
+    return {"data_version": DATA_VERSION} | dataset_fields(dataset) | clusters | brought
 
 
 def stages(planned: Planned) -> Iterator[Stage]:

@@ -4,7 +4,7 @@ frames of the analysis from pass@k, and the judgements from the draws."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isclose
 from statistics import fmean
 
@@ -17,7 +17,7 @@ from fgrpo_bench.analysis.store import FACTS, SHAPE, VERSION, digest_of, folder_
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.records import Grade
+from fgrpo_bench.records import Grade, Problem
 from fgrpo_bench.report.differences import different_rows, first_of
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.scoring import count_stored, score
@@ -25,14 +25,7 @@ from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.digests import is_altered, is_edited, sha256_file
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.shapes import LIKELIHOOD
-from fgrpo_bench.tables import (
-    BOUNDS,
-    DRAWS,
-    GRADES,
-    LIKELIHOODS,
-    PASSK,
-    read_table,
-)
+from fgrpo_bench.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
 
 SHOWN = 5
 """Most draws of a benchmark that are shown to differ."""
@@ -45,8 +38,8 @@ def where(point: PointResult, benchmark: str) -> str:
 
 
 def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
-    """Where pass@k is not what the grades give. version: of the benchmark's grader, or of one that
-    stands beside it."""
+    """Where pass@k is not what the grades give, which know of no clusters. version: of the
+    benchmark's grader, or of one that stands beside it."""
     paths = point.evaluate.benchmark(benchmark)
     is_beside = version in point.beside(benchmark).values()
     if not paths.grades(version).exists():
@@ -57,10 +50,7 @@ def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[s
     ks = stored["k"].unique().sort().to_list()
     design = point.asked().design
     again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")
-    columns = [
-        name for name in PASSK if name not in BOUNDS or stored[name].null_count() < len(stored)
-    ]  # tables of before there were bounds have none
-    if not stored.select(columns).equals(again.select(columns)):
+    if not stored.drop("cluster").equals(again.drop("cluster")):
         yield f"{where(point, benchmark)}: pass@k is not what the stored grades give"
 
 
@@ -68,7 +58,8 @@ def wrong_verdicts(
     point: PointResult, benchmark: str, version: str, beside: str | None = None
 ) -> Iterator[str]:
     """Where the grades are not what the grader says now: outcome, answer and reason of every
-    distinct response; and draws without a grade, and grades without a draw.
+    distinct response; draws without a grade, and grades without a draw; and problems that are
+    stored with another cluster than they have.
 
     beside: the grader, where it is not the benchmark's own.
     """
@@ -89,6 +80,8 @@ def wrong_verdicts(
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(at, draws, grades)
     loaded = load_problems(of, task, spec.data(benchmark))
+    passk = read_table(paths.also_passk(version) if beside else paths.passk, PASSK)
+    yield from _other_clusters(at, passk, loaded)
     problems = {problem.problem_id: problem for problem in loaded}
     judged = ["outcome", "extracted", "reason"]
     different = draws.join(grades, on=["problem_id", "draw"]).unique(
@@ -126,6 +119,17 @@ def _words(grade: Grade | None, *, in_full: bool) -> str:
     if grade is None:
         return "nothing: there is no such problem"
     return f"{grade.outcome} ({grade.extracted!r}: {grade.reason})" if in_full else grade.outcome
+
+
+def _other_clusters(named: str, passk: pl.DataFrame, problems: Sequence[Problem]) -> Iterator[str]:
+    clusters = {problem.problem_id: problem.cluster for problem in problems}
+    pairs = passk.select("problem_id", "cluster").unique(maintain_order=True).rows()
+    other = [(name, stored) for name, stored in pairs if stored != clusters.get(name)]
+    for name, stored in other[:1]:
+        yield (
+            f"{named}: {len(other)} problems are stored with another cluster than they have, e.g. "
+            f"{name} with {stored!r:.60} in place of {clusters.get(name)!r:.60}"
+        )
 
 
 def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator[str]:

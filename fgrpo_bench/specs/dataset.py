@@ -54,6 +54,9 @@ class DatasetSpec:
     """Whether another number of rows is an error, as for a benchmark; else it is only said."""
     grader: Name
     """A key of fgrpo_bench.graders.GRADERS; says how golds are normalised."""
+    cluster: str | None = None
+    """Column whose equal values make a cluster of problems, e.g. of the passage that they are
+    about; null makes none, and a row that has nothing there is a cluster of its own."""
 
     @property
     def gated(self) -> bool:

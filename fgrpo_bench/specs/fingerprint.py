@@ -62,8 +62,8 @@ def pretrained_fields(model: PretrainedSpec) -> dict[str, Any]:
 
 
 def dataset_fields(dataset: DatasetSpec) -> dict[str, Any]:
-    """What changes a dataset's table, apart from the bytes of its source."""
-    return defining(dataset, without=("expected_rows", "exact_rows"))
+    """What changes a dataset's prompts and golds, apart from the bytes of its source."""
+    return defining(dataset, without=("expected_rows", "exact_rows", "cluster"))
 
 
 def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:

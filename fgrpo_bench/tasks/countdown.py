@@ -3,7 +3,7 @@
 A prompt is `3256=24:` and a correct response is `5*2*3-6` or another expression that reaches 24;
 most problems have several, of very different probability under a trained policy, which is where a
 lost rare solution shows. Problems are (multiset of digits, target); their digits stand in one
-random order. Everything follows from the spec's seed.
+random order, and those of one multiset are a cluster. Everything follows from the spec's seed.
 """
 
 from __future__ import annotations
@@ -90,12 +90,14 @@ class Countdown:
 
     def _problem(self, item: int) -> Problem:
         digits, target = "".join(map(str, self._shuffled[item])), self._targets[item]
+        bag = "".join(map(str, self._digits[item]))
         return Problem(
             benchmark="countdown",
             problem_id=f"{digits}-{target:02d}",
             prompt=f"{digits}={target:02d}:",
             target=f"{digits}-{target:02d}",
             grader="countdown",
+            cluster=bag,
         )
 
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.read import read_scores
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from tests.support.report import copy, forget, nine_benchmarks, rewrite_passk
 
@@ -84,6 +85,46 @@ def test_bounds_are_the_means_were_all_unscored_draws_wrong_or_right(finished, t
     first, second, third = row.by_seed
     assert row.all_wrong == pytest.approx((first + second + third / 2) / 3)
     assert row.all_right == pytest.approx((first + second + 1) / 3)
+
+
+def test_clusters_are_numbered_as_they_appear_and_halves_and_seeds_keep_them(finished, tmp_path):
+    results = copy(finished, tmp_path)
+    assert {own.clusters for own in read_scores(results)["countdown"].values()} == {None}
+    names = [f"p{i:03d}" for i in range(24)]
+    shared = {name: "ba"[i % 2] for i, name in enumerate(names) if i >= 4}
+    for point in results.points:
+        rewrite_passk(point, lambda table: with_clusters(table, shared))
+    scores = read_scores(results)["countdown"]["base", 0]
+    assert scores.clusters.tolist() == [0, 1, 2, 3, *[4, 5] * 10]
+    assert scores.of_seeds(scores.seeds[:1]).clusters.tolist() == scores.clusters.tolist()
+    for is_first in (True, False):
+        half = scores.half(for_selection=is_first)
+        numbers, of = {}, [shared.get(name, name) for name in half.problems]
+        expected = [numbers.setdefault(each, len(numbers)) for each in of]
+        assert half.clusters.tolist() == expected and len(numbers) < len(of) < 24
+    rows = analyse(results).problems.select("problem_id", "cluster").unique()
+    assert dict(rows.iter_rows()) == dict.fromkeys(names) | shared
+
+
+def test_a_problem_that_evaluations_put_into_different_clusters_is_refused(finished, tmp_path):
+    results = copy(finished, tmp_path)
+    for point, name in zip(results.points, ("a", "b", *"a" * len(results.points)), strict=False):
+        rewrite_passk(point, lambda table, name=name: with_clusters(table, {"p003": name}))
+    with pytest.raises(
+        ValueError, match=r"problem p003 of countdown is of cluster 'a' in one .* 'b'"
+    ):
+        analyse(results)
+    rewrite_passk(results.points[1], lambda table: with_clusters(table, {}))
+    with pytest.raises(
+        ValueError, match=r"problem p003 of countdown is of cluster None in one .* 'a'"
+    ):
+        analyse(results)
+
+
+def with_clusters(table, of):
+    """A table of pass@k whose problems have these clusters, by name, and the others none."""
+    clusters = [of.get(name) for name in table["problem_id"]]
+    return table.with_columns(cluster=pl.Series(clusters, dtype=pl.String))
 
 
 def test_points_without_results_are_missing_and_not_counted(finished, tmp_path):

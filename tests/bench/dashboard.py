@@ -113,6 +113,7 @@ def _evaluate(point: PointResult, benchmark: str, rng: np.random.Generator, prob
         "n_scored": np.full(problems * len(KS), N),
         "n_correct": np.tile(correct, len(KS)),
         "n_unscored": None,
+        "cluster": None,
     } | dict.fromkeys(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values)
     write_table(paths.passk, pl.DataFrame(passk, schema=PASSK), PASSK)
     long = point.point_id in ("base-s11", "grpo-n8-g0-s11") and benchmark == "math500"

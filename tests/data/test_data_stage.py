@@ -91,8 +91,8 @@ def test_a_published_dataset_becomes_a_table_with_its_record(tmp_path, here, cap
     assert main([str(paths.folder)]) == 0
     table = read_table(paths.problems, PROBLEMS)
     assert table.rows() == [
-        ("deepscaler-000000", "What is 1+1?", "2", "2"),
-        ("deepscaler-000002", "Half of one?", "\\frac{1}{2}", "\\frac{1}{2}"),
+        ("deepscaler-000000", "What is 1+1?", "2", "2", None),
+        ("deepscaler-000002", "Half of one?", "\\frac{1}{2}", "\\frac{1}{2}", None),
     ]
     lock = read_json(paths.lock)
     assert lock["source"] == {

@@ -69,6 +69,16 @@ def test_gpqas_choices_stand_in_the_order_of_the_record_and_the_gold_is_a_letter
     assert again["prompt"].to_list() == table["prompt"].to_list()[::-1]
 
 
+def test_clusters_of_a_gated_benchmark_are_digests_of_its_text(tmp_path):
+    writers = [SECRET, "another", SECRET, " "]
+    rows = [GPQA_ROW | {GPQA_ID: f"rec{i}", "Writer": who} for i, who in enumerate(writers)]
+    path = write_csv(tmp_path / "gpqa.csv", rows)
+    table = prepared(tmp_path / "stage", replace(local("gpqa", path, 4), cluster="Writer"))
+    first, second, again, none = table["cluster"]
+    assert first == again != second and none is None
+    assert {len(first), len(second)} == {12} and SECRET not in str(table["cluster"].to_list())
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [("Question", ""), ("Correct Answer", " "), (GPQA_WRONG[2], ""), (GPQA_ID, None)],

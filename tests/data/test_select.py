@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fgrpo_bench.data.prepare import describe, select
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
+from fgrpo_bench.specs.fingerprint import dataset_fields
 from fgrpo_bench.tables import PROBLEMS
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
 
@@ -63,7 +64,10 @@ def test_what_is_left_is_the_first_copy_of_every_problem_whose_answers_agree(pai
 
 def test_copies_stay_where_nothing_is_deduplicated():
     table, _ = select(rows([("a", "1"), ("a", "2")]), replace(SPEC, deduplicate=False), None)
-    assert table.rows() == [("any-000000", "a", "1", "1"), ("any-000001", "a", "2", "2")]
+    assert table.rows() == [
+        ("any-000000", "a", "1", "1", None),
+        ("any-000001", "a", "2", "2", None),
+    ]
 
 
 def test_rows_at_the_length_limit_stay_and_longer_ones_go():
@@ -83,6 +87,9 @@ def test_the_identity_follows_the_rules_and_not_what_is_only_reported():
     assert dataset_identity(replace(SPEC, expected_rows=7)) == dataset_identity(SPEC)
     assert dataset_identity(replace(SPEC, limit=7)) != dataset_identity(SPEC)
     assert dataset_identity(replace(SPEC, sha256="0" * 64)) != dataset_identity(SPEC)
+    assert "cluster" not in dataset_identity(SPEC)
+    assert dataset_identity(replace(SPEC, cluster="a")) == dataset_identity(SPEC) | {"cluster": "a"}
+    assert dataset_fields(replace(SPEC, cluster="a")) == dataset_fields(SPEC), "training has none"
     assert from_dict(DatasetSpec, to_dict(SPEC)) == SPEC
 
 

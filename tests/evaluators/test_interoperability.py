@@ -74,6 +74,30 @@ def test_completions_of_another_program_are_scored_like_our_own(keys, tmp_path, 
     assert main(["import", str(file), *keys, "--benchmark", "math500", "--name", "theirs"]) == 0
 
 
+def test_a_column_of_a_dataset_names_the_clusters_in_pass_at_k(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+    monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
+    write(tmp_path / "source.jsonl", [
+        {"problem": f"{i}?", "answer": "1", "passage": passage}
+        for i, passage in enumerate([7, "b", 7, None, None, ""])
+    ])  # fmt: skip
+    words = [f"path={tmp_path / 'source.jsonl'}", "expected_rows=6"]
+    assert main(["fetch", "math500", *words, "cluster=theme"]) == 1
+    assert "has no column 'theme'; it has answer, passage, problem" in capsys.readouterr().err
+    words.append("cluster=passage")
+    assert main(["fetch", "math500", *words]) == 0
+    draws = [{"problem": f"{i}?", "responses": ["\\boxed{1}", "2"]} for i in range(6)]
+    file = write(tmp_path / "theirs.jsonl", draws)
+    assert main(["import", str(file), *words, "--benchmark", "math500", "--name", "theirs"]) == 0
+    (stored,) = find("theirs")
+    rows = read_table(stored.paths.passk, PASSK).filter(k=2).sort("problem_id")
+    assert rows["cluster"].to_list() == ["7", "b", "7", None, None, None]
+    stored.paths.passk.unlink()
+    assert main(["grade", "theirs"]) == 0
+    again = read_table(stored.paths.passk, PASSK).filter(k=2).sort("problem_id")
+    assert again.equals(rows)
+
+
 ALL = {"problem_id": IDS[0], "responses": ["1", "2"]}
 
 
@@ -240,7 +264,7 @@ def test_nothing_is_marked_done_before_it_is_graded_and_scored(keys, tmp_path, m
     file = write(tmp_path / "theirs.jsonl", [{"problem_id": i, "response": "1"} for i in IDS])
     words = ["import", str(file), "--benchmark", "math500", "--name", "theirs", *keys]
 
-    def fails(*_):
+    def fails(*_, **__):
         raise MemoryError("14.6 TiB")
 
     with monkeypatch.context() as patch:

@@ -26,6 +26,7 @@ from fgrpo_bench.analysis.drift import engines_of
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import config
+from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json
@@ -437,6 +438,10 @@ def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path)
 
     first = digest()
     assert digest(name="other", n_samples=4, ks=(1, 2)) == first
+    assert digest([replace(problem, cluster="a") for problem in PROBLEMS]) == first
+    dataset = replace(load_benchmark("math500").dataset, grader="countdown", cluster="passage")
+    clustered = replace(declared.evaluation.benchmarks["countdown"], dataset=dataset)
+    assert digest(benchmarks={"countdown": clustered}) == first
     others = {
         digest(PROBLEMS[:2]),
         digest([replace(PROBLEMS[0], prompt="!"), *PROBLEMS[1:]]),

@@ -74,13 +74,32 @@ def test_a_verdict_that_the_grader_does_not_give_is_found_by_judging_again(resul
     change_an_outcome(grades_of(results))
     grades = read_table(grades_of(results), GRADES)
     ks = read_json(results.points[-1].evaluate.spec)["evaluation"]["ks"]
-    write_table(paths.passk, score(count(grades), ks), PASSK)  # as if it had been judged so
+    clusters = read_table(paths.passk, PASSK).select("problem_id", "cluster").unique()
+    again = score(count(grades), ks).drop("cluster").join(clusters, on="problem_id")
+    write_table(paths.passk, again, PASSK)  # as if it had been judged so
     rewritten(results.points[-1].evaluate, [grades_of(results), paths.passk])
     write_report(load_results(results.paths))
     file = results.paths.report / "table.tex"
     assert verify(file, root=results.paths.root, regrade=False).differences == ()
     (line,) = verify(file, root=results.paths.root, regrade=True).differences
     assert "draw 0 of" in line and "is stored as" in line and "and judged" in line
+
+
+@pytest.mark.slow
+def test_a_cluster_that_a_problem_does_not_have_is_named_by_judging_again(results):
+    point = results.points[-1]
+    first = sorted(read_table(point.evaluate.benchmark("countdown").passk, PASSK)["problem_id"])[0]
+    other = pl.when(problem_id=first).then(pl.lit("other")).otherwise("cluster")
+    for each in results.points:
+        rewrite_passk(each, lambda table: table.with_columns(cluster=other))
+        rewritten(each.evaluate, [each.evaluate.benchmark("countdown").passk])
+    write_report(load_results(results.paths))
+    file = results.paths.report / "table.tex"
+    assert verify(file, root=results.paths.root, regrade=False).differences == ()
+    wrong = verify(file, root=results.paths.root, regrade=True).differences
+    bag = "".join(sorted(first.partition("-")[0]))
+    said = f"1 problems are stored with another cluster than they have, e.g. {first} with 'other' "
+    assert [line.partition(": ")[2] for line in wrong] == [f"{said}in place of '{bag}'"] * 3
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def draw_and_grade(point):
     table = pl.DataFrame(grades, schema=GRADES, orient="row")
     write_table(paths.draws, pl.DataFrame(rows, schema=DRAWS, orient="row"), DRAWS)
     write_table(paths.grades("countdown-1"), table, GRADES)
-    write_table(paths.passk, score(count(table), evaluation["ks"]), PASSK)
+    write_table(paths.passk, score(count(table), evaluation["ks"], problems=problems), PASSK)
 
 
 def weights_and_markers(point: PointResult) -> None:

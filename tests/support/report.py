@@ -96,7 +96,13 @@ def nine_benchmarks(root: Path, sweep: str = "gamma", *overrides: str, **options
     evaluated = results.points[0].evaluate
     data = evaluated.folder / read_json(evaluated.spec)["data"]["synlogic"]
     rows = [
-        (f"p{i:03d}", "?", json.dumps({"task": ("sudoku", "arrow_maze", "futoshiki")[i % 3]}), "")
+        (
+            f"p{i:03d}",
+            "?",
+            json.dumps({"task": ("sudoku", "arrow_maze", "futoshiki")[i % 3]}),
+            "",
+            None,
+        )
         for i in range(results.evaluation["benchmarks"]["synlogic"]["n_problems"])
     ]
     table = pl.DataFrame(rows, schema=PROBLEMS, orient="row")
@@ -143,7 +149,8 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
     problems make a fixed number of draws."""
     folder = results.paths.folder / "_data" / "logic"
     rows = [
-        (f"p{i:03d}", "?", json.dumps({"task": TASKS[i % 3], "game": "{}"}), "") for i in range(24)
+        (f"p{i:03d}", "?", json.dumps({"task": TASKS[i % 3], "game": "{}"}), "", None)
+        for i in range(24)
     ]
     write_table(
         DataPaths(folder).problems, pl.DataFrame(rows, schema=PROBLEMS, orient="row"), PROBLEMS

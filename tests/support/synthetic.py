@@ -131,6 +131,7 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
                 "n_scored": np.full(problems * len(ks), n),
                 "n_correct": np.tile(correct, len(ks)),
                 "n_unscored": [None] * (problems * len(ks)),
+                "cluster": [None] * (problems * len(ks)),
             }
             | dict.fromkeys(
                 ("pass_at_k", "pass_at_k_low", "pass_at_k_high"),

@@ -32,6 +32,14 @@ def test_training_and_heldout_problems_are_disjoint_whatever_the_order_of_digits
     assert not train & heldout
 
 
+def test_problems_with_the_same_digits_are_a_cluster_whatever_their_order_and_target(task):
+    train, heldout = problems(task)
+    assert all(p.cluster == "".join(sorted(p.prompt[:4])) for p in (*train, *heldout))
+    clusters = {p.cluster for p in heldout}
+    assert 1 < len(clusters) < len(heldout)
+    assert clusters & {p.cluster for p in train}, "the split is of problems"
+
+
 def test_the_solutions_are_those_that_a_search_by_hand_finds(task):
     small = Countdown(replace(SPEC, n_digits=3))
     for index in (0, 7, 100):

@@ -45,6 +45,7 @@ def data(tmp_path: Path) -> Path:
         "prompt": [" ".join(["word"] * (i + 1)) for i in range(12)],
         "answer": [str(i) for i in range(12)],
         "gold_used": [str(i) for i in range(12)],
+        "cluster": [None] * 12,
     }
     paths.problems.parent.mkdir(parents=True)
     write_table(paths.problems, pl.DataFrame(rows).cast(PROBLEMS), PROBLEMS)
