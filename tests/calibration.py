@@ -148,6 +148,7 @@ def _judged(correct: np.ndarray) -> Scores:
         n_drawn=np.full(correct.shape, N),
         n_unscored=(None,) * n_seeds,
         asked=(Asked(n_samples=N, design=None),) * n_seeds,
+        is_drawn_once=False,
         is_redesigned=(False,) * n_seeds,
     )
 

@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.comparisons import Compared
-from fgrpo_bench.analysis.read import At, Floats, Scores
+from fgrpo_bench.analysis.read import At, Floats, Ints, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.stats.bands import GRID as GRID
 from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
-from fgrpo_bench.stats.intervals import DIFFERENCES, moments
+from fgrpo_bench.stats.intervals import (
+    DIFFERENCES,
+    by_cluster,
+    moments,
+    room_of_average,
+    room_of_difference,
+)
 from fgrpo_bench.stats.spread import of_average
 
 PRECISION = 1e-10
@@ -67,10 +73,14 @@ class _Curves:
     """[seeds, ks]; nan where the band has ended."""
     parts: Floats
     """[3, ks], of fgrpo_bench.stats.spread."""
+    room: Floats
+    """[2, 3, ks], of fgrpo_bench.stats.intervals."""
     is_complete: NDArray[np.bool_]
-    """[problems], those with a value up to the end of the band; the rest does not count for c."""
+    """[problems] or [clusters], those with a value up to the end of the band; the rest does not
+    count for c."""
     by_problem: Floats
-    """[problems, ks], the mean over seeds of these, less their mean; 0 for the rest and beyond."""
+    """[problems, ks] or [clusters, ks], the mean over seeds of these, less their mean; 0 for the
+    rest and beyond."""
 
 
 def bands(
@@ -112,27 +122,38 @@ def _of_pairs(
             known[key] = scores.pass_at_ks(ks)
         return known[key]
 
-    curves = {}
+    curves, clusters = {}, resamples.clusters(name)
     for new, old in pairs:
         after, before = resamples.paired(name, new, old)
-        own = _curves(of_cell(new, after) - of_cell(old, before))
+        own = _curves(of_cell(new, after), of_cell(old, before), clusters)
         if own is not None:
             curves[new, old] = own
     return curves
 
 
-def _curves(values: Floats) -> _Curves | None:
-    """values: new less old, [seeds, problems, ks]."""
-    by_seed, n_problems, parts = moments(values)
+def _curves(new: Floats, old: Floats, clusters: Ints | None) -> _Curves | None:
+    """new, old: [seeds, problems, ks]; clusters: Scores.clusters."""
+    values = new - old
+    by_seed, n_problems, parts = moments(values, clusters=clusters)
     within = (n_problems >= 2) & (2 * n_problems >= n_problems[0])
     if not len(by_seed) or not within[0]:
         return None
     by_seed[:, ~within] = np.nan
     is_complete = np.asarray(~np.isnan(values[:, :, within]).any(axis=(0, 2)))
-    by_problem = np.zeros(values.shape[1:])
-    by_problem[np.ix_(is_complete, within)] = values[:, is_complete][:, :, within].mean(axis=0)
-    by_problem[is_complete] -= by_problem[is_complete].mean(axis=0)
-    return _Curves(by_seed=by_seed, parts=parts, is_complete=is_complete, by_problem=by_problem)
+    known = values[:, is_complete][:, :, within].mean(axis=0)
+    if clusters is not None:
+        n_clusters, present = clusters.max() + 1, clusters[is_complete]
+        known = by_cluster(known[None], present)[0]
+        is_complete = np.isin(np.arange(n_clusters), present)
+    by_problem = np.zeros((len(is_complete), values.shape[2]))
+    by_problem[np.ix_(is_complete, within)] = known - known.mean(axis=0)
+    return _Curves(
+        by_seed=by_seed,
+        parts=parts,
+        room=room_of_difference(new, old, clusters=clusters),
+        is_complete=is_complete,
+        by_problem=by_problem,
+    )
 
 
 def _directions(curves: Sequence[_Curves]) -> Floats:
@@ -178,9 +199,15 @@ def _rows(
     parts = of_average([each.parts for each in curves])
     n = int((~np.isnan(by_seed[0])).sum())
     strays = largest(directions[:n], resampled)
-    widths = reach(ks[:n], by_seed=by_seed[:, :n], parts=parts[:, :n], strays=strays)
+    below, above = reach(
+        ks[:n],
+        by_seed=by_seed[:, :n],
+        parts=parts[:, :n],
+        strays=strays,
+        room=room_of_average([each.room for each in curves])[:, :, :n],
+    )
     means = by_seed[:, :n].mean(axis=0)
-    ends = np.clip([means - widths, means + widths], *DIFFERENCES)
+    ends = np.clip([means - below, means + above], *DIFFERENCES)
     for k, mean, low, high in zip(ks[:n], means.tolist(), *ends.tolist(), strict=True):
         yield Band(
             column=column,

@@ -143,7 +143,11 @@ class _Draws:
 
     def p_values(self, column: str, each: Compared) -> list[float | None]:
         """At every k, over the problems that every seed has judged; None for averages and where
-        2k > n, of a design its last stage (StagedDesign.no_variance says why)."""
+        2k > n, of a design its last stage (StagedDesign.no_variance says why).
+
+        The draws of both cells are taken as independent. Those of one seed share their random
+        numbers, which makes them alike, so that the test is on the safe side; seeds share none,
+        unless one evaluation stands for several, and then its noise does not average out."""
         if column not in self._resamples.scores:
             return [None] * len(self._ks)
         scores = self._resamples.scores[column]
@@ -152,6 +156,7 @@ class _Draws:
         values = (new.values - old.values)[:, both]
         of_new, of_old = (
             self._variance(column, at)[:, [scores[at].seeds.index(seed) for seed in own.seeds]]
+            * (len(own.seeds) if own.is_drawn_once else 1)
             for at, own in ((each.new, new), (each.old, old))
         )
         variances = (of_new + of_old)[:, :, both].reshape(len(self._ks), -1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fgrpo_bench.analysis.read import cluster_numbers
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.tables import BOUNDS
@@ -43,6 +44,8 @@ def checkpoint_estimates(point: PointResult, benchmark: str) -> list[CheckpointE
         table[name].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))
         for name in ("pass_at_k", *BOUNDS)
     )
+    clusters = cluster_numbers(table.filter(k=ks[0])["cluster"].to_list()) if ks else None
+    over_problems = estimate(values[None], limits=FRACTIONS, clusters=clusters) if ks else []
     return [
         CheckpointEstimate(
             k=k,
@@ -54,9 +57,7 @@ def checkpoint_estimates(point: PointResult, benchmark: str) -> list[CheckpointE
             all_wrong=_mean(low[:, i]),
             all_right=_mean(high[:, i]),
         )
-        for i, (k, over) in enumerate(
-            zip(ks, estimate(values[None], limits=FRACTIONS) if ks else [], strict=True)
-        )
+        for i, (k, over) in enumerate(zip(ks, over_problems, strict=True))
     ]
 
 

@@ -23,8 +23,6 @@ from fgrpo_bench.tables import BOUNDS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-OF_SEEDS = ("n_unscored", "asked", "is_redesigned")
-"""Fields of Scores that have an entry a seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +53,8 @@ class Scores:
     them; None of a fixed number of draws."""
     asked: tuple[Asked, ...]
     """[seeds], the draws that were asked for; seeds may have other designs for a while."""
+    is_drawn_once: bool
+    """Whether one evaluation stands for several seeds: that of a base model that they share."""
     is_redesigned: tuple[bool, ...]
     """[seeds], of fgrpo_bench.points.PointResult.has_new_design."""
 
@@ -89,12 +89,8 @@ class Scores:
 
     @cached_property
     def clusters(self) -> Ints | None:
-        """[problems], the number of each problem's cluster, from 0 in order of first appearance;
-        problems without one have a number of their own. None where no two problems share one."""
-        numbers: dict[object, int] = {}
-        keys = [(i,) if name is None else name for i, name in enumerate(self.cluster_names)]
-        of = [numbers.setdefault(key, len(numbers)) for key in keys]
-        return np.array(of) if len(numbers) < len(of) else None
+        """As `cluster_numbers`."""
+        return cluster_numbers(self.cluster_names)
 
     @property
     def _fixed(self) -> NDArray[np.bool_]:
@@ -132,7 +128,9 @@ class Scores:
             n_scored=self.n_scored[rows],
             n_correct=self.n_correct[rows],
             n_drawn=self.n_drawn[rows],
-            **{name: tuple(getattr(self, name)[row] for row in rows) for name in OF_SEEDS},
+            n_unscored=tuple(self.n_unscored[row] for row in rows),
+            asked=tuple(self.asked[row] for row in rows),
+            is_redesigned=tuple(self.is_redesigned[row] for row in rows),
         )
 
     def half(self, *, for_selection: bool) -> Scores:
@@ -150,6 +148,15 @@ class Scores:
             n_drawn=self.n_drawn[:, kept],
             n_unscored=tuple(own if own is None else own[kept] for own in self.n_unscored),
         )
+
+
+def cluster_numbers(names: Sequence[str | None]) -> Ints | None:
+    """[problems], the number of each problem's cluster, from 0 in order of first appearance;
+    problems without one have a number of their own. None where no two problems share one."""
+    numbers: dict[object, int] = {}
+    keys = [(i,) if name is None else name for i, name in enumerate(names)]
+    of = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return np.array(of) if len(numbers) < len(of) else None
 
 
 At = tuple[str, int]
@@ -215,6 +222,7 @@ def _of_benchmark(
             n_drawn=np.array(drawn, int).reshape(len(done), len(problems)),
             n_unscored=tuple(unscored),
             asked=tuple(asked_by_row.values()),
+            is_drawn_once=len({points[r].evaluate.folder for r in done}) < len(done),
             is_redesigned=tuple(points[r].has_new_design(benchmark) for r in done),
         )
     return out

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.read import At, Scores
+from fgrpo_bench.analysis.read import At, Ints, Scores
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     FRACTIONS,
     Resampled,
     average,
+    by_cluster,
     difference,
     resample,
     resample_together,
+    room_of_difference,
 )
 
 
@@ -36,9 +37,14 @@ class Resamples:
                 [own.values for own in done.values()],
                 limits=FRACTIONS,
                 stream=self.streams[benchmark],
+                clusters=self.clusters(benchmark),
             )
             for (at, own), resampled in zip(done.items(), in_order, strict=True):
                 self._cache[benchmark, at, own.seeds] = resampled
+
+    def clusters(self, benchmark: str) -> Ints | None:
+        """Of the benchmark's problems, which are those of every cell (Scores.clusters)."""
+        return next(iter(self.scores[benchmark].values())).clusters
 
     def seeds(self, column: str, *cells: At) -> tuple[int, ...]:
         """Seeds that all these cells have on a benchmark, or on all benchmarks of an average."""
@@ -78,17 +84,24 @@ class Resamples:
     def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int, ...]) -> Resampled:
         key = benchmark, at, seeds
         if key not in self._cache:
-            values = self.scores[benchmark][at].of_seeds(seeds).values
-            self._cache[key] = resample(values, limits=FRACTIONS, stream=self.streams[benchmark])
+            self._cache[key] = resample(
+                self.scores[benchmark][at].of_seeds(seeds).values,
+                limits=FRACTIONS,
+                stream=self.streams[benchmark],
+                clusters=self.clusters(benchmark),
+            )
         return self._cache[key]
 
     def _difference(self, benchmark: str, new: At, old: At, seeds: tuple[int, ...]) -> Resampled:
         after, before = self.paired(benchmark, new, old)
-        values: NDArray[np.float64] = after.values - before.values
+        values, clusters = after.values - before.values, self.clusters(benchmark)
+        room = room_of_difference(after.values, before.values, clusters=clusters)
         if np.isnan(values).any() or values.shape[1] < 2:  # columns of other problems, or of one
-            return resample(values, limits=DIFFERENCES, stream=self.streams[benchmark])
+            stream = self.streams[benchmark]
+            return resample(values, limits=DIFFERENCES, stream=stream, clusters=clusters, room=room)
         own = [self._of_seeds(benchmark, at, seeds) for at in (new, old)]
-        return difference(own[0], own[1], values)
+        units = values if clusters is None else by_cluster(values, clusters)
+        return difference(own[0], own[1], units, room)
 
 
 def _mean(parts: Sequence[Resampled]) -> Resampled:

@@ -17,7 +17,8 @@ at each k, a band of three seeds held the curve in 87 to 97% and one of two in 8
 kinds of planted truths on which this one held it in 94 to 99% and 98 to 100%
 (`python -m tests.calibration` has one of them).
 
-Nowhere is a band narrower than Student's interval at that k. It is simultaneous over k, not over
+Nowhere is a band narrower than Student's interval at that k, and near 0 and 100% it has the room of
+an interval there. It is simultaneous over k, not over
 pairs of cells. With one seed it is a band over problems only.
 """
 
@@ -29,7 +30,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stats.intervals import LEVEL
+from fgrpo_bench.stats.intervals import LEVEL, reach_with_room
 from fgrpo_bench.stats.spread import degrees_of_problems, variance
 
 Floats = NDArray[np.float64]
@@ -60,13 +61,14 @@ def reach(
     by_seed: Floats,
     parts: Floats,
     strays: Floats,
+    room: Floats,
     level: float = LEVEL,
 ) -> Floats:
-    """How far the band reaches to either side of the difference, [ks].
+    """How far the band reaches below and above the difference, [2, ks].
 
     by_seed: [seeds, ks], the mean over problems of every seed. parts: [3, ks], of
     `fgrpo_bench.stats.spread`. strays: of `largest`, of resampled problems, each at its mean over
-    seeds.
+    seeds. room: [2, 3, ks], of `fgrpo_bench.stats.intervals.room_of_difference`.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 
@@ -80,7 +82,10 @@ def reach(
         share = (own @ weights) / (stable @ weights) if (stable > 0).any() else 0.0
         t = max(stdtrit(n_seeds - 1, upper), c / normal * stdtrit(2 * (n_seeds - 1), upper))
         squares += t**2 * np.maximum(own, share * stable)
-    return np.maximum(np.sqrt(squares), variance(by_seed, parts).half_width(1 - upper))
+    varied = variance(by_seed, parts)
+    width = varied.half_width(1 - upper)
+    roomy = [reach_with_room(width, varied.total, side, 1 - upper) for side in room]
+    return np.asarray(np.maximum(np.maximum(np.sqrt(squares), width), roomy))
 
 
 def largest(directions: Floats, resampled: Floats) -> Floats:

@@ -180,11 +180,11 @@ def by_cluster(values: Floats, clusters: NDArray[np.int64]) -> Floats:
     1977, "Sampling Techniques", section 9A.7. values: [seeds, problems, columns] without nan;
     clusters: [problems], any numbers.
     """
-    _, place, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    labels = np.unique(clusters)
+    belongs = (clusters == labels[:, None]).astype(float)  # [clusters, problems]
     means = values.mean(axis=1, keepdims=True)
-    sums = np.zeros((len(values), len(sizes), values.shape[2]))
-    np.add.at(sums, (slice(None), place), values - means)
-    return np.asarray(means + sums * (len(sizes) / len(clusters)))
+    sums = np.einsum("cp,spk->sck", belongs, values - means)
+    return np.asarray(means + sums * (len(labels) / len(clusters)))
 
 
 def room_of_fractions(values: Floats, *, clusters: Clusters = None) -> Floats:
@@ -206,10 +206,16 @@ def room_of_difference(new: Floats, old: Floats, *, clusters: Clusters = None) -
     return np.stack([low, _room(np.minimum(alike, 1 - mean_old + mean_new), n_units)])
 
 
+def room_of_average(parts: Sequence[Floats]) -> Floats:
+    """The same of the plain mean over several sets of problems."""
+    shares = np.array([1, 1, len(parts)])[:, None] * len(parts)
+    return np.asarray(np.sum(parts, axis=0) / shares)
+
+
 def _means(values: Floats, clusters: Clusters) -> tuple[Floats, Floats]:
     """Over seeds and the problems that every seed has, and how many of these, or of their clusters,
     there are, [columns] each; nan and 1 without any."""
-    complete = ~np.isnan(values).any(axis=0)
+    complete = np.asarray(~np.isnan(values).any(axis=0))
     counts = complete.sum(axis=0)
     sums = np.where(complete, values, 0).sum(axis=(0, 1))
     mean = np.full(values.shape[2], np.nan)
@@ -285,14 +291,13 @@ def difference(new: Resampled, old: Resampled, values: Floats, room: Floats) -> 
 def average(parts: Sequence[Resampled]) -> Resampled:
     """The plain mean over several sets of problems (at least one), each of the same seeds and
     columns and, for independent problems, of a stream of its own."""
-    shares = np.array([1, 1, len(parts)])[:, None] * len(parts)
     return Resampled(
         by_seed=np.mean([part.by_seed for part in parts], axis=0),
         means=np.mean([part.means for part in parts], axis=0),
         n_problems=np.sum([part.n_problems for part in parts], axis=0),
         spread=of_average([part.spread for part in parts]),
         limits=np.mean([part.limits for part in parts], axis=0),
-        room=np.sum([part.room for part in parts], axis=0) / shares,
+        room=room_of_average([part.room for part in parts]),
     )
 
 
@@ -352,18 +357,27 @@ def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> Flo
 
 def _reach(varied: Variance, shape: Floats, room: Floats, tail: Floats | float) -> Floats:
     """How far an interval of level 1 - 2 tail reaches to one side of the mean, [columns]."""
+    width = varied.half_width(tail)
+    return np.maximum(shape * width, reach_with_room(width, varied.total, room, tail))
+
+
+def reach_with_room(width: Floats, variance: Floats, room: Floats, tail: Floats | float) -> Floats:
+    """How far an interval with room for one problem more reaches to one side, [columns]; 0 where
+    there is no room to leave.
+
+    width: half that of level 1 - 2 tail without it; variance: of the mean; room: [3, columns], as
+    of `Resampled` towards this side. With that problem the mean and its variance are those of a
+    gamma distribution, whose quantile gives the shape; the width is Student's.
+    """
     from scipy.special import gammainccinv, ndtri
 
-    width = varied.half_width(tail)
     distance, weight, square = room
-    reach = np.asarray(shape * width)
-    if (weight > 0).any():
-        # With one problem more: its mean and variance, and the gamma distribution that has both.
-        count = (distance + weight) ** 2 / np.maximum(varied.total + square, LEAST_TAIL)
-        quantile = (gammainccinv(count, tail) - count) / np.sqrt(count)
-        further = weight + quantile * np.hypot(width / -ndtri(tail), np.sqrt(square))
-        reach = np.where(weight > 0, np.maximum(reach, further), reach)
-    return reach
+    if not (weight > 0).any():
+        return np.zeros_like(width)
+    count = (distance + weight) ** 2 / np.maximum(variance + square, LEAST_TAIL)
+    quantile = (gammainccinv(count, tail) - count) / np.sqrt(count)
+    further = weight + quantile * np.hypot(width / -ndtri(tail), np.sqrt(square))
+    return np.where(weight > 0, further, 0.0)
 
 
 def _level_at_0(mean: Floats, varied: Variance, shape: Floats, room: Floats) -> Floats:

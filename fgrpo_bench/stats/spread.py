@@ -84,12 +84,13 @@ class Variance:
 
     def degrees(self, tail: float) -> Floats:
         """Degrees of freedom of the Student's t whose interval of level 1 - 2 tail is as wide,
-        [columns]; those of the seeds where only these differ."""
-        from scipy.special import stdtridf, stdtrit
+        [columns]; those of the seeds where only these differ, ENDLESS where nothing does."""
+        from scipy.special import stdtridf
 
-        t = np.full_like(self.total, -stdtrit(ENDLESS, tail))
-        np.divide(self.half_width(tail), np.sqrt(self.total), out=t, where=self.total > 0)
-        return np.asarray(np.clip(stdtridf(1 - tail, t), 1.0, ENDLESS))
+        varies = self.total > 0
+        t = self.half_width(tail) / np.sqrt(np.where(varies, self.total, 1.0))
+        degrees = stdtridf(1 - tail, np.where(varies, t, 2.0))
+        return np.asarray(np.where(varies, np.clip(degrees, 1.0, ENDLESS), ENDLESS))
 
 
 def spread(values: Floats) -> Floats:

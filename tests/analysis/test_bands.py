@@ -13,6 +13,7 @@ from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.stats.bands import grid, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
+from fgrpo_bench.stats.intervals import room_of_difference
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
 from tests.calibration import AVERAGE, BENCHMARKS, simulated
@@ -45,6 +46,7 @@ def test_a_band_is_that_of_resamples_at_every_k_though_few_directions_are_resamp
     ks = grid(KS)
     assert tuple(row.k for row in rows) == ks
     values = differences(resamples, "usual", ks)
+    sides = [side.pass_at_ks(ks) for side in resamples.paired("usual", PAIR.new, PAIR.old)]
     by_problem = values.mean(axis=0)
     drawn = bootstrap_means(by_problem[None], stream=resamples.streams["usual"])
     half = reach(
@@ -52,9 +54,11 @@ def test_a_band_is_that_of_resamples_at_every_k_though_few_directions_are_resamp
         by_seed=values.mean(axis=1),
         parts=spread(values),
         strays=largest(np.eye(len(ks)), drawn - by_problem.mean(axis=0)[:, None]),
+        room=room_of_difference(*sides),
     )
     np.testing.assert_allclose([row.difference for row in rows], values.mean(axis=(0, 1)))
-    np.testing.assert_allclose([(row.high - row.low) / 2 for row in rows], half, rtol=1e-3)
+    np.testing.assert_allclose([row.difference - row.low for row in rows], half[0], rtol=1e-3)
+    np.testing.assert_allclose([row.high - row.difference for row in rows], half[1], rtol=1e-3)
 
 
 def test_the_band_of_an_average_is_about_the_mean_of_its_benchmarks(resamples):

@@ -20,8 +20,14 @@ def crossed(*, seeds, problems, left, shape=(4, 12), times=4_000, seed=0):
     )
 
 
+TAIL = 0.025
+"""Of a 95% interval."""
+
+
 def known(values):
-    return variance(values.mean(axis=1), spread(values))
+    """Variance of the mean, and the degrees of freedom of its 95% interval."""
+    varied = variance(values.mean(axis=1), spread(values))
+    return varied.total, varied.degrees(TAIL)
 
 
 @pytest.mark.parametrize("parts", [(1.0, 2.0, 0.5), (0.3, 2.0, 1.0), (1.0, 0.0, 0.0)])
@@ -61,7 +67,8 @@ def test_nothing_varied_has_no_variance_and_no_bound():
 def test_an_average_over_independent_problems_varies_less():
     parts = [crossed(seeds=0, problems=1, left=0, shape=(3, n), seed=n) for n in (6, 10)]
     by_seed = np.mean([one.mean(axis=1) for one in parts], axis=0)
-    made, degrees = variance(by_seed, of_average([spread(one) for one in parts]))
+    varied = variance(by_seed, of_average([spread(one) for one in parts]))
+    made, degrees = varied.total, varied.degrees(TAIL)
     assert made.mean() == pytest.approx((1 / 6 + 1 / 10) / 4, rel=0.05)
     means = np.mean([one.mean(axis=(0, 1)) for one in parts], axis=0)
     assert made.mean() == pytest.approx(means.var(), rel=0.06)
@@ -95,7 +102,23 @@ def test_few_seeds_hold_what_they_promise_at_every_proportion_of_normal_parts(n_
         by_seed[:2] = ends * np.array([[1], [-1]]) * np.sqrt((n_seeds - 1) / 2)
         problems = np.full(len(ends), 1 - share)
         parts = np.stack([problems, 0 * problems, problems**2 / 1_000])
-        of_mean, degrees = variance(by_seed, parts)
-        reach = stats.t.ppf(0.975, degrees) * np.sqrt(of_mean)
-        held = np.mean(2 * stats.norm.cdf(reach) - 1)
+        held = np.mean(2 * stats.norm.cdf(variance(by_seed, parts).half_width(TAIL)) - 1)
         assert least <= held + 1e-3 and held <= most
+
+
+@pytest.mark.parametrize("tail", [0.1, 0.025, 1e-4, 1e-8])
+def test_the_half_width_of_every_level_is_that_of_its_own_quantiles(tail):
+    values = crossed(seeds=1, problems=1, left=1, shape=(3, 12), times=20)
+    varied, by_seed = variance(values.mean(axis=1), spread(values)), values.mean(axis=1)
+    of_seeds = by_seed.var(axis=0, ddof=1) / 3
+    np.testing.assert_allclose(varied.seeds, of_seeds)
+    np.testing.assert_allclose(varied.problems, varied.total - of_seeds)
+    apart = (
+        stats.t.isf(tail, 2) ** 2 * varied.seeds
+        + stats.t.isf(tail, varied.degrees_of_problems) ** 2 * varied.problems
+    )
+    together = stats.t.isf(tail, varied.satterthwaite) ** 2 * varied.total
+    half_way = np.sqrt((apart + together) / 2)
+    np.testing.assert_allclose(varied.half_width(tail), half_way, rtol=1e-9)
+    as_students = stats.t.isf(tail, varied.degrees(tail)) * np.sqrt(varied.total)
+    np.testing.assert_allclose(as_students, half_way, rtol=1e-6)
