@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import product
@@ -20,20 +21,22 @@ from fgrpo_bench.registry import meant
 from fgrpo_bench.specs import (
     Cell,
     Declaration,
-    EvalSpec,
     Grid,
     SweepPoint,
     SweepSpec,
     TaskSpec,
-    TrainSpec,
     to_dict,
 )
+from fgrpo_bench.tasks import make_task
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.families import Family
 
 CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
 """Fields of an algorithm that not every engine has, in words."""
+MOST_ROLLOUTS = 1_000_000
+"""A step: thirty times the largest of the paper (256 prompts, N = 128), and what one step holds in
+memory at once."""
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
@@ -94,10 +97,9 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     not make."""
     from fgrpo_bench.analysis import families, rows  # a tenth of a second, for Polars
 
-    settings = [point.cell for point in points]
+    seeds = Counter(point.cell for point in points)
     cells = [rows.make_cell(None, step=0, n_planned=0)] + [
-        rows.make_cell(setting, step=0, n_planned=settings.count(setting))
-        for setting in dict.fromkeys(settings)
+        rows.make_cell(setting, step=0, n_planned=n) for setting, n in seeds.items()
     ]
     return families.asked(to_dict(declaration), cells)[1]
 
@@ -123,6 +125,12 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             "experiment.train.updates_per_batch to 2 or more (the paper's value is 4)"
         )
     for point in points:
+        rollouts = point.prompts_per_step * point.group_size
+        if rollouts > MOST_ROLLOUTS:
+            raise ValueError(
+                f"{point.point_id} has {rollouts:,} rollouts a step, more than {MOST_ROLLOUTS:,}: "
+                "lower experiment.train.rollouts_per_step (or prompts_per_step), or the group size"
+            )
         if train.rollouts_per_step is not None and train.rollouts_per_step % point.group_size:
             raise ValueError(
                 f"rollouts_per_step={train.rollouts_per_step} is no multiple of "
@@ -138,7 +146,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     task = engine.inputs(train).task
     if task is not None:
         warnings += task.notes(train.steps * max(point.prompts_per_step for point in points))
-        _check_holds_enough(task, train, declaration.experiment.evaluation)
+        _check_holds_enough(task, declaration, points)
         model = engine.inputs(train).model
         if model is not None:
             check_fits(model, task)
@@ -158,21 +166,33 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     return warnings
 
 
-def _check_holds_enough(task: TaskSpec, train: TrainSpec, evaluation: EvalSpec) -> None:
-    """ValueError where more held-out problems are asked for than a task's own field n_heldout; of a
-    task without one only its stages can tell."""
-    held = getattr(task, "n_heldout", None)
-    asked = {
-        f"evaluation.benchmarks.{name}.n_problems": benchmark.n_problems or 0
-        for name, benchmark in evaluation.benchmarks.items()
+def _check_holds_enough(
+    task: TaskSpec, declaration: Declaration, points: Sequence[SweepPoint]
+) -> None:
+    """ValueError where more problems are asked for than a split of a task has."""
+    experiment, generator = declaration.experiment, make_task(task)
+    heldout = {
+        f"evaluation.benchmarks.{name}.n_problems={benchmark.n_problems}": benchmark.n_problems or 0
+        for name, benchmark in experiment.evaluation.benchmarks.items()
         if benchmark.dataset is None
-    } | ({"train.eval_n_problems": train.eval_n_problems} if train.eval_every else {})
-    for field, wanted in asked.items():
-        if held is not None and wanted > held:
-            raise ValueError(
-                f"experiment.{field}={wanted}, but task {task.name} has n_heldout={held}: ask for "
-                "fewer, or raise experiment.train.task.n_heldout"
-            )
+    }
+    train = experiment.train
+    if train.eval_every:
+        heldout[f"train.eval_n_problems={train.eval_n_problems}"] = train.eval_n_problems
+    # a problem that comes twice in a step is drawn from with the same seeds, which teaches nothing
+    prompts = max(point.prompts_per_step for point in points)
+    training = {f"train has {prompts} prompts a step": prompts}
+    if experiment.rare is not None:
+        training[f"rare.n_prompts={experiment.rare.n_prompts}"] = experiment.rare.n_prompts
+    for split, asked in (("n_heldout", heldout), ("n_train", training)):
+        has: int = getattr(generator, split)
+        for words, wanted in asked.items():
+            if wanted > has:
+                field = next((f".{f}" for f in (split, "heldout_fraction") if hasattr(task, f)), "")
+                raise ValueError(
+                    f"experiment.{words}, but task {task.name} has {split}={has}: ask for fewer, "
+                    f"or change experiment.train.task{field}"
+                )
 
 
 def _check_has(engine: Engine, point: SweepPoint) -> None:

@@ -29,15 +29,16 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
     record = plan_record(plan)
     states = {stage.name: stage.state for stage in read_stages(paths, record["stages"])}
     stages = {stage.name: stage for stage in plan.stages}
+    methods = {point.point_id: point.method for point in plan.points}
     points = []
     for cell in record["points"]:
         base = cell["algorithm"] is None
         making = stages[cell["train"]]
         judging = first_undone([states[each["evaluate"]] for each in cell["checkpoints"]])
-        method = next((p.method for p in plan.points if p.point_id == cell["point_id"]), "Base")
         points.append(
             {key: cell[key] for key in ("point_id", "group_size", "focal_gamma", "seed")}
-            | {"method": method, "fingerprint": making.fingerprint}
+            | {"method": "Base" if base else methods[cell["point_id"]]}
+            | {"fingerprint": making.fingerprint}
             | {"warmup": states[making.name if base else making.needs[0]]}
             | {"train": None if base else states[making.name], "evaluate": judging}
         )
@@ -116,8 +117,10 @@ def can_show(plan: Plan) -> list[str]:
 def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
     """Processor and wall seconds of what would run, and how many done stages they rest on."""
     names = {stage.name for stage in to_run}
-    unknown = [stage for stage in to_run if not _is_estimated(stage)]
-    to_run = [stage for stage in to_run if _is_estimated(stage)]
+    unknown: list[Stage] = []
+    estimated: list[Stage] = []
+    for stage in to_run:
+        (estimated if _is_estimated(stage) else unknown).append(stage)
     measured: list[schedule.Measured] = []
     for stage in plan.stages:
         if stage.name not in names and stage.environment == "base":
@@ -128,18 +131,18 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     factors = schedule.calibration(measured)
     seconds = {
         stage.name: schedule.scaled(schedule.cpu_seconds(stage), stage.kind, factors)
-        for stage in to_run
+        for stage in estimated
     }
     at_once = workers(plan.declaration.profile)
     return {
         "cpu_seconds": round(sum(seconds.values()), 1),
-        "wall_seconds": round(schedule.wall_seconds(to_run, seconds, at_once), 1),
+        "wall_seconds": round(schedule.wall_seconds(estimated, seconds, at_once), 1),
         "workers": at_once,
         "measured_stages": len(measured),
         "not_estimated": len(unknown),
-        "estimated": len(to_run),
+        "estimated": len(estimated),
         "on_processors": _on_processors(plan, unknown),
-        **_on_a_gpu(plan, to_run),
+        **_on_a_gpu(plan, estimated),
     }
 
 

@@ -12,7 +12,6 @@ import heapq
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from statistics import median
 
 from fgrpo_bench.kinds import KINDS, Stage
@@ -132,13 +131,24 @@ def wall_seconds(stages: Iterable[Stage], seconds: Mapping[str, float], workers:
     seconds: what each still takes. A need that is not among `stages` counts as done.
     """
     waiting = in_order(stages, seconds)
-    done = {need for stage in waiting.values() for need in stage.needs if need not in waiting}
+    places = {name: place for place, name in enumerate(waiting)}
+    names = list(waiting)
+    lacks = [sum(need in places for need in stage.needs) for stage in waiting.values()]
+    needed_by: dict[str, list[int]] = defaultdict(list)
+    for place, stage in enumerate(waiting.values()):
+        for need in stage.needs:
+            needed_by[need].append(place)
+    # asking `ready` at every end would look at all that wait, as often as there are stages
+    free = [place for place, lacking in enumerate(lacks) if not lacking]  # rising, so a heap
     running: list[tuple[float, str]] = []
     clock = 0.0
-    while waiting or running:
-        for stage in list(islice(ready(waiting, done), workers - len(running))):
-            del waiting[stage.name]
-            heapq.heappush(running, (clock + seconds[stage.name], stage.name))
+    while free or running:
+        while free and len(running) < workers:
+            name = names[heapq.heappop(free)]
+            heapq.heappush(running, (clock + seconds[name], name))
         clock, finished = heapq.heappop(running)
-        done.add(finished)
+        for place in needed_by[finished]:
+            lacks[place] -= 1
+            if not lacks[place]:
+                heapq.heappush(free, place)
     return clock

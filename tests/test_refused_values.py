@@ -16,6 +16,7 @@ from fgrpo_bench.kinds.train import identity
 from fgrpo_bench.specs import Declaration, config, from_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.paths import RESERVED
+from sweeps.plan import make_plan
 from sweeps.points import expand
 
 Where = tuple[str | int, ...]
@@ -80,6 +81,55 @@ def test_a_number_out_of_bounds_is_named_with_rule_and_remedy(declared):
     assert "set experiment.train.steps=<value>" in said
     said = refused(declared, "experiment.train.learning_rate", 1e-300)
     assert "1e-300 is less than 1e-15: give a number that can be meant" in said
+
+
+TRAIN, TINY = "experiment.train", "experiment.train.task.heldout_fraction"
+WANTED = "experiment.evaluation.benchmarks.countdown.n_problems"
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "words"),
+    [
+        (f"{TRAIN}.beta1", 1.0, "input should be less than 1; set experiment.train.beta1="),
+        (f"{TRAIN}.beta2", 1.0, "input should be less than 1"),
+        (f"{TRAIN}.warmup.beta2", 1.0, "input should be less than 1"),
+        (f"{TRAIN}.temperature", 1e-9, "input should be greater than or equal to 0.01"),
+        (f"{TRAIN}.temperature", 1e6, "input should be less than or equal to 100"),
+        ("experiment.evaluation.temperature", 1e-9, "greater than or equal to 0.01"),
+        (f"{TRAIN}.model.n_layers", 100_000, "input should be less than or equal to 1000"),
+        (f"{TRAIN}.model.hidden_size", 9_600_000, "input should be less than or equal to 65536"),
+        (f"{TRAIN}.model.intermediate_size", 10**6, "less than or equal to 262144"),
+    ],
+)
+def test_a_value_that_cannot_be_trained_is_refused_with_its_bound(declared, where, value, words):
+    said = refused(declared, where, value)
+    assert f"{where} = {value!r}: " in said and words in said and f"set {where}=" in said
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "words"),
+    [
+        (TINY, 1e-9, "task countdown has n_heldout=0: ask for fewer, or change " + TINY),
+        (TINY, 0.005, f"{WANTED}=16, but task countdown has n_heldout=6: ask for fewer"),
+        (TINY, 0.9999, f"{TRAIN} has 16 prompts a step, but task countdown has n_train=1: ask"),
+        (WANTED, 263, f"{WANTED}=263, but task countdown has n_heldout=262"),
+        (f"{TRAIN}.eval_n_problems", 263, f"{TRAIN}.eval_n_problems=263, but task countdown has"),
+        ("experiment.rare.n_prompts", 1052, "rare.n_prompts=1052, but task countdown has n_train"),
+        (f"{TRAIN}.rollouts_per_step", 10**7, "10,000,000 rollouts a step, more than 1,000,000"),
+        (f"{TRAIN}.model.hidden_size", 65_532, "parameters, more than 20,000,000,000: its train"),
+    ],
+)
+def test_what_fits_no_task_or_memory_is_refused_by_the_plan(declared, where, value, words):
+    with pytest.raises(ValueError) as error:
+        make_plan(config.validate(changed(declared, tuple(where.split(".")), value)))
+    assert words in str(error.value)
+
+
+def test_a_fault_of_thousands_of_values_is_explained_for_the_first(declared):
+    said = refused(declared, "sweep.grid.seed", [f"x{i}" for i in range(3_000)])
+    assert "sweep.grid.seed.0 = 'x0': input should be a valid integer" in said
+    assert said.endswith("and 2,950 more, of 3,000: mend these first")
+    assert len(said.splitlines()) == 52
 
 
 def test_minus_zero_is_zero_with_the_same_identity(declared):

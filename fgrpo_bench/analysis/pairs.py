@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 from fgrpo_bench.analysis.rows import Cell
@@ -114,9 +114,11 @@ def controls(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]])
 def group_sizes(cells: Sequence[Cell]) -> Iterator[Pair]:
     """Group sizes at gamma = 0, for each algorithm with several: neighbours; the smallest and the
     largest N; and both of these against the N at which there are focal cells."""
-    trained = [cell for cell in cells if not cell.is_base]
-    for line_of in dict.fromkeys(of_line(cell) for cell in trained):
-        own = [cell for cell in trained if of_line(cell) == line_of]
+    lines: dict[tuple[str | None, float], list[Cell]] = {}
+    for cell in cells:
+        if not cell.is_base:
+            lines.setdefault(of_line(cell), []).append(cell)
+    for own in lines.values():
         plain = [cell for cell in own if cell.focal_gamma == 0]
         line = {c.group_size: c for c in sorted(plain, key=lambda c: c.group_size or 0)}
         if len(line) < 2:
@@ -126,15 +128,15 @@ def group_sizes(cells: Sequence[Cell]) -> Iterator[Pair]:
         wanted = {*pairwise(sizes), (sizes[0], sizes[-1])}
         wanted |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
         wanted |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
-        for low, high in product(sizes, sizes):
-            if (low, high) in wanted:
-                yield Pair(
-                    kind="group_size",
-                    group=f"{line[low].method} without focal weight, group size",
-                    name=f"N={low} to {high}",
-                    new=line[high],
-                    old=line[low],
-                )
+        place = {size: i for i, size in enumerate(sizes)}
+        for low, high in sorted(wanted, key=lambda pair: (place[pair[0]], place[pair[1]])):
+            yield Pair(
+                kind="group_size",
+                group=f"{line[low].method} without focal weight, group size",
+                name=f"N={low} to {high}",
+                new=line[high],
+                old=line[low],
+            )
 
 
 def largest(cells: Sequence[Cell]) -> Iterator[Pair]:
@@ -161,12 +163,17 @@ def largest(cells: Sequence[Cell]) -> Iterator[Pair]:
 def methods(cells: Sequence[Cell]) -> Iterator[Pair]:
     """Every trained cell against GRPO without focal weight at the same N and learning rate; where
     GRPO was run at one learning rate alone, at that one."""
-    plain = [cell for cell in cells if (cell.algorithm, cell.focal_gamma) == (REFERENCE, 0)]
-    for new in [cell for cell in cells if not cell.is_base and cell not in plain]:
-        own = [cell for cell in plain if cell.group_size == new.group_size]
-        if len(own) > 1:
-            own = [cell for cell in own if cell.learning_rate_factor == new.learning_rate_factor]
-        for old in own:
+    others: list[Cell] = []
+    plain: dict[int | None, dict[float, Cell]] = {}  # by N, then by learning rate
+    for cell in cells:
+        if (cell.algorithm, cell.focal_gamma) == (REFERENCE, 0):
+            plain.setdefault(cell.group_size, {})[cell.learning_rate_factor] = cell
+        elif not cell.is_base:
+            others.append(cell)
+    for new in others:
+        rates = plain.get(new.group_size, {})
+        old = next(iter(rates.values())) if len(rates) == 1 else rates.get(new.learning_rate_factor)
+        if old is not None:
             gamma = f" gamma={new.focal_gamma:g}" if new.focal_gamma else ""
             yield Pair(
                 kind="methods",

@@ -65,13 +65,13 @@ class Planned:
         """What fetches a dataset."""
         return self.stages[dataset_name(dataset)]
 
-    @property
+    @cached_property
     def by_seed(self) -> list[SweepPoint]:
         """The first point of every seed, by rising seed."""
         first = {point.seed: point for point in reversed(self.points)}
         return [first[seed] for seed in sorted(first)]
 
-    @property
+    @cached_property
     def by_base(self) -> list[SweepPoint]:
         """A point of every base model."""
         return list({base_name(point): point for point in self.by_seed}.values())

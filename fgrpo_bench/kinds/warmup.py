@@ -21,6 +21,9 @@ OPERATION_SECONDS = 4.4e-11
 """For an operation of a forward pass over it, with its share of the update."""
 PROGRAM = "fgrpo_bench.engines.embedded"
 """Its command, whichever engine trains from there."""
+MOST_PARAMETERS = 2 * 10**10
+"""Of a model that is trained here, which is on one device: in float32 with its gradient and AdamW's
+two averages a parameter takes 16 bytes, so these take 320 GB, more than any GPU has."""
 OPTIMIZER = ("beta1", "beta2", "grad_clip")
 
 
@@ -59,9 +62,8 @@ def stage(point: SweepPoint) -> Stage:
 
 
 def check_fits(model: ModelSpec, task: TaskSpec) -> None:
-    """ValueError for a model that a task's prompts and responses do not fit into."""
-    if model.n_positions is None and model.vocabulary_size is None:
-        return
+    """ValueError for a model that a task's prompts and responses do not fit into, or that fits into
+    no device's memory itself."""
     generator = make_task(task)
     longest = generator.prompt_length + generator.response_length + 1
     symbols = len(generator.vocabulary) + 2
@@ -75,6 +77,14 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
         raise ValueError(
             f"vocabulary_size={model.vocabulary_size} of the model, but task {task.name} needs "
             f"{symbols} tokens, padding and end included: raise it, or leave it out"
+        )
+    weights = flops.parameters(model, model.vocabulary_size or symbols)
+    if weights > MOST_PARAMETERS:
+        raise ValueError(
+            f"hidden_size={model.hidden_size}, n_layers={model.n_layers} and intermediate_size="
+            f"{model.intermediate_size} make a model of {weights:,} parameters, more than "
+            f"{MOST_PARAMETERS:,}: its training would take {16 * weights / 1e9:,.0f} GB of one "
+            "device; lower one of them"
         )
 
 

@@ -9,6 +9,7 @@ bounds far beyond what anybody trains, so that a slip of the hand (steps=1000000
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -40,7 +41,7 @@ def _not_tiny(value: float) -> float:
 
 
 def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
-    repeated = sorted({str(value) for value in values if values.count(value) > 1})
+    repeated = sorted(str(value) for value, times in Counter(values).items() if times > 1)
     if repeated:
         raise ValueError(f"{', '.join(repeated)} is given more than once: name each value once")
     return values
@@ -74,6 +75,11 @@ Parameter = (
 )
 """A plain value by name; what it is given to says which ones it takes."""
 Fraction = Annotated[float, Field(ge=0, le=1), AfterValidator(_unsigned)]
+Beta = Annotated[float, Field(ge=0, lt=1), AfterValidator(_unsigned)]
+"""Of AdamW: at 1 an average would never take up a gradient, and torch refuses it."""
+Temperature = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
+"""Of sampling. vLLM takes lower ones for 0.01 with a warning alone, and at them the
+log-probabilities of all but one token are lost in rounding; far above, every token is as likely."""
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 FolderName = Annotated[Name, AfterValidator(_not_reserved)]
 """A name that becomes a folder beside the run root's own files."""

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from fgrpo_bench import registry
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 from fgrpo_bench.specs.refusals import refusals
+from fgrpo_bench.specs.sweep import MOST_POINTS
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 T = TypeVar("T")
@@ -80,6 +81,11 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         name, equals, value = override.partition("=")
         if not equals and not name.startswith("~"):
             raise ValueError(f"{override!r} is no override: write key=value, e.g. version=v2")
+        if (listed := value.count(",") + 1) > MOST_POINTS:  # Hydra's parser would take minutes
+            raise ValueError(
+                f"{name} is given {listed:,} values, more than {MOST_POINTS:,}, the most points of "
+                "a sweep: name fewer"
+            )
         if name in CHOICES and value not in options(name, conf):
             _unknown(name, value, conf)
     from hydra import compose as hydra_compose

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, PositiveFloat, Seed
+from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, Seed, Temperature
 from fgrpo_bench.specs.dataset import DatasetSpec
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -122,7 +122,7 @@ class EvalSpec:
     exist are used as far as it asks for them."""
     ks: tuple[Positive, ...]
     """The k of pass@k; none above n_samples. n = k is a coin flip per problem: prefer n > k."""
-    temperature: PositiveFloat
+    temperature: Temperature
     """Sampling temperature."""
     top_p: Annotated[float, Field(ge=1, le=1)]
     """Nucleus sampling; 1.0 is off (the paper's setting and the only one the engine has)."""

@@ -14,20 +14,25 @@ from pydantic_core import ErrorDetails
 from fgrpo_bench import registry
 
 Place = tuple[int | str, ...]
+SHOWN = 50
+"""Most faults that a refusal explains: a list of thousands may have the same one in each value."""
 
 
 def refusals(error: ValidationError, config: dict[str, Any], kind: type) -> list[str]:
     """A line a fault of a configuration that was to become a kind; where a value may be one of
     several types and is none of them, one line with what each of them asks."""
     of_place: dict[Place, list[ErrorDetails]] = {}
-    for fault in error.errors():
+    faults = error.errors()
+    for fault in faults[:SHOWN]:
         of_place.setdefault(_choice(fault["loc"], kind) or fault["loc"], []).append(fault)
     lines = []
-    for place, faults in of_place.items():
-        if place == faults[0]["loc"]:
-            lines += [_explain(fault, config, kind) for fault in faults]
+    for place, own in of_place.items():
+        if place == own[0]["loc"]:
+            lines += [_explain(fault, config, kind) for fault in own]
         else:
-            lines.append(_none_of_several(place, faults, kind))
+            lines.append(_none_of_several(place, own, kind))
+    if len(faults) > SHOWN:
+        lines.append(f"  and {len(faults) - SHOWN:,} more, of {len(faults):,}: mend these first")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -127,6 +128,11 @@ class FamilySpec:
     and each benchmark that is alone in its domain."""
 
 
+MOST_POINTS = 20_000
+"""Of a sweep: each has a folder and several stages, and a plan, a status and a report hold all of
+them at once."""
+
+
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class SweepSpec:
     """A question as a grid."""
@@ -143,6 +149,32 @@ class SweepSpec:
     """Points to leave out."""
     family: FamilySpec | None = None
     """The comparisons that answer it, declared before they are seen; null has every default."""
+
+    def __post_init__(self) -> None:
+        """ValueError for more points than a sweep can have, before anything is made of them."""
+        grid = self.grid
+        rates, seeds = len(grid.learning_rate_factor), len(grid.seed)
+        axes = {
+            "algorithm": len(grid.algorithm),
+            "group size": len(grid.group_size),
+            "gamma": len(grid.focal_gamma),
+            "rate": rates,
+        }
+        cells = sum(rates if cell.learning_rate_factor is None else 1 for cell in self.cells)
+        total = (prod(axes.values()) + cells) * seeds
+        if total > MOST_POINTS:
+            words = " x ".join(_counted(n, noun) for noun, n in (axes | {"seed": seeds}).items())
+            if cells:
+                words += f" + {_counted(cells, 'further cell')} x {_counted(seeds, 'seed')}"
+            raise ValueError(
+                f"{words} = {total:,} points, more than {MOST_POINTS:,} (those that `exclude` "
+                "leaves out count too): name fewer values in sweep.grid, or make several sweeps of "
+                "it"
+            )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

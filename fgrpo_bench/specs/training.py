@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import (
     STRICT,
-    Fraction,
+    Beta,
     Gamma,
     Name,
     NonNegative,
@@ -18,6 +18,7 @@ from fgrpo_bench.specs.base import (
     Parameter,
     Positive,
     PositiveFloat,
+    Temperature,
     known,
 )
 
@@ -34,21 +35,26 @@ class TaskSpec(OneOf, table="tasks", key="name", member="spec"):
         return []
 
 
+WIDEST, DEEPEST = 65_536, 1_000
+"""Of a model: several times the largest published ones (16,384 and 126 of Llama 3.1 405B). What of
+these together fits no memory is for fgrpo_bench.kinds.warmup.check_fits."""
+
+
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class ModelSpec:
     """A small transformer of the Qwen2 architecture, trained from scratch."""
 
     name: Name
     """Name in tables."""
-    hidden_size: Positive
+    hidden_size: Annotated[int, Field(ge=1, le=WIDEST)]
     """Width of the residual stream."""
-    n_layers: Positive
+    n_layers: Annotated[int, Field(ge=1, le=DEEPEST)]
     """Number of decoder layers."""
     n_heads: Positive
     """Attention heads; hidden_size / n_heads should be 32 or more (vLLM on CPU refuses 24)."""
     n_kv_heads: Positive
     """Key/value heads (grouped-query attention); divides n_heads."""
-    intermediate_size: Positive
+    intermediate_size: Annotated[int, Field(ge=1, le=4 * WIDEST)]
     """Width of the gated MLP."""
     rope_theta: PositiveFloat
     """Base of the rotary position embedding."""
@@ -85,7 +91,7 @@ class WarmupSpec:
     schedule: Literal["constant"] | None = None
     """constant: every step has the peak. Null: it rises over the first fifth of the steps, and
     falls over the last three tenths."""
-    beta2: Fraction | None = None
+    beta2: Beta | None = None
     """AdamW beta 2; null is that of the training run."""
 
 
@@ -146,15 +152,15 @@ class TrainSpec(OneOf, table="engines", key="engine", member="train"):
     """Linear learning-rate warm-up counted in rollout batches of updates_per_batch optimizer steps
     each (how 15 warm-up steps of the paper are read), else null. Has a default because
     declarations of before are read too."""
-    beta1: Fraction
+    beta1: Beta
     """AdamW beta 1."""
-    beta2: Fraction
+    beta2: Beta
     """AdamW beta 2."""
     weight_decay: NonNegativeFloat
     """AdamW weight decay."""
     grad_clip: PositiveFloat
     """Largest global gradient norm."""
-    temperature: PositiveFloat
+    temperature: Temperature
     """Sampling temperature of the rollouts."""
     save_every: Positive
     """Steps between Hugging Face checkpoints; the last step always has one."""

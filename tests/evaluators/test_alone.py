@@ -162,7 +162,7 @@ def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(w
         (["evaluation.benchmarks.math500.n_problems=2"], None),
         (["evaluation.benchmarks.math500.dataset.prompt_key=question"], "evaluators fetch math500"),
         (["n_sampls=4"], "Could not override 'n_sampls'"),
-        (["temperature=-1"], "evaluation.temperature = -1: input should be greater than 0"),
+        (["temperature=-1"], "evaluation.temperature = -1: input should be greater than or equal"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_value_rule_and_remedy(words, more, said, capsys):

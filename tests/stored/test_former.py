@@ -1,4 +1,4 @@
-"""What the version before left behind is read."""
+"""What the version before left behind is read, or refused by name."""
 
 from __future__ import annotations
 
@@ -49,9 +49,12 @@ def damaged(paths: RunPaths) -> list[str]:
     return [each.name for each in found if each.of != "report"]
 
 
-def test_report_and_dashboard_read_it(finished: RunPaths) -> None:
+def test_its_pass_at_k_without_clusters_is_refused_by_name_and_the_dashboard_reads_the_rest(
+    finished: RunPaths,
+) -> None:
     results = load_results(finished)
-    assert "GRPO" in write_report(results).text
+    with pytest.raises(ValueError, match=r"passk.parquet has columns .* move it away and run the"):
+        write_report(results)
     states = progress(results).states
     assert states["done"] == sum(states.values()) == 6
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.engines.table import ENGINES
-from fgrpo_bench.kinds import Stage
-from fgrpo_bench.specs import Declaration, Profile, SweepPoint, config, from_dict, to_dict
+from fgrpo_bench.kinds import Stage, kind
+from fgrpo_bench.specs import (
+    Declaration,
+    Profile,
+    SweepPoint,
+    config,
+    from_dict,
+    sweep,
+    to_dict,
+)
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
+from sweeps import preview
 from sweeps.cli import main
+from sweeps.freeze import plan_over
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
 
@@ -96,6 +108,81 @@ def test_a_cell_that_the_grid_holds_already_is_one_point() -> None:
     cell = {"algorithm": "grpo", "group_size": 4, "focal_gamma": 1.0}
     plan = planned(put(("sweep", "cells"), [cell, cell]))
     assert [point.point_id for point in plan.points] == ["grpo-n4-g0-s11", "grpo-n4-g1-s11"]
+
+
+LARGE = {"algorithm": ["grpo", "dapo"], "group_size": [2, 4, 8, 16, 32]}
+LARGE |= {"focal_gamma": [0.0, 0.5, 1.0], "seed": list(range(4_000))}
+FURTHER = {"algorithm": "grpo", "group_size": 64, "focal_gamma": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("grid", "cells", "words"),
+    [
+        (
+            LARGE,
+            [],
+            "2 algorithms x 5 group sizes x 3 gammas x 1 rate x 4,000 seeds = 120,000 points, "
+            "more than 20,000 (",
+        ),
+        (
+            {"seed": list(range(4_000)), "learning_rate_factor": [0.5, 2.0]},
+            [FURTHER, FURTHER | {"group_size": 32, "learning_rate_factor": 1.0}],
+            "1 algorithm x 1 group size x 2 gammas x 2 rates x 4,000 seeds + 3 further cells x "
+            "4,000 seeds = 28,000 points, more than 20,000 (",
+        ),
+    ],
+)
+def test_a_grid_is_counted_before_it_is_expanded(
+    grid: dict, cells: list, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweeps.plan.expand", lambda _: pytest.fail("it was expanded"))
+
+    def change(declared: dict[str, Any]) -> None:
+        declared["sweep"]["grid"] |= grid
+        declared["sweep"]["cells"] = cells
+
+    with pytest.raises(ValueError, match=r"name fewer values in sweep\.grid") as refused:
+        planned(change)
+    assert f"sweep: {words}" in str(refused.value)
+
+
+def test_as_many_points_as_may_be_are_declared() -> None:
+    seeds = copy.deepcopy(BASE)
+    seeds["sweep"]["grid"]["seed"] = list(range(10_000))
+    assert len(config.validate(seeds).sweep.grid.seed) == 10_000, "with two gammas 20,000 points"
+
+
+def test_an_override_of_more_values_than_points_is_refused_before_it_is_parsed() -> None:
+    override = f"sweep.grid.seed=[{','.join(map(str, range(20_001)))}]"
+    with pytest.raises(ValueError, match=r"^sweep\.grid\.seed is given 20,001 values, more than"):
+        config.load("smoke", [override])
+
+
+def test_what_is_asked_of_a_point_does_not_grow_with_their_number(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: Counter[str] = Counter()
+
+    def counting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            asked[name] += 1
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(sweep, "cell_name", counting("cell_name", sweep.cell_name))
+    monkeypatch.setattr(kind, "inputs", counting("inputs", kind.inputs))
+    counts = []
+    for n in (10, 20, 40):
+        asked.clear()
+        seeds = f"sweep.grid.seed=[{','.join(map(str, range(n)))}]"
+        plan, paths = plan_over(config.load("smoke", [seeds, f"run_root={tmp_path}"]))
+        preview.preview(plan, paths)
+        counts.append(Counter(asked))
+    few, some, many = counts
+    assert few["cell_name"] >= 20 and few["inputs"] >= 10
+    for name in asked:
+        assert many[name] - some[name] == 2 * (some[name] - few[name]), name
 
 
 RATES = ["sweep.grid.learning_rate_factor=[0.5,1]", "sweep.grid.seed=[11]"]

@@ -107,6 +107,28 @@ def test_wall_time_is_that_of_the_schedule() -> None:
     assert wall_seconds([], {}, 2) == 0
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sets(st.integers(0, 19))), max_size=20),
+    st.integers(1, 5),
+)
+def test_wall_time_is_that_of_asking_at_every_end_what_is_ready(
+    drawn: list[tuple[int, set[int]]], workers: int
+) -> None:
+    stages = [
+        stage(str(i), *(str(need) for need in sorted(needs) if need < i))
+        for i, (_, needs) in enumerate(drawn)
+    ]
+    seconds = {str(i): float(length) for i, (length, _) in enumerate(drawn)}
+    waiting, done, running, clock = in_order(stages, seconds), set[str](), dict[str, float](), 0.0
+    while waiting or running:
+        for each in list(ready(waiting, done))[: workers - len(running)]:
+            running[each.name] = clock + seconds[waiting.pop(each.name).name]
+        ended = min(running, key=lambda name: (running[name], name))
+        clock = running.pop(ended)
+        done.add(ended)
+    assert wall_seconds(stages, seconds, workers) == clock
+
+
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 5))
 def test_wall_time_lies_between_the_bounds_of_list_scheduling(
     lengths: list[float], workers: int
