@@ -9,6 +9,7 @@ responses are judged again too. What differs is named, and what was not looked a
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -41,11 +42,12 @@ from fgrpo_bench.results import SweepResults, declared_digests, load_results
 from fgrpo_bench.stages.digests import is_altered, sha256_file, weights_sha256
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
 FIGURES = (".svg", ".pdf")
+GONE = "is gone since the report was built"
 AGAIN = "`python -m sweeps check <sweep> --repair` makes them again"
 """What to do about files that cannot be read."""
 WHOLE = "--verify of the folder writes every file again"
@@ -80,13 +82,13 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     names = [named] if named else sorted(known["files"])
     differences = [*_foreign(known, paths, folder), *_declared(known, results)]
     differences += _files(folder, named, known, unseen, at_home=at_home)
-    unreadable: list[Input] = []
-    differences += _inputs(known, results, unreadable)
+    lacking: list[Input] = []
+    differences += _inputs(known, results, lacking)
     differences += _markers(results, unseen)
-    if unreadable:
+    if lacking:
         regrade = False
-        unseen.append(f"what needs files that cannot be read: {AGAIN}")
-        if not all(each.is_large for each in unreadable):
+        unseen.append(f"what needs files that are gone or cannot be read: {AGAIN}")
+        if any(os.path.lexists(each.path) and not each.is_large for each in lacking):
             return Verified(differences=tuple(differences), unseen=tuple(unseen))
     analysis = analyse(results, known.get("select", LAST))
     results = analysis.results
@@ -229,9 +231,9 @@ def _files(
 
 def _digest(path: Path) -> tuple[str | None, str | None]:
     """Of a file; else what is wrong with it, in words."""
-    if not path.exists():  # nor where a loop of links leads
-        return None, "is gone since the report was built"
-    if not path.is_file():
+    if not os.path.lexists(path):
+        return None, GONE
+    if not path.is_file():  # nor does a loop of links lead to one
         return None, f"is no file; {AGAIN}"
     try:
         return sha256_file(path), None
@@ -239,11 +241,9 @@ def _digest(path: Path) -> tuple[str | None, str | None]:
         return None, f"cannot be read ({error.strerror or error}); {AGAIN}"
 
 
-def _inputs(
-    known: Mapping[str, Any], results: SweepResults, unreadable: list[Input]
-) -> Iterator[str]:
-    """The stored files behind the report against the digests of provenance and markers; is told of
-    those that are there and cannot be read."""
+def _inputs(known: Mapping[str, Any], results: SweepResults, lacking: list[Input]) -> Iterator[str]:
+    """The stored files behind the report against the digests of provenance and markers. lacking: is
+    told of those that are gone or cannot be read."""
     behind, recorded = inputs(results), known["inputs"]
     present = {each.name: each.path for each in behind.values() if each.path.exists()}
     size = sum(path.stat().st_size for path in present.values())
@@ -255,12 +255,14 @@ def _inputs(
         }
     for name in sorted(recorded.keys() | behind.keys()):
         if name not in behind:
-            yield f"{name}: is gone since the report was built, or was never behind it"
+            is_link = is_below(name) and (results.paths.folder / name).is_symlink()
+            why = f"leads to no file; {AGAIN}" if is_link else f"{GONE}, or was never behind it"
+            yield f"{name}: {why}"
             continue
         digest, fault = _digest(behind[name].path)
         if fault is not None:
             yield f"{name}: {fault}"
-            unreadable += [behind[name]] if name in present else []
+            lacking.append(behind[name])
         elif name not in recorded and name in expected:
             yield f"{name}: is new since the report was built"
         elif name in recorded and digest != recorded[name]:
