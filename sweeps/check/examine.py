@@ -163,7 +163,8 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
         if facts is None or is_altered(facts):
             fault = "cannot be read" if facts is None else "was changed after it was written"
             faults.append(Damage(of=ANALYSIS, name=record, fault=fault))
-        for name, digest in (facts or {"files": {}})["files"].items():
+            continue  # all frames are computed again, whatever they are
+        for name, digest in facts["files"].items():
             if name in FRAMES:
                 file = f"{folder}/{name}.parquet"
                 known.append(RecordedFile(of=ANALYSIS, name=file, sha256=digest))
