@@ -12,9 +12,10 @@ from typing import Any
 from fgrpo_bench.kinds.evaluate import stopping
 from fgrpo_bench.points import Checkpoint, PointResult
 from fgrpo_bench.runs import has_checkpoints
+from fgrpo_bench.stages.digests import content_sha256
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN, SWEEP
+from fgrpo_bench.stages.shapes import DECLARED, PLAN, SWEEP
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -115,6 +116,36 @@ def headline_of(evaluation: Mapping[str, Any]) -> tuple[str, ...]:
         benchmarks[0] if len(benchmarks) == 1 else f"average {domain}"
         for domain, benchmarks in domains_of(evaluation).items()
     )
+
+
+def question_sha256(sweep_json: Mapping[str, Any]) -> str | None:
+    """Digest of the declared question: its words and the comparisons that it names. None where
+    sweep.json (shapes.SWEEP) records no family.
+
+    sweep_json: what the file says.
+    """
+    families = sweep_json.get("families")
+    if not families:
+        return None
+    return content_sha256({key: families[-1][key] for key in ("question", "sha256")})
+
+
+def declared_digests(
+    sweep_json: Mapping[str, Any], plan: Mapping[str, Any]
+) -> dict[str, dict[str, str | None]]:
+    """Digests (shapes.DECLARED) of what was declared when the sweep was frozen `first`, and `now`.
+
+    sweep_json, plan: what the two files say.
+    """
+    nothing: dict[str, str | None] = dict.fromkeys(DECLARED)
+    return {
+        "first": sweep_json.get("first", nothing),
+        "now": {
+            "question": question_sha256(sweep_json),
+            "declaration": content_sha256(sweep_json["declaration"]),
+            "plan": content_sha256(plan),
+        },
+    }
 
 
 def load_results(paths: RunPaths) -> SweepResults:

@@ -117,13 +117,14 @@ def _status(paths: RunPaths, arguments: Namespace) -> int:
 
 
 def _check(paths: RunPaths, arguments: Namespace) -> int:
+    from fgrpo_bench.documents.terminal import escaped
     from sweeps.check import examine, findings
 
     try:
         with examine.reading(sys.stderr) as bar:
             examined = examine.examine(paths, bar)
     except ValueError as error:  # without a plan there is nothing to compare
-        print(f"damaged: {error}", file=sys.stderr)
+        print(f"damaged: {escaped(str(error))}", file=sys.stderr)
         return EXIT_DAMAGED
     result = findings.findings(examined)
     print(json.dumps(result, indent=1) if arguments.json else findings.render(result))
@@ -132,7 +133,7 @@ def _check(paths: RunPaths, arguments: Namespace) -> int:
     from sweeps.check.repair import repair
     from sweeps.text import echo
 
-    return repair(examined, say=echo)
+    return repair(examined, say=lambda text: echo(escaped(text)))
 
 
 def _cancel(paths: RunPaths, arguments: Namespace) -> int:

@@ -12,6 +12,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, train
 from fgrpo_bench.specs.fingerprint import differences, reduced
 from fgrpo_bench.specs.frozen import TrainStageSpec
+from fgrpo_bench.stages.digests import is_altered
 from fgrpo_bench.stages.files import read_json, readable_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import MARKER
@@ -19,9 +20,18 @@ from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps.plan import Plan
 
+UNSEALED = (
+    "was changed after it was frozen, or lost its seal: put back what it said (another question is "
+    "declared on the command line), or delete it: `run` then writes it anew, and the report says "
+    "that what was declared before is not recorded"
+)
+"""What is wrong with an edited sweep.json, and what to do."""
+
 
 def check_conflicts(paths: RunPaths, plan: Plan) -> None:
-    """ValueError that lists every field in which the folder's stages differ from the plan's."""
+    """ValueError that lists every field in which the folder's stages differ from the plan's, and
+    where sweep.json is not as it was frozen: what it records of the question would be believed."""
+    _check_seal(paths)
     clashes: dict[str, list[str]] = defaultdict(list)
     clashing: set[str] = set()
     for stage in plan.stages:
@@ -42,6 +52,12 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
         )
     _check_states(paths, plan)
     _check_checkpoints(paths, plan)
+
+
+def _check_seal(paths: RunPaths) -> None:
+    """plan.json needs none: it is written anew of the declaration, whatever it says."""
+    if paths.sweep_json.exists() and is_altered(read_json(paths.sweep_json)):
+        raise ValueError(f"{paths.sweep_json} {UNSEALED}")
 
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 from fgrpo_bench import registry
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.kinds import Stage, fetch
+from fgrpo_bench.results import question_sha256
 from fgrpo_bench.specs import Declaration, to_dict
-from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.digests import SEAL, content_sha256, sealed
 from fgrpo_bench.stages.files import now, read_json, readable_json, write_json, write_many
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
 from sweeps import REPOSITORY
@@ -25,6 +26,8 @@ from sweeps.plan import Plan, make_plan, plan_record
 
 RECORDED = ("numpy", "polars", "pydantic", "torch", "safetensors", "hydra-core", "mlflow")
 """Packages whose versions sweep.json records."""
+DECLARING = ("declaration", "families", "first", SEAL)
+"""Keys of sweep.json that do not say what made the results."""
 
 
 def run_paths(declaration: Declaration) -> RunPaths:
@@ -59,26 +62,43 @@ def check_writable(paths: RunPaths) -> None:
 
 
 def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
-    """Write sweep.json, plan.json and every spec.json that does not say the same already.
+    """Write sweep.json, plan.json and every spec.json that does not say the same already, sealed.
 
-    nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded. When
-    which family of comparisons was declared stays in `families`.
+    nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded. What
+    was declared first, and which families of comparisons since and when, stays recorded too.
     """
-    recorded = read_json(paths.sweep_json) if paths.sweep_json.exists() else {}
-    families = recorded.get("families", [])
-    if not families or families[-1]["family"] != plan.family.name:
-        families = [*families, {"declared": now(), "family": plan.family.name}]
-    if not (nothing_to_run and recorded):
-        recorded = provenance() | {"created": recorded.get("created", now())}
-    write_if_other(
-        paths.sweep_json,
-        {"declaration": to_dict(plan.declaration)}
-        | {key: value for key, value in recorded.items() if key != "declaration"}
-        | {"families": families},
-    )
+    before = read_json(paths.sweep_json) if paths.sweep_json.exists() else {}
+    made_by = {key: before[key] for key in before if key not in DECLARING}
+    if not (nothing_to_run and before):
+        made_by = provenance() | {"created": before.get("created", now())}
+    declaration, record = to_dict(plan.declaration), sealed(plan_record(plan))
+    families = _families(paths, plan, before.get("families", []))
+    content = {"declaration": declaration} | made_by | {"families": families}
+    first = before.get("first") or {
+        "question": question_sha256(content),
+        "declaration": content_sha256(declaration),
+        "plan": record[SEAL],
+    }
+    write_if_other(paths.sweep_json, sealed(content | {"first": first}))
     _share_data(paths, plan)
     freeze_specs(paths, plan.stages)
-    write_if_other(paths.plan, plan_record(plan))
+    write_if_other(paths.plan, record)
+
+
+def _families(
+    paths: RunPaths, plan: Plan, before: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """What was declared before, and what is declared now where that is something else."""
+    declared = {
+        "family": plan.family.name,
+        "question": plan.declaration.sweep.question,
+        "comparisons": len(plan.family.comparisons),
+        "sha256": plan.family.sha256,
+    }
+    if before and declared.items() <= before[-1].items():
+        return list(before)
+    trained = len(list(paths.folder.glob("*/DONE.json")))  # base models and datasets lie deeper
+    return [*before, {"declared": now(), **declared, "trained": trained}]
 
 
 def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:

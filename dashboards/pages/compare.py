@@ -24,6 +24,7 @@ from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.documents.table import NONE
 from fgrpo_bench.report.answer import answer
+from fgrpo_bench.report.footnotes import redeclared
 from fgrpo_bench.report.optional_tables import FRONT
 from fgrpo_bench.results import SweepResults
 
@@ -149,6 +150,7 @@ def _differences(
             f"problems as given. p Holm is corrected over the sweep's question ({analysis.family}) "
             "and is there for its comparisons alone.",
             VERDICTS_IN_WORDS,
+            *redeclared(analysis),
         )
         if rows
         else ("No two cells that are compared have results yet.",),

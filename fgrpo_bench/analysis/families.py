@@ -10,6 +10,7 @@ from typing import Any
 from fgrpo_bench.analysis.pairs import Pair, methods, pairs_of
 from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.results import averages_of, headline_of
+from fgrpo_bench.stages.digests import content_sha256
 
 METHODS = "methods"
 """Kind of the pairs that are made only where a question asks for them."""
@@ -41,6 +42,12 @@ class Family:
     def comparisons(self) -> list[tuple[str, int, Pair]]:
         """Column, k and pair of each."""
         return list(product(self.columns, self.ks, self.pairs))
+
+    @property
+    def sha256(self) -> str:
+        """Digest of which comparisons these are, by the names of their cells, in whatever order."""
+        named = [[column, k, p.new.cell, p.old.cell] for column, k, p in self.comparisons]
+        return content_sha256({"comparisons": sorted(named, key=str)})
 
     def has(self, pair: Pair, column: str, k: int) -> bool:
         """Whether a comparison is one of them."""

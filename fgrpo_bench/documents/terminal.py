@@ -73,6 +73,15 @@ def _starred(value: Value) -> str:
     return f"{text}#" if value.redesigned else text
 
 
+def escaped(text: str) -> str:
+    """Text of a line in which what a terminal would not print as a character is written out: a name
+    in a file that somebody changed may end the line, or begin a sequence that a terminal obeys."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
 def plain(text: str) -> str:
     """Control characters, which could steer a terminal, become spaces."""
     return "".join(character if character.isprintable() else " " for character in text)

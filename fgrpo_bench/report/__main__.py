@@ -11,6 +11,7 @@ from pathlib import Path
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.commandline import Parser
+from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.results import load_results
 from fgrpo_bench.runs import add_run_options, choose_run, has_checkpoints, own_view
@@ -26,6 +27,7 @@ examples:
   python -m fgrpo_bench.report groupsize --format csv > groupsize.csv
   python -m fgrpo_bench.report groupsize --experiment qwen2.5-7b --compare-paper
   python -m fgrpo_bench.report transfer --select paper
+  python -m fgrpo_bench.report --verify runs/groupsize/countdown/v1/report
   python -m fgrpo_bench.report --verify runs/groupsize/countdown/v1/report/table.tex --regrade
 
 for others (each has a --help):
@@ -75,14 +77,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "chosen on one half of the problems, reported on the other)",
     )
     parser.add_argument(
-        "--verify", type=Path, metavar="FILE", help="compute every number of a report's file again"
+        "--verify",
+        type=Path,
+        metavar="PATH",
+        help="compute every number of a report again: its folder, or one file of it",
     )
     parser.add_argument(
         "--regrade", action="store_true", help="with --verify: judge the stored responses again"
     )
     options = parser.parse_args(given)
     if (options.sweep is None) == (options.verify is None):
-        parser.error("name a sweep, or a file with --verify")
+        parser.error("name a sweep, or a report's folder or file with --verify")
     try:
         if options.verify is not None:
             return _verify(options.verify, root=options.root, regrade=options.regrade)
@@ -124,9 +129,9 @@ def _verify(path: Path, *, root: Path, regrade: bool) -> int:
 
     verified = verify(path, root=root, regrade=regrade)
     for line in verified.differences:
-        print(line)
+        print(escaped(line))
     for line in verified.unseen:
-        print(f"not looked at: {line}")
+        print(escaped(f"not looked at: {line}"))
     judged = " and judged" if regrade else ""
     print(
         f"{path}: {len(verified.differences)} differences"

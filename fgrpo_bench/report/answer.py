@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.rows import Cell, Comparison
 from fgrpo_bench.documents.numbers import points
+from fgrpo_bench.report.footnotes import redeclared
 
 NAMED = 3
 """Most comparisons of one verdict that are named; of more the rest is counted."""
@@ -193,7 +194,8 @@ def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> s
 
 
 def _reservations(analysis: Analysis) -> Iterator[str]:
-    """What limits all of it: a single seed, points that are missing."""
+    """What limits all of it: a question of afterwards, a single seed, points that are missing."""
+    yield from redeclared(analysis)
     if analysis.n_seeds == 1:
         yield "One training seed: another run may say otherwise."
     if analysis.missing:

@@ -55,12 +55,40 @@ def draws_made(rows: Sequence[Estimate]) -> str:
 
 
 def family_note(analysis: Analysis) -> str:
-    """What p-values are corrected over."""
-    return (
+    """What p-values are corrected over, and that it was declared late where it was."""
+    corrected = (
         f"p Holm and p BH are corrected over the comparisons of the question ({analysis.family}), "
         "those that are not there yet counted with p = 1. Other comparisons have neither and are "
         "never robust."
     )
+    return " ".join((corrected, *redeclared(analysis)))
+
+
+def redeclared(analysis: Analysis) -> tuple[str, ...]:
+    """A sentence where today's question is not the one that stood when a first training run had
+    finished, for every place that shows verdicts; nothing where it is, and where neither is
+    recorded."""
+    families = analysis.results.declaration.get("families", [])
+    if not families or not families[-1]["trained"]:
+        return ()
+    last, standing = families[-1], [each for each in families if not each["trained"]]
+    changed = "sha256" if not standing or standing[-1]["sha256"] != last["sha256"] else "question"
+    since = next(  # the first of those that declare the same and end the list
+        each
+        for i, each in enumerate(families)
+        if all(later[changed] == last[changed] for later in families[i:])
+    )
+    after = f"on {since['declared'][:10]}, after a first training had finished"
+    if not standing:
+        return (f"The family was declared {after}; what was declared before is not recorded.",)
+    before = standing[-1]
+    if changed == "sha256":
+        compared = f"{before['family']}; comparisons: {before['comparisons']}"
+        now = f"now: {last['comparisons']}"
+        return (f"The family was changed {after} (declared before: {compared}, {now}).",)
+    if before[changed] != last[changed]:
+        return (f"The question was reworded {after} (declared before: {before[changed]}).",)
+    return ()
 
 
 def engines(analysis: Analysis) -> list[str]:

@@ -15,7 +15,7 @@ from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate
 from fgrpo_bench.documents.numbers import percent_value
 from fgrpo_bench.documents.table import NONE, Table, Value, explained, grid, with_best
-from fgrpo_bench.report.footnotes import BOLD, footnotes
+from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared
 from fgrpo_bench.report.tables import NAMES, names
 
 OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
@@ -120,6 +120,9 @@ def _table(analysis: Analysis, asked: _Question, *, with_nll: bool) -> Table:
         for cell in asked.cells:
             marked[names(cell)] |= _delta_nll(analysis, cell)
         notes = (*notes, _nll_note(analysis))
+    underlined = tuple(_underlined(analysis, against.values()))
+    if underlined:
+        notes = (*notes, *redeclared(analysis))
     averages = ", averages" if asked.columns != analysis.columns else ""
     ks = " / ".join(f"pass@{k}" for k in analysis.ends)
     return grid(
@@ -128,7 +131,7 @@ def _table(analysis: Analysis, asked: _Question, *, with_nll: bool) -> Table:
         columns=[*asked.columns, *([OURS, THEIRS] if with_nll else [])],
         rows=marked,
         notes=notes,
-        legend=(BOLD, *_underlined(analysis, against.values()), *explained(contents)),
+        legend=(BOLD, *underlined, *explained(contents)),
         breaks=analysis.headline,
     )
 

@@ -12,7 +12,7 @@ from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.blocks import Block, Heading, Line, Outline, Paragraph
 from fgrpo_bench.documents.numbers import difference, points
 from fgrpo_bench.report.answer import answer
-from fgrpo_bench.report.footnotes import listed
+from fgrpo_bench.report.footnotes import listed, redeclared
 
 LISTED = 8
 """Longest list that is written out."""
@@ -110,12 +110,13 @@ def incomplete(analysis: Analysis) -> str | None:
 
 def legend(analysis: Analysis) -> str:
     """What the lines of the differences mean."""
-    return (
+    words = (
         "Differences in percentage points [95% interval], and how many seeds have that sign. "
         f"{ROBUST.capitalize()}: holds after Holm's correction over the question's comparisons "
         f"({analysis.family}); {SUGGESTIVE}: the interval is without 0; {OPEN}: neither, which is "
         "not the same as no difference."
     )
+    return " ".join((words, *redeclared(analysis)))
 
 
 def effects(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:

@@ -12,11 +12,12 @@ from typing import Any
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.likelihood import stages
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import SweepResults, declared_digests
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import DECLARED
 
 NAME = "provenance.json"
 """Stands beside the report's files."""
@@ -27,9 +28,10 @@ SHAPE = {
     "select?": str,
     "compare_paper": bool,
     "drawn_with?": str,
+    "declared": {"first": DECLARED, "now": DECLARED},
     "files": {"*": str},
     "inputs": {"*": str},
-    "content_sha256?": str,
+    "content_sha256": str,
 }
 """Of its content (fgrpo_bench.stages.shapes); there is no other key."""
 
@@ -141,6 +143,7 @@ def record(
             "select": analysis.rule,
             "compare_paper": compare_paper,
             "drawn_with": drawing_program(),
+            "declared": declared_digests(analysis.results.declaration, read_json(paths.plan)),
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
             "inputs": {
                 each.name: each.recorded if each.is_large else sha256_file(each.path)

@@ -22,7 +22,7 @@ from fgrpo_bench.report.differences import different_rows, first_of
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.digests import is_altered, is_edited, sha256_file
+from fgrpo_bench.stages.digests import is_altered, sha256_file
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.shapes import LIKELIHOOD
 from fgrpo_bench.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
@@ -167,8 +167,12 @@ def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
     named = (folder / FACTS).relative_to(paths.folder).as_posix()
     if not (folder / FACTS).exists():
         return
-    facts = read_json(folder / FACTS, SHAPE)
-    if is_edited(facts) or (facts["version"] == VERSION and is_altered(facts)):
+    try:
+        facts = read_json(folder / FACTS, SHAPE)
+    except (OSError, ValueError) as error:
+        yield f"{named}: cannot be read, and is made anew with the report ({error})"
+        return
+    if is_altered(facts):
         yield f"{named}: was changed after the analysis was stored"
     elif facts["version"] != VERSION or facts["inputs"] != digest_of(analysis.results):
         unseen.append("the stored analysis, of other results or by another version: it is not used")

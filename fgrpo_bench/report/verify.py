@@ -1,13 +1,15 @@
-"""`python -m fgrpo_bench.report --verify <file>`: does a report still say what the draws say?
+"""`python -m fgrpo_bench.report --verify <folder or file>`: does a report still say what the draws
+say?
 
-Digests first: of the report's files, and of all stored files that its numbers rest on. Then every
-number is computed again, from the grades of the stored draws up, and the file is written again in
-memory; with `regrade` the stored responses are judged again too. What differs is named, and what
-was not looked at.
+Seals and digests first: of what was declared, of the report's files, and of all stored files that
+its numbers rest on. Then every number is computed again, from the grades of the stored draws up,
+and the file, or every file of the folder, is written again in memory; with `regrade` the stored
+responses are judged again too. What differs is named, and what was not looked at.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,11 +19,13 @@ from typing import Any
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.checkpoints import LAST
+from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.differences import different_lines, first_of
 from fgrpo_bench.report.provenance import (
     NAME,
     SHAPE,
+    Input,
     drawing_program,
     evaluated,
     graded,
@@ -34,14 +38,20 @@ from fgrpo_bench.report.recomputed import (
     wrong_scores,
     wrong_verdicts,
 )
-from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.results import SweepResults, declared_digests, load_results
 from fgrpo_bench.stages.digests import is_altered, sha256_file, weights_sha256
+from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
 FIGURES = (".svg", ".pdf")
+GONE = "is gone since the report was built"
+AGAIN = "`python -m sweeps check <sweep> --repair` makes them again"
+"""What to do about files that cannot be read."""
+WHOLE = "--verify of the folder writes every file again"
+"""What to do about files that were only hashed."""
 ADDRESS = ("sweep", "experiment", "version")
 """Keys of a provenance that name its run."""
 
@@ -57,31 +67,32 @@ class Verified:
 
 
 def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
-    """Compare a file of a report, one of FILES or a figure, with the stored results.
+    """Compare a report, or one file of it (of FILES, or a figure), with the stored results.
 
-    path: with its provenance.json beside it, in a run's folder or anywhere. root: folder of all
-    runs, for a file that was copied elsewhere. Raises FileNotFoundError and ValueError for what is
-    no such file, and for stored files that cannot be read.
+    path: a folder with provenance.json, or a run's with such a folder `report`, of which every file
+    is written again; or a file with provenance.json beside it. Either in a run's folder or
+    anywhere. root: folder of all runs, for what was copied elsewhere. Raises FileNotFoundError and
+    ValueError for what is no such thing, and for stored tables that are damaged.
     """
-    if path.name not in KINDS and path.suffix not in FIGURES:
-        raise ValueError(
-            f"{path} is none of {', '.join(KINDS)} and no figure: give one of a report's files"
-        )
-    beside = path.with_name(NAME)
-    if not path.exists() or not beside.exists():
-        raise FileNotFoundError(
-            f"{path} and {beside} are both needed: build the report with `python -m "
-            "fgrpo_bench.report <sweep>`, and copy a table together with its provenance"
-        )
-    known = read(beside)
-    paths, at_home = _run(path, known, root)
-    analysis = analyse(load_results(paths), known.get("select", LAST))
-    results = analysis.results
+    folder, named = _asked(path)
+    known = read(folder / NAME)
+    paths, at_home = _run(folder, known, root)
+    results = load_results(paths)
     unseen: list[str] = []
-    differences = [*_foreign(known, paths, path)]
-    differences += _files(path, known, unseen, at_home=at_home)
-    differences += _inputs(known, results)
+    names = [named] if named else sorted(known["files"])
+    differences = [*_foreign(known, paths, folder), *_declared(known, results)]
+    differences += _files(folder, named, known, unseen, at_home=at_home)
+    lacking: list[Input] = []
+    differences += _inputs(known, results, lacking)
     differences += _markers(results, unseen)
+    if lacking:
+        regrade = False
+        unseen.append(f"what needs files that are gone or cannot be read: {AGAIN}")
+        if any(os.path.lexists(each.path) and not each.is_large for each in lacking):
+            return Verified(differences=tuple(differences), unseen=tuple(unseen))
+    analysis = analyse(results, known.get("select", LAST))
+    results = analysis.results
+    differences += _other_family(analysis)
     for point, benchmark, version in graded(results):
         others = point.beside(benchmark)
         for each in (version, *others.values()):
@@ -92,18 +103,45 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
                 differences += wrong_verdicts(point, benchmark, each, grader)
     differences += wrong_likelihoods(results)
     differences += wrong_frames(analysis, unseen)
-    if path.name in KINDS:
-        differences += _text(path, known, analysis)
-    differences += _drawings(path, known, analysis, unseen)
+    for name in names:
+        if name in KINDS and (folder / name).is_file():
+            differences += _text(folder / name, known, analysis)
+    differences += _drawings(folder, named, known, analysis, unseen)
+    if named is not None:
+        unseen += _hashed(folder, named, known)
     if not regrade:
         unseen.append("whether the stored responses are judged rightly (--regrade judges again)")
     unseen.append("whether these weights give these draws, and the training these weights")
     return Verified(differences=tuple(differences), unseen=tuple(unseen))
 
 
-def _run(path: Path, known: Mapping[str, Any], root: Path) -> tuple[RunPaths, bool]:
-    """The run that the file stands in, else the one that the provenance names, and which it is."""
-    folder = path.resolve().parent.parent
+def _asked(path: Path) -> tuple[Path, str | None]:
+    """The report's folder, and which file of it is meant: None for all of them."""
+    if path.is_dir():
+        folder = path if (path / NAME).exists() else path / "report"
+        if not (folder / NAME).exists():
+            raise FileNotFoundError(
+                f"neither {path} nor {folder} holds a {NAME}: give a report's folder or a file of "
+                "it, which `python -m fgrpo_bench.report <sweep>` writes"
+            )
+        return folder, None
+    if path.name not in KINDS and path.suffix not in FIGURES:
+        raise ValueError(
+            f"{path} is none of {', '.join(KINDS)} and no figure: give one of a report's files, "
+            "or its folder for all of them"
+        )
+    beside = path.with_name(NAME)
+    if not path.exists() or not beside.exists():
+        raise FileNotFoundError(
+            f"{path} and {beside} are both needed: build the report with `python -m "
+            "fgrpo_bench.report <sweep>`, and copy a table together with its provenance"
+        )
+    return path.parent, path.name
+
+
+def _run(report: Path, known: Mapping[str, Any], root: Path) -> tuple[RunPaths, bool]:
+    """The run that the report stands in, else that of its provenance; and which of them it is."""
+    folder = report.resolve().parent
     if not (folder / "plan.json").exists():
         return _named(known, root), False
     names = zip(ADDRESS, (folder.parents[1].name, folder.parent.name, folder.name), strict=True)
@@ -114,36 +152,76 @@ def _named(known: Mapping[str, Any], root: Path) -> RunPaths:
     return RunPaths(root=root, **{key: known[key] for key in ADDRESS})
 
 
-def _foreign(known: Mapping[str, Any], paths: RunPaths, path: Path) -> Iterator[str]:
+def _foreign(known: Mapping[str, Any], paths: RunPaths, folder: Path) -> Iterator[str]:
     """What does not belong into this provenance."""
     for key in sorted(known.keys() - {key.removesuffix("?") for key in SHAPE}):
         yield f"{NAME}: {key!r} is nothing that a report writes there"
-    if "content_sha256" in known and is_altered(dict(known)):
+    if is_altered(known):
         yield f"{NAME}: was changed after the report was built"
-    for name in sorted(known["files"]):
-        if name not in KINDS and Path(name).suffix not in FIGURES:
-            yield f"{NAME}: names {name!r}, which is no file of a report"
+    for name in sorted(known["files"].keys() - _files_of(known)):
+        yield f"{NAME}: names {name!r}, which is no file of a report"
     if _named(known, paths.root) != paths:
-        yield f"{NAME}: is of {_named(known, paths.root).folder}, and stands in {path.parent}"
+        yield f"{NAME}: is of {_named(known, paths.root).folder}, and stands in {folder}"
+
+
+def _files_of(known: Mapping[str, Any]) -> set[str]:
+    """The files that a provenance names, without paths, which nobody may follow."""
+    return {
+        name
+        for name in known["files"]
+        if name in KINDS or (Path(name).suffix in FIGURES and Path(name).name == name)
+    }
+
+
+def _declared(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
+    """sweep.json and plan.json against their seals, and against what the report was built of."""
+    paths, plan = results.paths, read_json(results.paths.plan)
+    for file, content in ((paths.sweep_json, results.declaration), (paths.plan, plan)):
+        if is_altered(content):
+            yield f"{file.name}: was changed after it was frozen, or lost its seal"
+    if known["declared"] != declared_digests(results.declaration, plan):
+        yield f"{NAME}: sweep.json and plan.json do not say what the report was built of"
+
+
+def _other_family(analysis: Analysis) -> Iterator[str]:
+    """Where the family that was recorded last is not that of the settings beside it."""
+    declaration = analysis.results.declaration
+    families = declaration.get("families")
+    if families:
+        cells = tuple(analysis.by_cell.values())
+        _, family = asked(declaration["declaration"], cells)
+        if family.sha256 != families[-1]["sha256"]:
+            yield (
+                f"sweep.json: records the family {families[-1]['family']!r}, and its settings give "
+                f"{family.name!r}"
+            )
 
 
 def _files(
-    path: Path, known: Mapping[str, Any], unseen: list[str], *, at_home: bool
+    folder: Path,
+    named: str | None,
+    known: Mapping[str, Any],
+    unseen: list[str],
+    *,
+    at_home: bool,
 ) -> Iterator[str]:
-    """The file and those beside it against their digests; a copy may stand without these."""
+    """The file that is meant (None: all) and those beside it against their digests; a copy may
+    stand without these, and among others."""
     figures = [name for name in known["files"] if Path(name).suffix in FIGURES]
-    if not figures and path.name not in KINDS:
-        raise ValueError(f"{path.with_name(NAME)} names no figure: build the report again")
+    if not figures and named is not None and named not in KINDS:
+        raise ValueError(f"{folder / NAME} names no figure: build the report again")
+    others = {file.name for file in folder.iterdir()} - {NAME} if at_home and not named else set()
     absent = []
-    for name in dict.fromkeys([path.name, *sorted(known["files"])]):
-        file = path.with_name(name)
+    for name in sorted({*_files_of(known), *others, *([named] if named else [])}):
+        file = folder / name
+        digest, fault = _digest(file)
         if name not in known["files"]:
             yield f"{name}: is not of this report, but of one that was built before"
         elif not file.exists() and not at_home:
             absent.append(name)
-        elif not file.exists():
-            yield f"{name}: is gone since the report was built"
-        elif sha256_file(file) != known["files"][name]:
+        elif fault is not None:
+            yield f"{name}: {fault}"
+        elif digest != known["files"][name]:
             yield f"{name}: was changed after the report was built"
     if absent:
         unseen.append(f"files of the report that are not beside it: {', '.join(absent)}")
@@ -151,8 +229,21 @@ def _files(
         unseen.append(f"the figures ({NAME} of before has no digests of them; build it again)")
 
 
-def _inputs(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
-    """The stored files behind the report against the digests of provenance and markers."""
+def _digest(path: Path) -> tuple[str | None, str | None]:
+    """Of a file; else what is wrong with it, in words."""
+    if not os.path.lexists(path):
+        return None, GONE
+    if not path.is_file():  # nor does a loop of links lead to one
+        return None, f"is no file; {AGAIN}"
+    try:
+        return sha256_file(path), None
+    except OSError as error:
+        return None, f"cannot be read ({error.strerror or error}); {AGAIN}"
+
+
+def _inputs(known: Mapping[str, Any], results: SweepResults, lacking: list[Input]) -> Iterator[str]:
+    """The stored files behind the report against the digests of provenance and markers. lacking: is
+    told of those that are gone or cannot be read."""
     behind, recorded = inputs(results), known["inputs"]
     present = {each.name: each.path for each in behind.values() if each.path.exists()}
     size = sum(path.stat().st_size for path in present.values())
@@ -163,11 +254,15 @@ def _inputs(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
             n for n in expected if not (behind[n].is_large or n.endswith("metrics.parquet"))
         }
     for name in sorted(recorded.keys() | behind.keys()):
-        digest = sha256_file(present[name]) if name in present else None
         if name not in behind:
-            yield f"{name}: is gone since the report was built, or was never behind it"
-        elif digest is None:
-            yield f"{name}: is gone since the report was built"
+            is_link = is_below(name) and (results.paths.folder / name).is_symlink()
+            why = f"leads to no file; {AGAIN}" if is_link else f"{GONE}, or was never behind it"
+            yield f"{name}: {why}"
+            continue
+        digest, fault = _digest(behind[name].path)
+        if fault is not None:
+            yield f"{name}: {fault}"
+            lacking.append(behind[name])
         elif name not in recorded and name in expected:
             yield f"{name}: is new since the report was built"
         elif name in recorded and digest != recorded[name]:
@@ -216,12 +311,17 @@ def _text(path: Path, known: Mapping[str, Any], analysis: Analysis) -> Iterator[
 
 
 def _drawings(
-    path: Path, known: Mapping[str, Any], analysis: Analysis, unseen: list[str]
+    folder: Path,
+    named: str | None,
+    known: Mapping[str, Any],
+    analysis: Analysis,
+    unseen: list[str],
 ) -> Iterator[str]:
-    """Figures against themselves drawn again, where they belong to the file."""
-    figures = [name for name in known["files"] if Path(name).suffix in FIGURES]
-    if path.suffix in (".tex", ".csv"):
-        unseen.append("what the figures show, beyond their digests (--verify report.md draws them)")
+    """Figures against themselves drawn again, where they belong to the file that is meant."""
+    figures = [name for name in _files_of(known) if Path(name).suffix in FIGURES]
+    suffix = None if named is None else Path(named).suffix
+    if suffix in (".tex", ".csv"):
+        unseen.append(f"what the figures show, beyond their digests ({WHOLE})")
         return
     program = known.get("drawn_with")
     if program != drawing_program():
@@ -230,17 +330,28 @@ def _drawings(
             f"this is {drawing_program()}"
         )
         return
-    if path.suffix in FIGURES:
-        figures = [name for name in figures if Path(name).stem == path.stem]
-    again = draw(analysis, path.stem if path.suffix in FIGURES else None)
+    stem = Path(named).stem if named is not None and suffix in FIGURES else None
+    if stem is not None:
+        figures = [name for name in figures if Path(name).stem == stem]
+    again = draw(analysis, stem)
     for name in sorted({*figures, *again}):
-        file = path.with_name(name)
+        file = folder / name
         if name not in again:
             yield f"{name}: is no figure of this report"
         elif name not in figures:
             yield f"{name}: is a figure of this report that {NAME} does not name"
-        elif file.exists() and file.read_bytes() != again[name]:
+        elif file.is_file() and file.read_bytes() != again[name]:
             yield f"{name}: drawn again it differs"
             if file.suffix == ".svg":
                 then = file.read_bytes().decode(errors="backslashreplace")
                 yield from first_of(name, different_lines(name, then, again[name].decode()))
+
+
+def _hashed(folder: Path, named: str, known: Mapping[str, Any]) -> Iterator[str]:
+    """The files beside the one that is meant, of which nothing but digests was compared; what
+    figures show is told of above."""
+    others = [n for n in KINDS if n in known["files"] and n != named and (folder / n).exists()]
+    if Path(named).suffix in FIGURES:
+        others.append("other figures")
+    if others:
+        yield f"{', '.join(others)}, beyond their digests ({WHOLE})"

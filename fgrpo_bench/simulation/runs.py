@@ -17,6 +17,7 @@ import polars as pl
 from fgrpo_bench import __version__
 from fgrpo_bench.simulation.settings import RULES, Run, Settings, identity
 from fgrpo_bench.specs.fingerprint import canonical_json, differences, fingerprint
+from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import fields_of, now, read_json, write_json, write_many
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -130,8 +131,8 @@ def freeze(paths: RunPaths, settings: Settings, runs: Sequence[Run]) -> Simulati
     paths.folder.mkdir(parents=True, exist_ok=True)
     write_many(paths.folder, texts)
     if not paths.sweep_json.exists():
-        write_json(paths.sweep_json, _declaration(paths, settings))
-    plan = _plan(paths, settings, {*former, *runs})
+        write_json(paths.sweep_json, sealed(_declaration(paths, settings)))
+    plan = sealed(_plan(paths, settings, {*former, *runs}))
     if not paths.plan.exists() or read_json(paths.plan) != plan:
         write_json(paths.plan, plan)
     return Simulation(paths=paths, settings=settings, runs=tuple(runs))

@@ -30,12 +30,12 @@ def sha256_file(path: Path, tell: Callable[[int], None] | None = None) -> str:
 def sealed(value: dict[str, Any]) -> dict[str, Any]:
     """An object for a JSON file, with the digest of its own content: `is_altered` notices an edit
     (not a forger, who can make a new digest)."""
-    return value | {SEAL: _content_sha256(value)}
+    return value | {SEAL: content_sha256(value)}
 
 
 def is_altered(value: Mapping[str, Any]) -> bool:
     """Whether an object was changed after it was sealed, or lost its seal."""
-    return bool(value.get(SEAL) != _content_sha256(value))
+    return bool(value.get(SEAL) != content_sha256(value))
 
 
 def is_edited(value: Mapping[str, Any]) -> bool:
@@ -43,7 +43,8 @@ def is_edited(value: Mapping[str, Any]) -> bool:
     return SEAL in value and is_altered(value)
 
 
-def _content_sha256(value: Mapping[str, Any]) -> str:
+def content_sha256(value: Mapping[str, Any]) -> str:
+    """Hex digest of what an object says as JSON, in whatever order, without its seal."""
     content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -167,6 +167,10 @@ def read_json(path: Path, shape: Shape = dict) -> Any:
         problem = f"does not hold what belongs there ({fault})"
     except (ValueError, RecursionError) as error:
         problem = fault = f"holds no valid JSON ({error})"
+    except OSError as error:
+        if error.errno not in (errno.EISDIR, errno.ELOOP):
+            raise
+        problem = fault = f"is no file ({error.strerror})"
     if fault is not None:
         raise ValueError(
             f"{path} {problem}; it was changed by hand or by a faulty disk: delete it and run the "

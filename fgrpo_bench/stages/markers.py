@@ -14,13 +14,20 @@ from typing import Any
 
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, set_aside, write_json
-from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.paths import StagePaths, is_below
 from fgrpo_bench.stages.shapes import MARKER, OWNER
 
 
 def read_marker(paths: StagePaths) -> dict[str, Any]:
-    """The marker (shapes.MARKER); ValueError that names the file where it is damaged."""
+    """The marker (shapes.MARKER); ValueError that names the file where it is damaged, or lists a
+    file outside its stage's folder, of which nobody may read or move anything."""
     marker: dict[str, Any] = read_json(paths.done, MARKER)
+    outside = [name for name in marker.get("outputs", {}) if not is_below(name)]
+    if outside:
+        raise ValueError(
+            f"{paths.done} lists {outside[0]!r}, which is outside its stage's folder: it was "
+            "changed by hand; delete it and run the sweep again, which makes only what is missing"
+        )
     return marker
 
 
@@ -166,10 +173,14 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
 
     Files that a process may have written after the marker are left alone: its work goes on.
     """
-    for path, shape in ((paths.owner, OWNER), (paths.done, MARKER)):
+
+    def read_owner(paths: StagePaths) -> object:
+        return read_json(paths.owner, OWNER)
+
+    for path, read in ((paths.owner, read_owner), (paths.done, read_marker)):
         try:
             if path.exists():
-                read_json(path, shape)
+                read(paths)
         except ValueError as error:
             print(f"{error}\nkept as {set_aside(path, paths.damaged)}", flush=True)
     for name, reason in damage(paths, fingerprint=fingerprint).items():

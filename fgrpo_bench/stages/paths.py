@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 RESERVED = frozenset(
@@ -231,6 +231,14 @@ class RunPaths:
     """Artifact folder of the embedded MLflow store."""
     mlflow_lock = Below("mlflow.lock", of="root")
     """Held by the one process that writes to the embedded store."""
+
+
+def is_below(name: str) -> bool:
+    """Whether a listed path is one below the folder that it is listed for, going by its words."""
+    path = PurePosixPath(name)
+    return (
+        bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+    )
 
 
 def shared_data(root: Path, name: str, fingerprint: str) -> Path:

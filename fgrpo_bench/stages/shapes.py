@@ -166,6 +166,9 @@ PLAN = {
 }
 PROFILE = {"declaration": {"profile": {"dispatcher": str}}}
 """Of sweep.json, what there must be to go on with a sweep."""
+DECLARED = {"question": str | None, "declaration": str | None, "plan": str | None}
+"""Digests of what a sweep declares: its question with the comparisons that this names, all its
+settings, and plan.json; None where none is recorded."""
 SWEEP = {
     "declaration": {
         "sweep": {
@@ -199,7 +202,21 @@ SWEEP = {
     },
     "created": str,
     "versions": {"*": str | None},
+    "families?": [
+        {
+            "declared": str,
+            "family": str,
+            "question": str,
+            "comparisons": int,
+            "sha256": str,
+            "trained": int,
+        }
+    ],
+    "first?": DECLARED,
 }
+"""families: what was declared to be the question, in order: when, the family in words, the question
+as it was put, how many comparisons, their digest (analysis.families.Family.sha256), and how many
+training runs had finished by then. first: of the first time that the sweep was frozen."""
 
 
 NAMES: dict[Any, str] = {

@@ -75,14 +75,34 @@ def in_provenance(
 def mislabelled(
     cells: Iterable[Mapping[str, Any]], stages: Iterable[StoredStage]
 ) -> Iterator[Damage]:
-    """Points of plan.json (cells) that are called other than their training runs are."""
-    labels = {stage.name: stage.labels for stage in stages}
+    """Points of plan.json (cells) that are called other than their training runs are, or whose
+    checkpoints are others' or of other steps."""
+    by_name = {stage.name: stage for stage in stages}
     for cell in cells:
-        for key, value in labels.get(cell["train"], {}).items():
-            if cell[key] != value:
-                claim = f"says {key} {cell[key]} of {cell['point_id']}, and its spec.json {value}"
-                fault = f"{claim}: `run` writes it again"
-                yield Damage(of=DECLARATION, name="plan.json", fault=fault)
+        claims = [*_called_otherwise(cell, by_name), *_judged_otherwise(cell, by_name)]
+        for claim in claims:
+            yield Damage(of=DECLARATION, name="plan.json", fault=f"{claim}: `run` writes it again")
+
+
+def _called_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage]) -> Iterator[str]:
+    train = by_name.get(cell["train"])
+    if train is None:
+        yield f"names {cell['train']!r} of {cell['point_id']}, which is no stage that it lists"
+        return
+    for key, value in train.labels.items():
+        if cell[key] != value:
+            yield f"says {key} {cell[key]} of {cell['point_id']}, and its spec.json {value}"
+
+
+def _judged_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage]) -> Iterator[str]:
+    for checkpoint in cell.get("checkpoints", ()):
+        name, step = checkpoint["evaluate"], checkpoint["step"]
+        stage = by_name.get(name)
+        if stage is None:
+            yield f"names {name!r} of {cell['point_id']}, which is no stage that it lists"
+        elif stage.source is not None and (stage.source, stage.step) != (cell["train"], step):
+            own = f"step {stage.step} of {stage.source}"
+            yield f"says {name} is of step {step} of {cell['train']}, and its spec.json {own}"
 
 
 def of_other_weights(stages: Iterable[StoredStage]) -> Iterator[Damage]:

@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
+from fnmatch import fnmatch
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fgrpo_bench.analysis import store
+from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.report import provenance
+from fgrpo_bench.results import declared_digests
 from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.stages.attempts import Attempts
-from fgrpo_bench.stages.digests import SEAL, is_altered, sha256_file
+from fgrpo_bench.stages.digests import is_altered, sha256_file
 from fgrpo_bench.stages.files import read_json, readable_json
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.paths import RunPaths, SharedPaths
+from fgrpo_bench.stages.paths import RunPaths, SharedPaths, is_below
 from fgrpo_bench.stages.shapes import MANIFEST, PLAN, SHARED, SWEEP
 from sweeps.check import compare
 from sweeps.check.stored import (
+    ANALYSIS,
     DECLARATION,
+    MARKER_FILE,
     REPORT,
     SHARED_DRAWS,
+    SPEC_FILE,
     Damage,
     RecordedFile,
     StoredStage,
     read_stage,
 )
+from sweeps.conflicts import UNSEALED
 
+RECORDS = ("sweep.json", "plan.json", f"{REPORT}/{provenance.NAME}")
+"""Files that are compared by what they say."""
+WORKING = (
+    *("logs", "state", "states", "shards", "judging.*", "damaged", "code", "slurm", "openrlhf"),
+    *("owner.json", "progress.json", "ledger.jsonl", "submissions.jsonl", store.FACTS),
+)
+"""Names of files and folders that stages and drivers work with, and of records that are read above;
+beside locks and what is being written."""
+DIGEST = re.compile("[0-9a-f]{64}")
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
 Tell = Callable[[int], None]
 """Told of bytes that were read."""
@@ -47,6 +67,10 @@ class Examined:
     damage: tuple[Damage, ...]
     unrecorded: tuple[str, ...]
     """Files that no record has a digest of; paths from the run's folder."""
+    unplanned: tuple[str, ...]
+    """Folders of stages that the plan does not have."""
+    unlisted: tuple[str, ...]
+    """Files that no record lists and that nothing is known to work with; paths as above."""
     n_files: int
     """Compared with a digest."""
     n_bytes: int
@@ -54,25 +78,27 @@ class Examined:
 
 def examine(paths: RunPaths, bar: Bar) -> Examined:
     """Compare every file with its digest. ValueError where the plan cannot be read."""
-    tried = Attempts(paths)
     plan = read_json(paths.plan, PLAN)
-    stages = [read_stage(paths, record, tried.of(record["name"])) for record in plan["stages"]]
-    files, inputs, faults = _report(
-        paths, complete=all(stage.standing == "done" for stage in stages)
-    )
+    outside = [record["name"] for record in plan["stages"] if not is_below(record["name"])]
+    stages = list(_stages(paths, [r for r in plan["stages"] if r["name"] not in outside]))
+    complete = all(stage.standing == "done" for stage in stages)
+    files, inputs, faults = _report(paths, plan, complete=complete)
     stages = compare.with_lost_markers(stages, inputs)
     shared, shared_faults = _shared(paths, stages)
-    recorded = [*compare.in_provenance(inputs, stages), *files, *shared]
+    analysed, analysis_faults = _analyses(paths)
+    recorded = [*compare.in_provenance(inputs, stages), *files, *shared, *analysed]
     recorded += [
         known for stage in stages for known in (*stage.of_before, *compare.promised(stage))
     ]
     known = {each.name: each for each in recorded}
-    sizes = {name: _size(paths, name) for name in known}
-    damage = [*_declaration(paths), *compare.mislabelled(plan["points"], stages)]
+    sizes = {name: _size(paths.folder / name) for name in known}
+    damage = [*_sweep_json(paths), *(_outside(DECLARATION, "plan.json", name) for name in outside)]
+    damage += [*compare.mislabelled(plan["points"], stages), *_edited_plan(plan)]
     damage += [*(fault for stage in stages for fault in stage.faults), *faults]
-    damage += shared_faults
+    damage += [*shared_faults, *analysis_faults]
     damage += [*_differing(paths, known, sizes, bar), *compare.of_other_weights(stages)]
     damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
+    unplanned, unlisted = _beyond(paths, stages, known)
     return Examined(
         paths=paths,
         stages=tuple(stages),
@@ -84,27 +110,71 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
             for name in stage.stored
             if name not in known
         ),
+        unplanned=unplanned,
+        unlisted=unlisted,
         n_files=len(known),
-        n_bytes=sum(size for size in sizes.values() if size is not None),
+        n_bytes=sum(size for size in sizes.values() if isinstance(size, int)),
     )
 
 
-def _declaration(paths: RunPaths) -> Iterator[Damage]:
-    """What is wrong with sweep.json, which only `run` can write."""
-    if not paths.sweep_json.exists():
-        fault = "is missing: `run` writes it again"
-    else:
+def _stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> Iterator[StoredStage]:
+    """Every stage of the plan; one whose files the disk does not give is damaged, and no end."""
+    tried = Attempts(paths)
+    for record in records:
+        name = record["name"]
         try:
-            read_json(paths.sweep_json, SWEEP)
-        except ValueError:
-            fault = "cannot be read: delete it, and `run` writes it again"
-        else:
-            return
-    yield Damage(of=DECLARATION, name=paths.sweep_json.name, fault=fault)
+            yield read_stage(paths, record, tried.of(name))
+        except OSError as error:
+            at = os.path.relpath(error.filename or paths.folder / name, paths.folder)
+            fault = Damage(of=name, name=at, fault=_unreadable(error))
+            yield StoredStage(record=record, standing="undone", marker=None, faults=(fault,))
+
+
+def _sweep_json(paths: RunPaths) -> Iterator[Damage]:
+    """What is wrong with sweep.json, which only `run` can write."""
+    try:
+        fault = UNSEALED if is_altered(read_json(paths.sweep_json, SWEEP)) else None
+    except FileNotFoundError:
+        fault = "is missing: `run` writes it again"
+    except (OSError, ValueError):
+        fault = "cannot be read: delete it, and `run` writes it again"
+    if fault is not None:
+        yield Damage(of=DECLARATION, name=paths.sweep_json.name, fault=fault)
+
+
+def _edited_plan(plan: Mapping[str, Any]) -> Iterator[Damage]:
+    if is_altered(plan):
+        fault = "was changed after it was frozen, or lost its seal: `run` writes it again"
+        yield Damage(of=DECLARATION, name="plan.json", fault=fault)
+
+
+def _outside(of: str, record: str, name: str) -> Damage:
+    """A name in a record (path from the run's folder) that nobody may follow."""
+    return Damage(of=of, name=record, fault=f"names {name!r}, which is outside its folder")
+
+
+def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
+    """The frames of every stored analysis, and faults of their records. One without its record was
+    being written, and is made anew by whoever reads it."""
+    known, faults = [], []
+    for at in sorted([*paths.analysis.glob(store.FACTS), *paths.analysis.glob(f"*/{store.FACTS}")]):
+        record, folder = (each.relative_to(paths.folder).as_posix() for each in (at, at.parent))
+        facts = readable_json(at, store.SHAPE)
+        if facts is None or is_altered(facts):
+            fault = "cannot be read" if facts is None else "was changed after it was written"
+            faults.append(Damage(of=ANALYSIS, name=record, fault=fault))
+            continue  # all frames are computed again, whatever they are
+        for name, digest in facts["files"].items():
+            if name in FRAMES:
+                file = f"{folder}/{name}.parquet"
+                known.append(RecordedFile(of=ANALYSIS, name=file, sha256=digest))
+            else:
+                faults.append(Damage(of=ANALYSIS, name=record, fault=f"names no frame: {name!r}"))
+    return known, faults
 
 
 def _report(
-    paths: RunPaths, *, complete: bool
+    paths: RunPaths, plan: Mapping[str, Any], *, complete: bool
 ) -> tuple[list[RecordedFile], Mapping[str, str], list[Damage]]:
     """The report's files, the digests of what it was made from, and what is wrong with the record.
 
@@ -116,15 +186,27 @@ def _report(
         return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="is missing")] if missing else []
     try:
         known = provenance.read(at)
-    except ValueError:
+    except (OSError, ValueError):
         return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="cannot be read as a provenance")]
-    altered = SEAL in known and is_altered(known)
-    fault = Damage(of=REPORT, name=PROVENANCE, fault="was changed after it was written")
+    faults = []
+    sweep_json = readable_json(paths.sweep_json, SWEEP)
+    if is_altered(known):
+        fault = "was changed after it was written"
+        faults.append(Damage(of=REPORT, name=PROVENANCE, fault=fault))
+    elif complete and sweep_json is not None and not (is_altered(sweep_json) or is_altered(plan)):
+        now = declared_digests(sweep_json, plan)
+        if known["declared"] != now:
+            fault = "was made from another sweep.json or plan.json"
+            faults.append(Damage(of=REPORT, name=PROVENANCE, fault=fault))
+    outside = [name for name in (*known["files"], *known["inputs"]) if not is_below(name)]
+    faults += [_outside(REPORT, PROVENANCE, name) for name in outside]
     files = [
         RecordedFile(of=REPORT, name=f"{REPORT}/{name}", sha256=digest)
         for name, digest in known["files"].items()
+        if name not in outside
     ]
-    return files, known["inputs"], [fault] if altered else []
+    inputs = {name: known["inputs"][name] for name in known["inputs"] if name not in outside}
+    return files, inputs, faults
 
 
 def _shared(
@@ -132,19 +214,23 @@ def _shared(
 ) -> tuple[list[RecordedFile], list[Damage]]:
     """The files of the entries that draws of the sweep belong to, and faults of their records; an
     entry that is gone, or that somebody adds to now, has neither."""
-    digests = {
-        manifest["shared"]["digest"]
-        for stage in stages
-        for path in (paths.folder / stage.name).glob("*/draws.json")
-        if "shared" in (manifest := readable_json(path, MANIFEST) or {})
-    }
-    known, faults = [], []
+    digests, known, faults = set(), [], []
+    for stage in stages:
+        for path in (paths.folder / stage.name).glob("*/draws.json"):
+            digest = (readable_json(path, MANIFEST) or {}).get("shared", {}).get("digest")
+            if digest is not None and DIGEST.fullmatch(digest):
+                digests.add(digest)
+            elif digest is not None:
+                faults.append(
+                    _outside(stage.name, path.relative_to(paths.folder).as_posix(), digest)
+                )
     for digest in sorted(digests):
         entry = SharedPaths(paths.draws / digest)
         if not entry.facts.exists() or is_locked(entry.lock):
             continue
         facts = readable_json(entry.facts, SHARED)
-        if facts is None or is_altered(facts):
+        is_whole = facts is not None and DIGEST.fullmatch(facts["sha256"]) and not is_altered(facts)
+        if not is_whole:
             fault = "cannot be read" if facts is None else "was changed after it was written"
             name = os.path.relpath(entry.facts, paths.folder)
             faults.append(Damage(of=SHARED_DRAWS, name=name, fault=fault))
@@ -156,31 +242,81 @@ def _shared(
 
 
 def _differing(
-    paths: RunPaths, known: Mapping[str, RecordedFile], sizes: Mapping[str, int | None], bar: Bar
+    paths: RunPaths,
+    known: Mapping[str, RecordedFile],
+    sizes: Mapping[str, int | str],
+    bar: Bar,
 ) -> Iterator[Damage]:
-    """Files that are not as they were recorded; those of another size are not read."""
-    alike = {name for name, each in known.items() if each.bytes in (None, sizes[name])}
-    tell = bar(sum(sizes[name] or 0 for name in alike))
+    """Files that are not as they were recorded; those of another size are not read. sizes: in
+    bytes, or why it is no file that can be read."""
+    alike = {name: size for name, size in sizes.items() if known[name].bytes in (None, size)}
+    tell = bar(sum(size for size in alike.values() if isinstance(size, int)))
     for name, each in known.items():
+        size = sizes[name]
         try:
-            if sizes[name] is None:
-                fault = "is missing"
+            if isinstance(size, str):
+                fault = size
             elif name not in alike:
-                fault = f"has {sizes[name]} bytes instead of {each.bytes}"
+                fault = f"has {size} bytes instead of {each.bytes}"
             elif sha256_file(paths.folder / name, tell) != each.sha256:
                 fault = "has other content than was recorded"
             else:
                 continue
         except OSError as error:
-            fault = f"cannot be read: {error.strerror or error}"
+            fault = _unreadable(error)
         yield Damage(of=each.of, name=name, fault=fault)
 
 
-def _size(paths: RunPaths, name: str) -> int | None:
+def _size(path: Path) -> int | str:
+    """Bytes of a file, or why it is none that can be read."""
     try:
-        return (paths.folder / name).stat().st_size
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return "is missing"
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        return _unreadable(error)
+    return status.st_size if S_ISREG(status.st_mode) else "is no file"
+
+
+def _unreadable(error: OSError | ValueError) -> str:
+    return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+
+
+def _beyond(
+    paths: RunPaths, stages: Iterable[StoredStage], known: Mapping[str, RecordedFile]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Folders of stages that the plan does not have, and files that no record lists. Of stages that
+    are not done, and of what stages work with, nothing is named."""
+    by_name = {stage.name: stage for stage in stages}
+    unplanned, unlisted = set(), []
+    for folder, below, files in os.walk(paths.folder):
+        at = Path(folder).relative_to(paths.folder)
+        below[:] = [name for name in below if not _is_working(at / name)]
+        of = next((str(each) for each in (at, *at.parents) if _is_stage(paths, each)), None)
+        for name in files:
+            file = (at / name).as_posix()
+            if file in known or file in RECORDS or _is_working(at / name):
+                continue
+            if of is not None and of not in by_name:
+                unplanned.add(of)
+            elif of is None or _should_list(by_name[of], at / name):
+                unlisted.append(file)
+    return tuple(sorted(unplanned)), tuple(sorted(unlisted))
+
+
+def _is_stage(paths: RunPaths, folder: Path) -> bool:
+    return any((paths.folder / folder / name).exists() for name in (MARKER_FILE, SPEC_FILE))
+
+
+def _should_list(stage: StoredStage, file: Path) -> bool:
+    """Whether the marker of a stage would list a file, if it were a result."""
+    is_record = file.name in (MARKER_FILE, SPEC_FILE) and str(file.parent) == stage.name
+    return not is_record and stage.standing == "done" and not stage.is_silent
+
+
+def _is_working(path: Path) -> bool:
+    """Whether stages or drivers work with it, so that it says nothing of a result."""
+    return path.suffix in (".lock", ".tmp") or any(fnmatch(path.name, each) for each in WORKING)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.stages.files import read_json
@@ -20,6 +21,15 @@ from sweeps.text import counted, duration
 
 SHOWN = 8
 """Most names that are listed of what rests on a stage, or has no digest."""
+BEYOND = {
+    "of_no_stage_of_the_plan": "not compared, of no stage of the plan",
+    "in_no_record": "not compared, in no record",
+}
+"""What is said of files that are not the plan's."""
+NOT_COMPARED = (
+    "not compared: logs, locks, notes of progress and saved states; and whether the results follow "
+    "from each other, which `python -m fgrpo_bench.report --verify <the report's folder>` computes"
+)
 
 
 def findings(examined: Examined) -> dict[str, Any]:
@@ -43,6 +53,8 @@ def findings(examined: Examined) -> dict[str, Any]:
         "to_make_again": again,
         "report_to_make_again": any(each.of != SHARED_DRAWS for each in examined.damage),
         "unrecorded": list(examined.unrecorded),
+        "of_no_stage_of_the_plan": list(examined.unplanned),
+        "in_no_record": list(examined.unlisted),
         "undone": [stage.name for stage in examined.stages if stage.standing == "undone"],
         "begun_again": [stage.name for stage in examined.stages if stage.standing == "begun again"],
     }
@@ -75,12 +87,19 @@ def render(answer: Mapping[str, Any]) -> str:
         lines.append(f"begun again and not compared: {_listed(answer['begun_again'])}")
     if answer["unrecorded"]:
         lines.append(f"no digest recorded for {_listed(answer['unrecorded'])}")
+    for key, words in BEYOND.items():
+        if answer[key]:
+            lines.append(f"{words}: {_listed(answer[key])}")
     if not answer["damaged"]:
-        return "\n".join([*lines, "nothing is damaged"])
+        return _joined([*lines, "nothing is damaged", NOT_COMPARED])
     lines += ["", "damaged:", *(f"  {each['file']}: {each['fault']}" for each in answer["damaged"])]
     for name, above in answer["rests_on_it"].items():
         lines.append(f"  on {name} rest {_listed(above)}")
-    return "\n".join([*lines, "", *_remedy(answer)])
+    return _joined([*lines, "", *_remedy(answer), NOT_COMPARED])
+
+
+def _joined(lines: list[str]) -> str:
+    return "\n".join(map(escaped, lines))
 
 
 def _remedy(answer: Mapping[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from fgrpo_bench.stages.shapes import SWEEP
 from sweeps.check import compare
 from sweeps.check.examine import PROVENANCE, Examined
-from sweeps.check.stored import DECLARATION, REPORT, SHARED_DRAWS, SPEC_FILE
+from sweeps.check.stored import ANALYSIS, DECLARATION, REPORT, SHARED_DRAWS, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
@@ -33,6 +33,8 @@ from sweeps.status import on_slurm
 from sweeps.text import counted, shown
 
 Say = Callable[[str], None]
+VIEWED = (REPORT, ANALYSIS)
+"""Whose files whoever writes the report makes again."""
 
 
 def repair(
@@ -135,7 +137,7 @@ def _put_aside(examined: Examined, removed: Mapping[str, Iterable[str]], say: Sa
                 for name in existing:
                     aside = put_aside(stage_paths, name.removeprefix(f"{stage.name}/"))
                     say(f"moved aside {name} -> {shown(aside)}")
-        for name in sorted({each.name for each in examined.damage if each.of == REPORT}):
+        for name in sorted({each.name for each in examined.damage if each.of in VIEWED}):
             if (paths.folder / name).exists():
                 into = paths.damaged / PurePosixPath(name).parent
                 say(f"moved aside {name} -> {shown(set_aside(paths.folder / name, into))}")

@@ -16,8 +16,8 @@ from fgrpo_bench.stages.digests import is_altered, is_edited
 from fgrpo_bench.stages.files import readable_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
-from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import SPEC
+from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths, is_below
+from fgrpo_bench.stages.shapes import MARKER, SPEC
 
 MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"
@@ -26,7 +26,9 @@ REPORT = "report"
 SHARED_DRAWS = "shared draws"
 """In place of a stage's name, for what evaluations share under the run root."""
 DECLARATION = "declaration"
-"""In place of a stage's name, for sweep.json."""
+"""In place of a stage's name, for sweep.json and plan.json."""
+ANALYSIS = "analysis"
+"""In place of a stage's name, for the stored frames."""
 VIEWS = (REPORT, "MLflow")
 """What shows the results of all stages."""
 
@@ -80,7 +82,8 @@ class StoredStage:
     seconds: float | None = None
     """Wall seconds that all attempts at it took; None where none was noted."""
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """Of a training run by its spec.json: algorithm, group_size, focal_gamma and seed."""
+    """Of a training run by its spec.json: its point_id, algorithm, group_size, focal_gamma and
+    seed."""
     source: str | None = None
     """Name of the stage whose checkpoint it took; None where it took none."""
     step: int = 0
@@ -152,7 +155,11 @@ def _marker(
     try:
         marker = read_marker(stage)
     except ValueError:
+        listed = (readable_json(stage.done, MARKER) or {}).get("outputs", {})
+        outside = [name for name in listed if not is_below(name)]
         fault = "cannot be read as a completion marker"
+        if outside:
+            fault = f"names {outside[0]!r}, which is outside its folder"
     else:
         if marker["fingerprint"] != record["fingerprint"]:
             fault = "is of another stage, or of other settings"
@@ -193,7 +200,7 @@ def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
 
 
 def _labels(point: SweepPoint) -> dict[str, Any]:
-    named = {key: getattr(point, key) for key in ("group_size", "focal_gamma", "seed")}
+    named = {key: getattr(point, key) for key in ("point_id", "group_size", "focal_gamma", "seed")}
     return named | {"algorithm": point.algorithm.name}
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render, write_report
+from fgrpo_bench.report.footnotes import redeclared
+from fgrpo_bench.results import load_results
+from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.files import read_json, write_json
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 
 TEXTS = ["report.md", "table.tex", "results.csv", "report.html", "provenance.json"]
@@ -100,3 +105,80 @@ def test_a_single_base_model_can_be_reported(finished, tmp_path):
     keep = ("base-s11", "grpo-n2-g0-s12")
     results = forget(results, *(p.point_id for p in results.points if p.point_id not in keep))
     assert "INCOMPLETE: 2 of 24" in write_report(results).text
+
+
+def entry(day, family, sha256, *, trained, question="Does it?"):
+    return {
+        "declared": f"2026-01-{day:02d}T00:00:00+00:00",
+        "family": family,
+        "question": question,
+        "comparisons": len(sha256),
+        "sha256": sha256,
+        "trained": trained,
+    }
+
+
+FIRST = entry(1, "all of it", "abc", trained=0)
+ALL_OF_IT = "(declared before: all of it; comparisons: 3, now: 1)."
+LATE = "after a first training had finished"
+
+
+@pytest.mark.parametrize(
+    ("families", "said"),
+    [
+        ([FIRST], ()),
+        ([FIRST, entry(2, "less", "a", trained=0)], ()),
+        (
+            [FIRST, entry(2, "less", "a", trained=2)],
+            (f"The family was changed on 2026-01-02, {LATE} {ALL_OF_IT}",),
+        ),
+        (
+            [
+                FIRST,
+                entry(2, "less", "a", trained=2),
+                entry(3, "less", "a", trained=2, question="?"),
+            ],
+            (f"The family was changed on 2026-01-02, {LATE} {ALL_OF_IT}",),
+        ),
+        ([FIRST, entry(2, "less", "a", trained=2), entry(3, "all of it", "abc", trained=2)], ()),
+        (
+            [FIRST, entry(2, "less", "a", trained=0), entry(3, "all of it", "abc", trained=1)],
+            (
+                f"The family was changed on 2026-01-03, {LATE} (declared before: less; "
+                "comparisons: 1, now: 3).",
+            ),
+        ),
+        (
+            [FIRST, entry(4, "all of it", "abc", trained=1, question="Why?")],
+            (f"The question was reworded on 2026-01-04, {LATE} (declared before: Does it?).",),
+        ),
+        (
+            [entry(5, "less", "a", trained=1)],
+            (
+                f"The family was declared on 2026-01-05, {LATE}; what was declared before is not "
+                "recorded.",
+            ),
+        ),
+    ],
+)
+def test_a_question_of_after_the_first_training_is_told(analysis, families, said):
+    declaration = analysis.results.declaration | {"families": families}
+    results = replace(analysis.results, declaration=declaration)
+    assert redeclared(replace(analysis, results=results)) == said
+
+
+def test_a_family_that_was_changed_late_is_said_beside_every_verdict(tmp_path):
+    results = small_sweep(tmp_path, "smoke", ONE_SEED)
+    declared = read_json(results.paths.sweep_json)
+    families = [FIRST, entry(2, "less", "a", trained=2)]
+    write_json(results.paths.sweep_json, sealed(declared | {"families": families}))
+    analysis = analyse(load_results(results.paths))
+    (sentence,) = redeclared(analysis)
+    markdown, page = render(analysis, "md"), render(analysis, "html")
+    tables, text = render(analysis, "latex"), write_report(load_results(results.paths)).text
+    # the answer, the figure of differences, the legend, the tables of methods and of differences
+    assert min(markdown.count(sentence), page.count(sentence)) >= 6
+    assert sentence in " ".join(text.split()) and tables.count(sentence) > 3
+    assert markdown.index(sentence) < markdown.index("## Question")
+    at = results.paths.report / "provenance.json"
+    assert read_json(at)["declared"]["now"]["question"]

@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.report.__main__ import main
+from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.verify import verify
+from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import SEAL, sealed
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import read_marker, rewritten
@@ -72,6 +74,42 @@ def edit_provenance(**entries):
         write_json(at, sealed(known | {key: known.get(key, {}) | entries[key] for key in entries}))
 
     return edit
+
+
+def edit_declared(name, change, *, resealed=False):
+    """name: sweep.json or plan.json. change: of what it says, in place."""
+
+    def edit(results):
+        at = results.paths.folder / name
+        content = read_json(at)
+        change(content)
+        write_json(at, sealed(content) if resealed else content)
+
+    return edit
+
+
+def family_at_32(content):
+    content["declaration"]["sweep"]["family"] = {"ks": [32]}
+
+
+def another_question(content):
+    content["declaration"]["sweep"]["question"] = "Another one?"
+
+
+def another_commit(content):
+    content["git_commit"] = "1" * 40
+
+
+def another_point(content):
+    content["points"][1]["point_id"] = "other"
+
+
+def without_a_point(content):
+    del content["points"][-1]
+
+
+SEALED = "was changed after it was frozen, or lost its seal"
+BUILT_OF = "sweep.json and plan.json do not say what the report was built of"
 
 
 def draws(results):
@@ -187,6 +225,12 @@ REASON = pl.lit("for another reason")
         (edit_weights, "results.csv", "model.safetensors: changed since the report was built"),
         (edit_a_digest_of_the_marker, "results.csv", "safetensors: is not what the marker"),
         (edit_the_cost_in_a_marker, "results.csv", "DONE.json: was changed after its stage"),
+        (edit_declared("sweep.json", family_at_32), "report.md", f"sweep.json: {SEALED}"),
+        (edit_declared("sweep.json", family_at_32, resealed=True), "table.tex", BUILT_OF),
+        (edit_declared("sweep.json", another_question), "table.tex", f"sweep.json: {SEALED}"),
+        (edit_declared("sweep.json", another_commit), "table.tex", f"sweep.json: {SEALED}"),
+        (edit_declared("plan.json", another_point), "results.csv", f"plan.json: {SEALED}"),
+        (edit_declared("plan.json", without_a_point, resealed=True), "results.csv", BUILT_OF),
     ],
 )
 def test_an_edit_is_found_without_judging_again(results, edit, name, said):
@@ -242,3 +286,80 @@ def test_doubled_rows_of_pass_at_k_end_the_report_and_its_verification(results, 
         assert main([*arguments, *root]) == 1
         error = capsys.readouterr().err
         assert f"{path} is damaged" in error and "delete it and run the sweep again" in error
+
+
+@pytest.mark.parametrize("name", ["results.csv", "table.tex", "report.html"])
+def test_a_file_beside_with_its_digest_forged_is_named_as_hashed_and_found_by_the_folder(
+    results, name, capsys
+):
+    edit_text(name, lambda content: content + b"x", forged=True)(results)
+    report = results.paths.report
+    assert main(["--verify", str(report / "report.md")]) == 0
+    (said,) = [
+        line for line in capsys.readouterr().out.splitlines() if "beyond their digests" in line
+    ]
+    assert said.startswith("not looked at: ") and name in said and "--verify of the folder" in said
+    for folder in (report, results.paths.folder):
+        assert main(["--verify", str(folder)]) == 1
+        assert f"{name}, line " in capsys.readouterr().out
+
+
+def test_a_folder_is_verified_whole_and_one_of_no_report_is_refused(reported, results, capsys):
+    assert main(["--verify", str(reported.paths.report)]) == 0
+    said = capsys.readouterr().out
+    assert "every number computed again, none differs" in said
+    assert "beyond their digests" not in said
+    (results.paths.report / "by-task.csv").write_text("of before")
+    assert main(["--verify", str(results.paths.report)]) == 1
+    assert "by-task.csv: is not of this report" in capsys.readouterr().out
+    assert main(["--verify", str(results.paths.root)]) == 1
+    assert "give a report's folder or a file of it" in capsys.readouterr().err
+
+
+def to_a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def to_a_loop_of_links(path):
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def passk(results):
+    return evaluated(results).passk
+
+
+@pytest.mark.parametrize("replace", [to_a_folder, to_a_loop_of_links])
+@pytest.mark.parametrize("path_of", [draws, passk, metrics, svg])
+def test_what_is_no_file_is_a_difference_with_a_remedy_and_no_end(results, path_of, replace):
+    path = path_of(results)
+    replace(path)
+    file = results.paths.report / "results.csv"
+    verified = verify(file, root=results.paths.root, regrade=path_of is draws)
+    said = [line for line in verified.differences if line.startswith(name_of(results, path))]
+    (line,) = said
+    assert "check <sweep> --repair" in line
+
+
+def name_of(results, path):
+    report = results.paths.report
+    folder = report if path.is_relative_to(report) else results.paths.folder
+    return path.relative_to(folder).as_posix()
+
+
+def test_a_named_file_outside_the_folder_is_refused_and_printed_escaped(results, capsys):
+    edit_provenance(files={"../x\n\x1b[2J.svg": "0" * 64})(results)
+    assert main(["--verify", str(results.paths.report / "results.csv")]) == 1
+    said = capsys.readouterr().out
+    assert "\x1b" not in said and said.count("which is no file of a report") == 1
+
+
+def test_a_record_of_families_that_its_settings_do_not_give_is_found(results):
+    declared = {"declared": "2026-01-01", "family": "all", "question": "?", "comparisons": 1}
+    declared |= {"sha256": "0" * 64, "trained": 0}
+    edit_declared("sweep.json", lambda c: c.update(families=[declared]), resealed=True)(results)
+    write_report(load_results(results.paths))
+    verified = verify(results.paths.report / "results.csv", root=results.paths.root, regrade=False)
+    (line,) = verified.differences
+    assert line.startswith("sweep.json: records the family 'all', and its settings give 'focal")

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.markers import clear_damage, is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.check.examine import Examined, examine
 from sweeps.check.findings import findings, render
 from sweeps.cli import main
+from sweeps.conflicts import UNSEALED
 
 TRAIN = "grpo-n4-g0-s11"
 
@@ -101,14 +107,16 @@ def test_a_whole_sweep_has_exit_code_0_and_every_result_was_compared(
 ) -> None:
     root = f"run_root={shared.root}"
     assert main(["check", "smoke", root]) == 0
-    assert "nothing is damaged" in capsys.readouterr().out
+    *_, said, last = capsys.readouterr().out.splitlines()
+    assert said == "nothing is damaged" and last.startswith("not compared: logs, locks, notes")
     assert main(["check", "smoke", "--json", root]) == 0
     told = json.loads(capsys.readouterr().out)
     markers = list(shared.folder.rglob("DONE.json"))
     outputs = sum(len(read_json(marker)["outputs"]) for marker in markers)
     report = len(list(shared.report.iterdir())) - 1  # provenance.json has the others' digests
-    assert told["files"] == outputs + report and len(markers) == 4
+    assert told["files"] == outputs + report + len(FRAMES) and len(markers) == 4
     assert (told["damaged"], told["undone"], told["unrecorded"]) == ([], [], [])
+    assert (told["of_no_stage_of_the_plan"], told["in_no_record"]) == ([], [])
 
 
 def test_damage_has_exit_code_1_and_comes_with_what_rests_on_it_and_what_it_took(
@@ -154,9 +162,9 @@ def test_sweeps_of_before_are_checked_as_far_as_their_records_go(whole: RunPaths
         marker = read_json(done)
         write_json(done, {k: marker[k] for k in marker if k not in ("outputs", SEAL)})
     at = whole.report / "provenance.json"
-    known = {k: v for k, v in read_json(at).items() if k not in ("drawn_with", SEAL)}
+    known = {k: v for k, v in read_json(at).items() if k != "drawn_with"}
     inputs = {k: v for k, v in known["inputs"].items() if "/grades." in k or "/passk." in k}
-    write_json(at, known | {"inputs": inputs})
+    write_json(at, sealed(known | {"inputs": inputs}))
     found = look(whole)
     assert found.damage == () and found.n_files > 0
     assert {Path(name).name for name in found.unrecorded} == {
@@ -225,3 +233,207 @@ def test_a_declaration_or_a_plan_that_was_edited_is_damaged(
     whole.plan.write_text("{}")
     assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
     assert f"damaged: {whole.plan} " in capsys.readouterr().err
+
+
+def edited(value: Any, *keys: Any, to: Any) -> Any:
+    """A JSON value with another value at the end of some keys; None takes the key away."""
+    key, *more = keys
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    if more:
+        copied[key] = edited(value[key], *more, to=to)
+    elif to is None:
+        del copied[key]
+    else:
+        copied[key] = to
+    return copied
+
+
+DECLARED: list[tuple[Any, ...]] = [
+    ("declaration", "sweep", "family", {"ks": [8]}),
+    ("declaration", "sweep", "question", "Another one?"),
+    ("git_commit", "0" * 40),
+    ("created", "2020-01-01T00:00:00+00:00"),
+    ("versions", "torch", "1.0"),
+    ("families", 0, "declared", "2020-01-01T00:00:00+00:00"),
+    ("families", 0, "trained", 7),
+    ("first", "question", "0" * 64),
+    (SEAL, None),
+]
+
+
+@pytest.mark.parametrize("edit", DECLARED, ids=lambda edit: ".".join(map(str, edit[:-1])))
+def test_one_edited_value_of_the_declaration_is_found(
+    whole: RunPaths, edit: tuple[Any, ...]
+) -> None:
+    *keys, to = edit
+    write_json(whole.sweep_json, edited(read_json(whole.sweep_json), *keys, to=to))
+    assert faults(whole) == {"sweep.json": UNSEALED}
+
+
+def test_a_declaration_with_another_seal_is_not_that_of_the_report(whole: RunPaths) -> None:
+    declared = read_json(whole.sweep_json)
+    for keys, to in ((("declaration", "sweep", "family"), {"ks": [8]}), (("first", "plan"), "0")):
+        write_json(whole.sweep_json, sealed(edited(declared, *keys, to=to)))
+        said = "was made from another sweep.json or plan.json"
+        assert faults(whole) == {"report/provenance.json": said}
+
+
+def without_evaluations(plan: Any) -> Any:
+    stages = [stage for stage in plan["stages"] if stage["kind"] != "evaluate"]
+    return plan | {"stages": stages}
+
+
+PLANNED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "point_id": (
+        lambda plan: edited(plan, "points", 1, "point_id", to="other"),
+        f"says point_id other of other, and its spec.json {TRAIN}",
+    ),
+    "step of a checkpoint": (
+        lambda plan: edited(plan, "points", 1, "checkpoints", 0, "step", to=3),
+        f"is of step 3 of {TRAIN}, and its spec.json step 4 of {TRAIN}",
+    ),
+    "evaluations dropped": (without_evaluations, "which is no stage that it lists"),
+    "a point dropped": (lambda plan: edited(plan, "points", 1, to=None), "was changed after"),
+    "a stage elsewhere": (
+        lambda plan: edited(plan, "stages", 0, "name", to="../\x1b[2J"),
+        r"names '../\x1b[2J', which is outside its folder",
+    ),
+    "the seal": (lambda plan: edited(plan, SEAL, to=None), "was changed after"),
+}
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_one_edited_value_of_the_plan_is_found(whole: RunPaths, name: str) -> None:
+    change, said = PLANNED[name]
+    write_json(whole.plan, change(read_json(whole.plan)))
+    assert said in faults(whole)["plan.json"]
+
+
+def test_stages_that_the_plan_does_not_have_and_files_of_no_record_are_named(
+    whole: RunPaths,
+) -> None:
+    plan = read_json(whole.plan)
+    fewer = [stage for stage in plan["stages"] if not stage["name"].startswith(TRAIN)]
+    write_json(whole.plan, sealed(plan | {"points": plan["points"][:1], "stages": fewer}))
+    (whole.report / "other.md").write_text("of before")
+    (whole.warmup(11).folder / "further.parquet").write_bytes(b"nobody's")
+    seen = look(whole)
+    assert seen.unplanned[0] == TRAIN and len(seen.unplanned) == 2
+    assert seen.unlisted == ("_warmup/s11/further.parquet", "report/other.md")
+    said = render(findings(seen))
+    assert f"not compared, of no stage of the plan: {TRAIN}, " in said
+    assert "not compared, in no record: _warmup/s11/further.parquet, report/other.md" in said
+
+
+@pytest.mark.parametrize("name", ["analysis.json", *(f"{name}.parquet" for name in FRAMES)])
+def test_an_edited_frame_or_record_of_the_analysis_is_found(whole: RunPaths, name: str) -> None:
+    path = whole.analysis / name
+    content = path.read_bytes()
+    changed = content.replace(b'"family": "', b'"family": "x') if name == "analysis.json" else b""
+    path.write_bytes(changed or bytes([content[0] ^ 1]) + content[1:])
+    assert list(faults(whole)) == [f"analysis/{name}"]
+
+
+@contextmanager
+def replaced(path: Path, by: str) -> Iterator[None]:
+    """A file that is a folder, a loop of links or a pipe for a while."""
+    aside = path.with_name(f"{path.name}.aside.lock")
+    path.rename(aside)
+    try:
+        if by == "a folder":
+            path.mkdir()
+        elif by == "a pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(path.name)
+        yield
+    finally:
+        (path.rmdir if by == "a folder" else path.unlink)()
+        aside.rename(path)
+
+
+@pytest.mark.parametrize("by", ["a folder", "a loop of links", "a pipe"])
+@pytest.mark.parametrize("pattern", [*RECORDED, "sweep.json", "analysis/cells.parquet"])
+def test_what_is_no_file_is_damage_of_that_file_and_no_end(
+    whole: RunPaths, pattern: str, by: str
+) -> None:
+    path = one(whole, pattern)
+    if by == "a pipe" and path.suffix == ".json":
+        return  # of which nobody would read the end
+    with replaced(path, by):
+        said = faults(whole)
+    assert list(said) == [path.relative_to(whole.folder).as_posix()]
+    assert not any("\n" in fault for fault in said.values())
+
+
+def test_a_plan_that_is_no_file_is_named_with_what_to_do(whole: RunPaths) -> None:
+    for by in ("a folder", "a loop of links"):
+        with replaced(whole.plan, by), pytest.raises(ValueError, match="delete it and run") as said:
+            look(whole)
+        assert str(said.value).startswith(f"{whole.plan} is no file (")
+
+
+OUTSIDE = "../../../../../../etc/passwd"
+
+
+def listed_by_a_marker(paths: RunPaths) -> str:
+    done = paths.point(TRAIN).done
+    output = {"bytes": 1, "sha256": "0" * 64}
+    write_json(done, sealed(edited(read_json(done), "outputs", OUTSIDE, to=output)))
+    return f"{TRAIN}/DONE.json"
+
+
+def listed_by_the_provenance(paths: RunPaths) -> str:
+    at = paths.report / "provenance.json"
+    write_json(at, sealed(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
+    return "report/provenance.json"
+
+
+def listed_by_the_analysis(paths: RunPaths) -> str:
+    at = paths.analysis / "analysis.json"
+    write_json(at, sealed(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
+    return "analysis/analysis.json"
+
+
+@pytest.mark.parametrize(
+    "list_it", [listed_by_a_marker, listed_by_the_provenance, listed_by_the_analysis]
+)
+def test_a_name_outside_the_folder_is_refused_and_nobody_looks_there(
+    whole: RunPaths, monkeypatch: pytest.MonkeyPatch, list_it: Callable[[RunPaths], str]
+) -> None:
+    looked: list[str] = []
+    stat = Path.stat
+    monkeypatch.setattr(
+        Path, "stat", lambda path, **how: (looked.append(str(path)), stat(path, **how))[1]
+    )
+    record = list_it(whole)
+    said = faults(whole)
+    assert list(said) == [record] and repr(OUTSIDE) in said[record]
+    assert looked and not any("passwd" in path for path in looked)
+
+
+def test_a_run_moves_nothing_outside_a_stage_that_its_marker_lists(
+    whole: RunPaths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, outside = whole.point(TRAIN), tmp_path / "mine"
+    outside.write_text("mine")
+    name = os.path.relpath(outside, train.folder)
+    output = {"bytes": 1, "sha256": "0" * 64}
+    marker = sealed(edited(read_json(train.done), "outputs", name, to=output))
+    write_json(train.done, marker)
+    assert not is_done(train, fingerprint=marker["fingerprint"], target={})
+    clear_damage(train, fingerprint=marker["fingerprint"])
+    assert outside.read_text() == "mine" and not train.done.exists()
+    assert "which is outside its stage's folder" in capsys.readouterr().out
+
+
+def test_a_name_that_would_steer_a_terminal_is_printed_escaped(
+    whole: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = whole.point(TRAIN).done
+    name = "a\nnothing is damaged\x1b[2J"
+    output = {"bytes": 1, "sha256": "0" * 64}
+    write_json(done, sealed(edited(read_json(done), "outputs", name, to=output)))
+    assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
+    said = capsys.readouterr().out
+    assert r"a\nnothing is damaged\x1b[2J: is missing" in said and "\x1b" not in said

@@ -20,7 +20,7 @@ from sweeps.check.compare import resting, to_remove
 from sweeps.check.examine import Examined, examine
 from sweeps.check.findings import findings, render
 from sweeps.check.repair import repair
-from sweeps.check.stored import REPORT, SHARED_DRAWS, Damage, StoredStage
+from sweeps.check.stored import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredStage
 from sweeps.commands import stage_command
 from sweeps.local import drive
 
@@ -200,6 +200,19 @@ def test_a_spec_alone_is_written_again_and_no_stage_is_run(
 
     assert repair(look(paths), say=print, command=command) == 0
     assert results(paths) == before and look(paths).damage == ()
+
+
+@pytest.mark.parametrize("name", ["comparisons.parquet", "analysis.json"])
+def test_a_damaged_frame_is_moved_aside_and_computed_again(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    no_mlflow(monkeypatch)
+    before = results(paths)
+    damaged = flip(paths.analysis / name)
+    assert [each.of for each in look(paths).damage] == [ANALYSIS]
+    assert repair(look(paths), say=print) == 0
+    assert results(paths) == before and look(paths).damage == ()
+    assert (paths.damaged / "analysis" / name).read_bytes() == damaged
 
 
 def refused(found: Examined, *words: str) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from fgrpo_bench.runs import find_runs
 from fgrpo_bench.stages import journal
+from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths
 
 ARCHIVES = Path(__file__).parents[1] / "stored" / "former"
@@ -27,7 +29,9 @@ def unpacked(name: str, root: Path) -> RunPaths:
     with tarfile.open(ARCHIVES / f"{name}.tar.xz") as archive:
         archive.extractall(root, filter="data")
     (paths,) = find_runs(root, "smoke")
-    paths.sweep_json.write_text(paths.sweep_json.read_text().replace(ROOT, str(root)))
+    declared = json.loads(paths.sweep_json.read_text().replace(ROOT, str(root)))
+    for path, content in ((paths.sweep_json, declared), (paths.plan, read_json(paths.plan))):
+        write_json(path, sealed(content))
     if paths.submissions.exists():
         lines = [line.row for line in journal.read(paths.submissions)]
         paths.submissions.unlink()

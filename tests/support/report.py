@@ -13,6 +13,7 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.stats.passk import pass_at_k
@@ -73,7 +74,7 @@ def scored(results: SweepResults, root: Path, values: dict[str, float | None]) -
                 done = {"delta_nll": values[point["point_id"]], "n_rare": 300}
                 marker = {"fingerprint": "x", "target": {}} | done
                 write_json(made.paths.folder / name / "DONE.json", marker)
-    write_json(made.paths.plan, plan)
+    write_json(made.paths.plan, sealed(plan))
     return load_results(made.paths)
 
 

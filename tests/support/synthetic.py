@@ -16,6 +16,7 @@ import polars as pl
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.specs import config, to_dict
+from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import now, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stats.passk import pass_at_k
@@ -92,16 +93,18 @@ def _written_once(
         experiment=declaration.experiment.name,
         version=declaration.version,
     )
-    write_json(paths.plan, plan_record(plan))
+    write_json(paths.plan, sealed(plan_record(plan)))
     write_json(
         paths.sweep_json,
-        {
-            "declaration": to_dict(declaration),
-            "git_commit": "0" * 40,
-            "git_dirty": False,
-            "versions": {"python": "3.11.0", "torch": "2.13.0"},
-            "created": now(),
-        },
+        sealed(
+            {
+                "declaration": to_dict(declaration),
+                "git_commit": "0" * 40,
+                "git_dirty": False,
+                "versions": {"python": "3.11.0", "torch": "2.13.0"},
+                "created": now(),
+            }
+        ),
     )
     for stage in plan.stages:
         write_json(paths.folder / stage.name / "spec.json", stage.spec)

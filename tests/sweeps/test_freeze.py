@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.results import load_results
+from fgrpo_bench.results import declared_digests, load_results
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.digests import SEAL, is_altered, sealed
 from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.conflicts import check_conflicts, next_version
@@ -41,7 +41,7 @@ def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
     assert results.benchmarks == ["countdown"]
     recorded = read_json(paths.sweep_json)
     made_by = {"git_commit", "git_dirty", "versions", "created"}
-    assert recorded.keys() == {"declaration", "families", *made_by}
+    assert recorded.keys() == {"declaration", "families", "first", SEAL, *made_by}
     assert recorded["versions"]["polars"]
     for stage in plan.stages:
         assert read_json(paths.folder / stage.name / "spec.json") == sealed(stage.spec)
@@ -57,7 +57,7 @@ def test_freezing_twice_rewrites_nothing(tmp_path: Path) -> None:
 
 def test_results_that_stand_keep_the_commit_that_made_them(tmp_path: Path) -> None:
     paths, plan = frozen(tmp_path)
-    older = read_json(paths.sweep_json) | {"git_commit": "0" * 40, "created": "then"}
+    older = sealed(read_json(paths.sweep_json) | {"git_commit": "0" * 40, "created": "then"})
     write_json(paths.sweep_json, older)
     freeze(paths, plan, nothing_to_run=True)
     assert read_json(paths.sweep_json) == older
@@ -73,6 +73,62 @@ def test_when_which_family_was_declared_stays_recorded(tmp_path: Path) -> None:
     first, last = read_json(paths.sweep_json)["families"]
     assert first["family"].startswith("focal weight against none; ") and first["declared"]
     assert last["family"] == other.family.name
+    assert (first["trained"], last["trained"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("override", "n_declared"),
+    [
+        ("sweep.family={ks:[1]}", 2),
+        ("sweep.question='Another one?'", 2),
+        ("sweep.grid.focal_gamma=[0,1,2]", 2),
+        ("sweep.grid.seed=[11,12]", 1),
+        ("experiment.evaluation.n_samples=64", 1),
+    ],
+)
+def test_another_question_is_recorded_with_the_runs_that_had_finished_and_the_first_stays(
+    tmp_path: Path, override: str, n_declared: int
+) -> None:
+    paths, _ = frozen(tmp_path)
+    before = read_json(paths.sweep_json)
+    assert before["first"] == declared_digests(before, read_json(paths.plan))["now"]
+    write_json(paths.point(NAME).done, {})
+    paths, plan = frozen(tmp_path, override)
+    after = read_json(paths.sweep_json)
+    assert after["first"] == before["first"]
+    assert after["families"][:1] == before["families"]
+    assert [each["trained"] for each in after["families"]] == [0, 1][:n_declared]
+    assert after["families"][-1]["sha256"] == plan.family.sha256
+    assert after["families"][-1]["comparisons"] == len(plan.family.comparisons)
+
+
+def test_what_is_frozen_is_sealed_and_an_edited_declaration_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    paths, plan = frozen(tmp_path)
+    for path in (paths.sweep_json, paths.plan):
+        assert not is_altered(read_json(path))
+    frozen(tmp_path, "sweep.family={ks:[1]}")
+    declared = read_json(paths.sweep_json)
+    declared["families"] = declared["families"][1:]
+    lost = {key: value for key, value in declared.items() if key != SEAL}
+    for edited in (declared, lost):
+        write_json(paths.sweep_json, edited)
+        with pytest.raises(ValueError, match="was changed after it was frozen, or lost its seal"):
+            check_conflicts(paths, plan)
+    paths.sweep_json.unlink()
+    write_json(paths.point(NAME).done, {"step": 1})
+    check_conflicts(paths, plan)
+    freeze(paths, plan, nothing_to_run=True)
+    assert [each["trained"] for each in read_json(paths.sweep_json)["families"]] == [1]
+
+
+def test_an_edited_plan_is_written_again_of_the_declaration(tmp_path: Path) -> None:
+    paths, _ = frozen(tmp_path)
+    before = read_json(paths.plan)
+    write_json(paths.plan, before | {"points": before["points"][1:]})
+    frozen(tmp_path)
+    assert read_json(paths.plan) == before
 
 
 def test_more_draws_are_frozen_over_the_same_identity(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from fgrpo_bench.report.figures.forest import forest, in_question
 from fgrpo_bench.report.figures.losses import against_base, losses
 from fgrpo_bench.report.figures.plane import plane, plane_words
 from fgrpo_bench.report.figures.training import caption, has_metrics, training
+from fgrpo_bench.report.footnotes import redeclared
 from fgrpo_bench.report.looks import algorithms
 
 
@@ -84,9 +85,14 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
     if in_question(analysis, column):
         yield Picture(
             name=f"differences-{name}",
-            caption=f"Differences on {column} that the question is about, in percentage points: "
-            "mean over problems and seeds with its 95% interval, filled where it is robust, hollow "
-            "otherwise, grey where it is open; dots: single seeds.",
+            caption=" ".join(
+                (
+                    f"Differences on {column} that the question is about, in percentage points: "
+                    "mean over problems and seeds with its 95% interval, filled where it is "
+                    "robust, hollow otherwise, grey where it is open; dots: single seeds.",
+                    *redeclared(analysis),
+                )
+            ),
             draw=partial(forest, analysis, column),
         )
     if len(ks) > 1 and against_base(analysis, column):
