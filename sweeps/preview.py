@@ -262,9 +262,14 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
 
 
 def family_words(answer: Mapping[str, Any]) -> list[str]:
-    """The comparisons that are the question, a line each below their family's name and size."""
+    """The comparisons that are the question, a line each below their family's name and size, and
+    what they detect."""
+    from fgrpo_bench.analysis.families import NOTHING_CORRECTED  # as in sweeps.points
+
     size = counted(len(answer["comparisons"]), "comparison")
     power = [own["words"] for own in answer["power"]]
+    if not answer["comparisons"]:
+        return [NOTHING_CORRECTED, *power]
     return [
         f"the question: {answer['family']}; {size}, corrected together:",
         *(

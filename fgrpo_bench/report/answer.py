@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Cell, Comparison
 from fgrpo_bench.documents.numbers import points
 
@@ -20,7 +21,7 @@ SURE = {ROBUST: "robust after correction", SUGGESTIVE: "suggestive, not after co
 def answer(analysis: Analysis) -> list[str]:
     """Sentences: what the sweep's declared family asks of the numbers, as a question, then what
     they say, at the largest k first. One alone where no two cells can be compared yet."""
-    rows = [row for row in analysis.asked if row.family is not None]
+    rows = analysis.in_question
     if not rows:
         return ["No two cells that the question compares have results yet."]
     columns = list(dict.fromkeys(row.column for row in rows))
@@ -109,7 +110,8 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
             f"{_name(analysis, row, rows)}: {_regained(analysis, row)}" for row in _largest(own)
         ]
         if own:
-            parts.append(f"{lead} {_and([*listed, *_more(own)])} ({SURE[verdict]})")
+            sure = SURE[verdict] if analysis.has_family else verdict
+            parts.append(f"{lead} {_and([*listed, *_more(own)])} ({sure})")
     still_open = [row for row in rows if row.verdict == OPEN]
     if len(still_open) == len(rows):
         parts.append(f"that is open{_sizes(rows)}")
@@ -193,7 +195,9 @@ def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> s
 
 
 def _reservations(analysis: Analysis) -> Iterator[str]:
-    """What limits all of it: a single seed, points that are missing."""
+    """What limits all of it: no declared question, a single seed, points that are missing."""
+    if not analysis.has_family:
+        yield NOTHING_CORRECTED
     if analysis.n_seeds == 1:
         yield "One training seed: another run may say otherwise."
     if analysis.missing:
