@@ -313,6 +313,11 @@ def _check(parser: Parser, options: argparse.Namespace) -> None:
         parser.error(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
     if options.design and options.half_width is None:
         parser.error("--design needs the --half-width that is wanted, e.g. 0.01")
+    if not of_seeds and (options.seed_sd or options.stored or options.family > 1):
+        parser.error(
+            "--seed-sd, --from and --family are for --difference, e.g. 0.05, or --seeds, e.g. 3: "
+            "add one of these"
+        )
     if not of_draws and not of_seeds:
         parser.error(
             "nothing was asked: give --difference, e.g. 0.05, or --seeds, e.g. 3, or --n-samples, "
@@ -322,11 +327,6 @@ def _check(parser: Parser, options: argparse.Namespace) -> None:
         parser.error("what draws show depends on how many problems there are: add --problems")
     if tuple(options.beta) != PRIOR and not options.design:
         parser.error(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
-    if not of_seeds and (options.seed_sd or options.stored or options.family > 1):
-        parser.error(
-            "--seed-sd, --from and --family are for --difference, e.g. 0.05, or --seeds, e.g. 3: "
-            "add one of these"
-        )
     if options.stored is None and (options.column or options.experiment or options.version):
         parser.error("--column, --experiment and --version name a stored sweep: add --from")
     if of_seeds and options.problems == 1:
@@ -363,7 +363,7 @@ def _of_seeds(options: argparse.Namespace, spread: Spread, k: int) -> str:
     """The answer at one k."""
     sizes = () if options.problems is None else (options.problems,)
     parts, family = spread.at(k, sizes), options.family
-    asked = f"k = {k}, family of {family}: "
+    asked = f"k = {k}, " + (f"family of {family}: " if family > 1 else "a comparison alone: ")
     rests_on = f"(spread of seeds {spread.source}; {parts.n_problems} problems)"
     if options.seeds is None:
         needed = seeds_needed(options.difference, parts=parts, family=family)

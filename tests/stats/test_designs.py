@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fgrpo_bench import StagedDesign
+from fgrpo_bench.analysis.power import main
 from fgrpo_bench.stats import designs, power
 from fgrpo_bench.stats.designs import (
     beta_rates,
@@ -14,7 +15,7 @@ from fgrpo_bench.stats.designs import (
     fixed_design,
     mean_variance,
 )
-from fgrpo_bench.stats.power import advice, draws_needed, half_width, main, worst_variance
+from fgrpo_bench.stats.power import advice, draws_needed, half_width, worst_variance
 
 RATES = beta_rates(0.5, 0.5)[2::5]
 
