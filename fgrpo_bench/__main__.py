@@ -21,7 +21,7 @@ COMMANDS = {
     "tracking": ("fgrpo_bench.tracking", "bring MLflow up to date with the stored files"),
     "theory": ("fgrpo_bench.theory", "which group size is dangerous: tail-miss probability"),
     "simulation": ("fgrpo_bench.simulation", "the paper's categorical simulation"),
-    "power": ("fgrpo_bench.stats.power", "how many draws are enough, before anything runs"),
+    "power": ("fgrpo_bench.analysis.power", "how many seeds and draws are enough, before a run"),
     "data": ("fgrpo_bench.data", "fetch a dataset or a model that a spec names"),
     "completion": ("sweeps.completion", "print what makes the Tab key complete, for bash or zsh"),
 }

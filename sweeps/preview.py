@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, expected_draws, flops
 from fgrpo_bench.kinds.graded import find_graded
-from fgrpo_bench.specs import SlurmProfile
+from fgrpo_bench.results import averages_of
+from fgrpo_bench.specs import SlurmProfile, to_dict
 from fgrpo_bench.stages.markers import read_marker, undivided
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import read_stages
-from fgrpo_bench.stats.power import advice
+from fgrpo_bench.stats.power import Parts, advice, smallest_difference
 from sweeps import schedule
 from sweeps.commands import workers
 from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
 from sweeps.text import counted, duration, shown, table
+
+if TYPE_CHECKING:
+    from fgrpo_bench.analysis.power import Detected, Spread
 
 TO_DO = {None: "-", "waiting": "to do"}
 """What is shown in place of a state."""
@@ -42,7 +48,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
             | {"warmup": states[making.name if base else making.needs[0]]}
             | {"train": None if base else states[making.name], "evaluate": judging}
         )
-    declaration = plan.declaration
+    declaration, spreads = plan.declaration, spreads_of(plan, paths)
     to_run = [stage for stage in plan.stages if states[stage.name] != "done"]
     counts = Counter(stage.kind for stage in to_run)
     return {
@@ -59,12 +65,13 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "cost": estimate(plan, paths, to_run),
         "saving": saving(plan),
         "draws": design_draws(plan, paths),
-        "can_show": can_show(plan),
+        "can_show": can_show(plan, spreads),
         "family": plan.family.name,
         "comparisons": [
             {"column": column, "k": k, "new": pair.new.label, "old": pair.old.label}
             for column, k, pair in plan.family.comparisons
         ],
+        "power": [asdict(own) | {"words": str(own)} for own in power(plan, spreads)],
         "warnings": list(plan.warnings),
     }
 
@@ -95,23 +102,74 @@ def design_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
     return expected_draws.expected(evaluation, sizes, list(graded.values()), bases)
 
 
-def can_show(plan: Plan) -> list[str]:
-    """What the planned draws can tell apart at the largest k, a line a benchmark and an average of
-    a domain; none for benchmarks whose size only the fetch tells."""
+def spreads_of(plan: Plan, paths: RunPaths) -> dict[str, Spread]:
+    """How far seeds are taken to differ on every benchmark and average of a plan."""
+    from fgrpo_bench.analysis.power import spreads_for  # a tenth of a second, for Polars
+
+    return spreads_for(paths, list(_sizes(plan)))
+
+
+def can_show(plan: Plan, spreads: Mapping[str, Spread]) -> list[str]:
+    """What the planned draws can tell apart at the largest k, and whether they or the training
+    seeds limit it, a line a benchmark and an average of a domain; none for benchmarks whose size
+    only the fetch tells."""
     evaluation = plan.points[0].evaluation
-    draws = evaluation.stopping or evaluation.n_samples
-    asked: dict[str, list[int | None]] = {}
-    averages: dict[str, list[int | None]] = {}
-    for benchmark in evaluation.benchmarks.values():
-        asked[benchmark.name] = [benchmark.n_problems]
-        averages.setdefault(f"average {benchmark.domain}", []).append(benchmark.n_problems)
-    asked |= {name: sizes for name, sizes in averages.items() if len(sizes) > 1}
-    known = {name: [n for n in sizes if n is not None] for name, sizes in asked.items()}
+    draws, k = evaluation.stopping or evaluation.n_samples, evaluation.ks[-1]
+    lines = []
+    for column, sizes in _sizes(plan).items():
+        if known := _known(sizes):
+            limit = _with_seeds(plan, column, spreads[column].at(k, known))
+            words = advice(n_samples=draws, k=k, n_problems=known, with_seeds=limit)
+            lines.append(f"{column}: {words}")
+    return lines
+
+
+def _with_seeds(plan: Plan, column: str, parts: Parts) -> float | None:
+    """What a comparison at the largest k shows with the planned seeds, corrected where it is of the
+    family; None with a single seed, infinity where not even 100 points are shown."""
+    k, family, n_seeds = plan.points[0].evaluation.ks[-1], plan.family, _n_seeds(plan)
+    if n_seeds < 2:
+        return None
+    is_asked = column in family.columns and k in family.ks
+    size = len(family.comparisons) or 1
+    shown = smallest_difference(n_seeds=n_seeds, parts=parts, family=size if is_asked else 1)
+    return math.inf if shown is None else shown
+
+
+def power(plan: Plan, spreads: Mapping[str, Spread]) -> list[Detected]:
+    """What the family detects with its training seeds at its smallest and its largest k, an entry
+    for each of its columns."""
+    from fgrpo_bench.analysis.power import detected
+
+    family, sizes = plan.family, _sizes(plan)
     return [
-        f"{name}: {advice(n_samples=draws, k=evaluation.ks[-1], n_problems=sizes)}"
-        for name, sizes in known.items()
-        if sizes == asked[name]
+        detected(
+            column=column,
+            ks=sorted({min(family.ks), max(family.ks)}),
+            n_seeds=_n_seeds(plan),
+            family=len(family.comparisons) or 1,
+            spread=spreads[column],
+            n_problems=_known(sizes[column]),
+        )
+        for column in family.columns
     ]
+
+
+def _known(sizes: list[int | None]) -> list[int]:
+    """Sizes of benchmarks where all are known, else none."""
+    return [] if None in sizes else [size for size in sizes if size is not None]
+
+
+def _n_seeds(plan: Plan) -> int:
+    return len({point.seed for point in plan.points})
+
+
+def _sizes(plan: Plan) -> dict[str, list[int | None]]:
+    """Problems of every benchmark and of those of each average; None is known after the fetch."""
+    evaluation = plan.points[0].evaluation
+    sizes = {name: [own.n_problems] for name, own in evaluation.benchmarks.items()}
+    averages = averages_of(to_dict(evaluation))
+    return sizes | {name: [sizes[own][0] for own in names] for name, names in averages.items()}
 
 
 def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
@@ -207,14 +265,21 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
 
 
 def family_words(answer: Mapping[str, Any]) -> list[str]:
-    """The comparisons that are the question, a line each below their family's name and size."""
+    """The comparisons that are the question, a line each below their family's name and size, and
+    what they detect."""
+    from fgrpo_bench.analysis.families import NOTHING_CORRECTED  # as in sweeps.points
+
     size = counted(len(answer["comparisons"]), "comparison")
+    power = [own["words"] for own in answer["power"]]
+    if not answer["comparisons"]:
+        return [NOTHING_CORRECTED, *power]
     return [
         f"the question: {answer['family']}; {size}, corrected together:",
         *(
             f"  {each['column']}, k = {each['k']}: {each['new']} against {each['old']}"
             for each in answer["comparisons"]
         ),
+        *power,
     ]
 
 

@@ -33,7 +33,7 @@ def test_every_command_has_a_line_and_a_module() -> None:
 
 def test_a_command_is_run_as_its_own_module_with_its_exit_code() -> None:
     power = ["power", "--k", "8", "--problems", "100", "--n-samples", "64"]
-    own = [sys.executable, "-m", "fgrpo_bench.stats.power", *power[1:]]
+    own = [sys.executable, "-m", "fgrpo_bench.analysis.power", *power[1:]]
     alone = subprocess.run(own, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     handed = said(*power)
     assert handed.returncode == 0

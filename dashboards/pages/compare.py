@@ -20,6 +20,7 @@ from dashboards.pages.compare_rows import (
 )
 from dashboards.queries.analysis import analysis_of
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.documents.table import NONE
@@ -29,9 +30,8 @@ from fgrpo_bench.report.optional_tables import FRONT
 from fgrpo_bench.results import SweepResults
 
 COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
-VERDICTS_IN_WORDS = (
-    "robust: holds after that correction; suggestive: the interval is without 0; open: neither."
-)
+CORRECTED = "robust: holds after that correction; "
+VERDICTS_IN_WORDS = "suggestive: the interval is without 0; open: neither."
 
 
 def build(results: SweepResults, given: Given, links: Links) -> Page:
@@ -147,9 +147,14 @@ def _differences(
         ),
         notes=(
             "p is two-sided, over problems and seeds as the interval; p draws takes models and "
-            f"problems as given. p Holm is corrected over the sweep's question ({analysis.family}) "
-            "and is there for its comparisons alone.",
-            VERDICTS_IN_WORDS,
+            "problems as given. "
+            + (
+                f"p Holm is corrected over the sweep's question ({analysis.family}) and is there "
+                "for its comparisons alone."
+                if analysis.has_family
+                else NOTHING_CORRECTED
+            ),
+            (CORRECTED if analysis.has_family else "") + VERDICTS_IN_WORDS,
             *redeclared(analysis),
         )
         if rows

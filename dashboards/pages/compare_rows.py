@@ -29,8 +29,7 @@ class Pair:
 
 def declared(analysis: Analysis) -> list[Pair]:
     """Those that the sweep's question asks for and that have results."""
-    rows = (row for row in analysis.asked if row.family is not None)
-    return list(dict.fromkeys(Pair(new=row.new, old=row.old) for row in rows))
+    return list(dict.fromkeys(Pair(new=row.new, old=row.old) for row in analysis.in_question))
 
 
 def pairs_of(analysis: Analysis, against: str) -> list[Pair]:

@@ -121,7 +121,8 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     pairs, family = asked(results.declaration["declaration"], tuple(cells.values()))
     compared = every_pair(tuple(cells.values()), pairs)
     matched = list(matches(tuple(cells.values()), checkpoints))
-    at_budget = budget_family([each.pair for each in matched if each.pair], ks, columns)
+    of_matched = [each.pair for each in matched if each.pair]
+    at_budget = budget_family(of_matched if family.pairs else [], ks, columns)
     of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
     over_k = list(bands(resamples, [each for each in compared if each.pair], columns, ks))
     differences = compare(resamples, compared, columns=columns, ks=ks, family=family)

@@ -23,6 +23,10 @@ KINDS = {
     METHODS: "methods against GRPO",
 }
 """Kinds of pairs in words; the first of which a sweep has pairs is its question by default."""
+NONE_DECLARED = "none declared"
+"""Name of the family of a sweep that declares no comparison."""
+NOTHING_CORRECTED = "No comparison was declared: intervals are one at a time, nothing is corrected."
+"""What every view says of such a sweep."""
 BY_NAME = "declared"
 """Kind of a pair that is declared by its cells and is of no other kind."""
 
@@ -32,8 +36,9 @@ class Family:
     """The comparisons that are the question: p-values are corrected over these and no others."""
 
     name: str
-    """In words, e.g. `focal weight against none; k = 1, 256; countdown`."""
+    """In words, e.g. `focal weight against none; k = 1, 256; countdown`, or NONE_DECLARED."""
     pairs: tuple[Pair, ...]
+    """None where no comparison was declared."""
     ks: tuple[int, ...]
     columns: tuple[str, ...]
     """Benchmarks and averages."""
@@ -58,18 +63,23 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[P
     """Every pair of a sweep's planned cells, and the family that it declares.
 
     declaration: fgrpo_bench.specs.Declaration as JSON; one of before families were declared has the
-    default. ValueError where the family names what the sweep does not have.
+    default; of one that declares none every kind of pairs is made, the methods' too where there are
+    several algorithms. ValueError where the family names what the sweep does not have.
     """
     evaluation = declaration["experiment"]["evaluation"]
     family = declaration["sweep"].get("family") or {}
     pairs = pairs_of(cells, declaration.get("algorithms", {}))
     against = list(methods(cells))
-    if METHODS in (family.get("pairs") or ()):  # they stand for other kinds of pairs of these cells
+    is_none = family.get("pairs") in ([], ()) and not family.get("cells")
+    is_of_methods = len({cell.algorithm for cell in cells if not cell.is_base}) > 1
+    if METHODS in (family.get("pairs") or ()) or (
+        is_none and is_of_methods
+    ):  # they stand for other kinds of pairs of these cells
         both = {(pair.new, pair.old) for pair in against}
         pairs = [*against, *(pair for pair in pairs if (pair.new, pair.old) not in both)]
     named = list(_by_name(family.get("cells") or (), cells, pairs))
     present = [kind for kind in KINDS if any(pair.kind == kind for pair in pairs)]
-    kinds = family.get("pairs") or ([] if named else present[:1])
+    kinds = family.get("pairs") or ([] if named or is_none else present[:1])
     _check("pairs", kinds, [*present, *([METHODS] if against else [])], "has pairs of the kinds")
     ks, headline = evaluation["ks"], headline_of(evaluation)
     chosen_ks = family.get("ks") or sorted({ks[0], ks[-1]})
@@ -79,8 +89,9 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[P
     words = [KINDS[kind] for kind in kinds] + [
         f"{p.new.label} against {p.old.label}" for p in named
     ]
+    ends = f"k = {', '.join(map(str, chosen_ks))}; {', '.join(columns)}"
     return list(dict.fromkeys([*pairs, *named])), Family(
-        name=f"{' and '.join(words)}; k = {', '.join(map(str, chosen_ks))}; {', '.join(columns)}",
+        name=NONE_DECLARED if is_none else f"{' and '.join(words)}; {ends}",
         pairs=tuple(dict.fromkeys([*(p for p in pairs if p.kind in kinds), *named])),
         ks=tuple(chosen_ks),
         columns=tuple(columns),

@@ -13,6 +13,7 @@ from fgrpo_bench.analysis.bands import Band, FirstLoss
 from fgrpo_bench.analysis.cost import Cost
 from fgrpo_bench.analysis.coverage import Coverage
 from fgrpo_bench.analysis.drift import Drift
+from fgrpo_bench.analysis.families import NONE_DECLARED, asked
 from fgrpo_bench.analysis.front import Front
 from fgrpo_bench.analysis.likelihood import Likelihood
 from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate, from_frame
@@ -32,7 +33,7 @@ class Analysis:
     rule: str
     """What chose the checkpoint of every run (fgrpo_bench.analysis.checkpoints.RULES)."""
     family: str
-    """The comparisons that p-values are corrected over, in words."""
+    """The comparisons that p-values are corrected over, in words, or NONE_DECLARED."""
     cells: pl.DataFrame
     estimates: pl.DataFrame
     comparisons: pl.DataFrame
@@ -109,6 +110,22 @@ class Analysis:
         at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
         own = pl.col("family").is_not_null()
         return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | own)))
+
+    @property
+    def has_family(self) -> bool:
+        """Whether any comparison was declared, so that some are corrected and may be robust."""
+        return self.family != NONE_DECLARED
+
+    @cached_property
+    def in_question(self) -> tuple[Comparison, ...]:
+        """The rows of `asked` that views show as the question: those of the family; where none was
+        declared, of the first kind of pairs on the headline, uncorrected."""
+        if self.has_family:
+            return tuple(row for row in self.asked if row.family is not None)
+        pairs, _ = asked(self.results.declaration["declaration"], tuple(self.by_cell.values()))
+        first = {(p.new.cell, p.old.cell) for p in pairs if p.kind == pairs[0].kind}
+        rows = (row for row in self.asked if (row.new, row.old) in first)
+        return tuple(row for row in rows if row.column in self.headline)
 
     @cached_property
     def _pairs(self) -> Callable[[str], dict[tuple[int, str, str], Comparison]]:

@@ -66,6 +66,22 @@ def analysed(results: SweepResults, rule: str = LAST, *, is_kept: bool = True) -
     return analysis
 
 
+def stored_comparisons(paths: RunPaths) -> pl.DataFrame | None:
+    """The frame of comparisons that was stored last, by the last checkpoints, whether or not
+    results have come in since; None where none of this version stands there whole. Nothing else is
+    read, nothing computed."""
+    folder = folder_of(paths, LAST)
+    path = folder / "comparisons.parquet"
+    try:
+        facts: dict[str, Any] = read_json(folder / FACTS, SHAPE)
+        is_whole = not is_altered(facts) and facts["files"].get("comparisons") == sha256_file(path)
+        if not is_whole or facts["version"] != VERSION:
+            return None
+        return pl.read_parquet(path, glob=False)
+    except (OSError, ValueError, pl.exceptions.PolarsError):
+        return None
+
+
 def folder_of(paths: RunPaths, rule: str) -> Path:
     """Where the frames of a rule are."""
     return paths.analysis if rule == LAST else paths.analysis / rule

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Cell, Comparison
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.footnotes import redeclared
@@ -21,7 +22,7 @@ SURE = {ROBUST: "robust after correction", SUGGESTIVE: "suggestive, not after co
 def answer(analysis: Analysis) -> list[str]:
     """Sentences: what the sweep's declared family asks of the numbers, as a question, then what
     they say, at the largest k first. One alone where no two cells can be compared yet."""
-    rows = [row for row in analysis.asked if row.family is not None]
+    rows = analysis.in_question
     if not rows:
         return ["No two cells that the question compares have results yet."]
     columns = list(dict.fromkeys(row.column for row in rows))
@@ -110,7 +111,8 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
             f"{_name(analysis, row, rows)}: {_regained(analysis, row)}" for row in _largest(own)
         ]
         if own:
-            parts.append(f"{lead} {_and([*listed, *_more(own)])} ({SURE[verdict]})")
+            sure = SURE[verdict] if analysis.has_family else verdict
+            parts.append(f"{lead} {_and([*listed, *_more(own)])} ({sure})")
     still_open = [row for row in rows if row.verdict == OPEN]
     if len(still_open) == len(rows):
         parts.append(f"that is open{_sizes(rows)}")
@@ -194,7 +196,9 @@ def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> s
 
 
 def _reservations(analysis: Analysis) -> Iterator[str]:
-    """What limits all of it: a question of afterwards, a single seed, points that are missing."""
+    """What limits all of it: no question or one of afterwards, a single seed, missing points."""
+    if not analysis.has_family:
+        yield NOTHING_CORRECTED
     yield from redeclared(analysis)
     if analysis.n_seeds == 1:
         yield "One training seed: another run may say otherwise."

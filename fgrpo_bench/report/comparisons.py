@@ -83,8 +83,8 @@ def question_table(analysis: Analysis, column: str) -> Table | None:
             p_value(row.p_holm),
             row.verdict,
         )
-        for row in analysis.asked
-        if row.column == column and row.family is not None
+        for row in analysis.in_question
+        if row.column == column
     )
     if not rows:
         return None

@@ -41,9 +41,10 @@ FIRST = ("differences-", "plane-", "curves-")
 """Beginnings of the names of figures that stand with the answer, in their order."""
 ROWS = 12
 """Most rows of a table on a screen."""
+CORRECTED = "Robust: holds after Holm's correction over the question's comparisons. "
 VERDICTS = (
-    "Robust: holds after Holm's correction over the question's comparisons. Suggestive: the 95% "
-    "interval is without 0. Open: neither, which is not the same as no difference."
+    "Suggestive: the 95% interval is without 0. Open: neither, which is not the same as no "
+    "difference."
 )
 
 
@@ -104,7 +105,7 @@ def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
         blocks.append(_short(analysis, column))
         plane = front_in_words(analysis, column)
         blocks += [Paragraph(text=plane)] if plane else []
-    blocks.append(Paragraph(text=VERDICTS))
+    blocks.append(Paragraph(text=(CORRECTED if analysis.has_family else "") + VERDICTS))
     return terminal(heading(analysis), [*blocks, *asked_for])
 
 
@@ -114,7 +115,7 @@ def _short(analysis: Analysis, column: str) -> Table:
     table, cells = interval_table(analysis, column), list(analysis.by_cell)
     if len(cells) <= ROWS:
         return table
-    olds = {row.old for row in analysis.asked if row.family is not None} | {"base"}
+    olds = {row.old for row in analysis.in_question} | {"base"}
 
     def rank(cell: str) -> tuple[bool, float]:
         mean = analysis.estimate(column, cell, analysis.ks[-1]).mean

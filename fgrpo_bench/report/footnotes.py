@@ -8,6 +8,7 @@ from itertools import combinations
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.analysis.drift import THEN, Drift
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Cell, Estimate
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.documents.table import Value
@@ -56,6 +57,8 @@ def draws_made(rows: Sequence[Estimate]) -> str:
 
 def family_note(analysis: Analysis) -> str:
     """What p-values are corrected over, and that it was declared late where it was."""
+    if not analysis.has_family:
+        return NOTHING_CORRECTED
     corrected = (
         f"p Holm and p BH are corrected over the comparisons of the question ({analysis.family}), "
         "those that are not there yet counted with p = 1. Other comparisons have neither and are "

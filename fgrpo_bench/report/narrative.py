@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import GRID, LEVEL, OPEN, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.bands import FirstLoss
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.blocks import Block, Heading, Line, Outline, Paragraph
 from fgrpo_bench.documents.numbers import difference, points
@@ -110,11 +111,16 @@ def incomplete(analysis: Analysis) -> str | None:
 
 def legend(analysis: Analysis) -> str:
     """What the lines of the differences mean."""
+    robust = (
+        f"{ROBUST.capitalize()}: holds after Holm's correction over the question's comparisons "
+        f"({analysis.family}); "
+        if analysis.has_family
+        else f"{NOTHING_CORRECTED} In these lines "
+    )
     words = (
         "Differences in percentage points [95% interval], and how many seeds have that sign. "
-        f"{ROBUST.capitalize()}: holds after Holm's correction over the question's comparisons "
-        f"({analysis.family}); {SUGGESTIVE}: the interval is without 0; {OPEN}: neither, which is "
-        "not the same as no difference."
+        f"{robust}{SUGGESTIVE}: the interval is without 0; {OPEN}: neither, which is not the same "
+        "as no difference."
     )
     return " ".join((words, *redeclared(analysis)))
 
@@ -166,14 +172,17 @@ def counted(analysis: Analysis) -> str:
     """How many comparisons were made, and what that does to the verdicts."""
     if not analysis.asked:
         return "No two cells can be compared yet."
+    chance = "even with exact intervals about 1 in 20 would be without 0 where there is nothing."
+    if not analysis.has_family:
+        n = sum(row.verdict == SUGGESTIVE for row in analysis.asked)
+        return f"Of {len(analysis.asked)} comparisons the interval of {n} is without 0; {chance}"
     own = [row.verdict for row in analysis.asked if row.family is not None]
     others = [row.verdict for row in analysis.asked if row.family is None]
     counts = [f"{own.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN)]
     return (
         f"Of {len(analysis.asked)} comparisons {len(own)} are the question: {', '.join(counts)}. "
         f"Of the other {len(others)} the interval of {others.count(SUGGESTIVE)} is without 0; they "
-        "are not corrected, and even with exact intervals about 1 in 20 would be without 0 where "
-        "there is nothing."
+        f"are not corrected, and {chance}"
     )
 
 

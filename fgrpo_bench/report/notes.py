@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fgrpo_bench.analysis import LEVEL, REPLICATES, Analysis
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Estimate
 from fgrpo_bench.documents.blocks import Notes
 from fgrpo_bench.report.footnotes import NAMED, draws_made, engines, listed
@@ -33,12 +34,17 @@ def notes(analysis: Analysis) -> Notes:
         "An interval without width says that nothing varied in the data, not that the value is "
         "certain.",
     ]
+    corrected = (
+        "p Holm bounds the chance of any false claim among the comparisons of the question "
+        f"({analysis.family}), p BH the expected share of false ones; other comparisons have "
+        "neither."
+        if analysis.has_family
+        else NOTHING_CORRECTED
+    )
     if analysis.asked:
         lines.append(
-            "p is two-sided and goes with the interval, over problems and seeds. p Holm bounds the "
-            "chance of any false claim among the comparisons of the question "
-            f"({analysis.family}), p BH the expected share of false ones; other comparisons have "
-            "neither. p draws takes these models and problems as given and asks about the draws "
+            f"p is two-sided and goes with the interval, over problems and seeds. {corrected} "
+            "p draws takes these models and problems as given and asks about the draws "
             "alone (unbiased variance of pass@k; needs 2k draws)."
         )
         design = analysis.results.stopping

@@ -9,6 +9,7 @@ import polars as pl
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER, Checkpoint
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.documents.numbers import difference, number, p_value, percent
 from fgrpo_bench.documents.table import NONE, Table
@@ -145,9 +146,13 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
             notes=(
                 f"{RULE}of each run the latest evaluated one within the rollouts of the cheaper of "
                 "the two; `experiment.checkpoints=every` gives more to choose from.",
-                "Over problems and the seeds that both have, with 95% intervals; p Holm is "
-                f"corrected over a family of its own: {rows[0].family}, of all benchmarks and "
-                "averages.",
+                "Over problems and the seeds that both have, with 95% intervals. "
+                + (
+                    f"p Holm is corrected over a family of its own: {rows[0].family}, of all "
+                    "benchmarks and averages."
+                    if analysis.has_family
+                    else NOTHING_CORRECTED
+                ),
             ),
         )
 

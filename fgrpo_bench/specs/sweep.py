@@ -114,9 +114,10 @@ class CellPair:
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class FamilySpec:
     """The comparisons that are the question: every pair at every k on every column. p-values are
-    corrected over these and no others. What is left out or null has its default."""
+    corrected over these and no others. What is left out or null has its default; empty `pairs`
+    without `cells` declare no comparison, so that nothing is corrected and nothing robust."""
 
-    pairs: Annotated[Axis[Name], Field(min_length=1)] | None = None
+    pairs: Axis[Name] | None = None
     """Kinds of pairs, keys of fgrpo_bench.analysis.families.KINDS; null is none beside `cells`, and
     without these the first kind that the grid has pairs of."""
     cells: Axis[CellPair] = ()
@@ -126,6 +127,15 @@ class FamilySpec:
     columns: Annotated[Axis[str], Field(min_length=1)] | None = None
     """Benchmarks and averages (`average in-domain`, `average out-of-domain`); null is the averages
     and each benchmark that is alone in its domain."""
+
+    def __post_init__(self) -> None:
+        given = {"ks": self.ks, "columns": self.columns}
+        for field, values in given.items():
+            if self.pairs == () and not self.cells and values is not None:
+                raise ValueError(
+                    f"{field}={list(values)} beside pairs=[], which declares no comparison that "
+                    f"could be at these: name pairs or cells, or set {field} to null"
+                )
 
 
 MOST_POINTS = 20_000

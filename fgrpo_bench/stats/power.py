@@ -1,44 +1,50 @@
-"""How many draws are enough: what a planned evaluation can show, before anything runs.
+"""What a planned sweep can show, before anything runs: as far as its draws go, and with its seeds.
 
-examples:
-    python -m fgrpo_bench.stats.power --k 256 --problems 500 --n-samples 256 512 1024
-    python -m fgrpo_bench.stats.power --k 256 --problems 500 --half-width 0.01
-    python -m fgrpo_bench.stats.power --k 1 256 --problems 500 --half-width 0.01 --design
+The draws (`smallest_effect`, `draws_needed`): their noise alone, for given problems and models, and
+at its largest, as if every problem had the success rate at which pass@k is least certain. No number
+of draws makes up for training seeds.
 
-Only the noise of the draws is counted, for given problems and models, and at its largest: as if
-every problem had the success rate at which pass@k is least certain. Training seeds differ beside
-it, and no number of draws makes up for seeds. With --design the problems' success rates are those
-of a Beta distribution, and the draws may stop where enough are correct (`StagedDesign`).
+The seeds (`power_with_seeds` and its inverses): how often a true difference between two cells is
+robust, in a family of so many comparisons, by the interval of `fgrpo_bench.stats.spread`. For
+planning the whole family is held to the first step of Holm's correction, level 0.05 / m; later
+steps ask for less. Seeds and problems are taken to be normal. The mean of the seeds' differences is
+then independent of their variance, so power is the chance that the mean passes the half width, over
+the distribution of that half width: chi-square with S - 1 degrees for the seeds' part, while the
+problems' part is taken as known. Where seeds differ in nothing but what is left of their problems,
+the interval has a lower bound that is not counted here: the power is then up to 6 points less.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fgrpo_bench.commandline import Parser
 from fgrpo_bench.stats.designs import (
     MOST_FIXED,
-    PRIOR,
     beta_rates,
     cheapest_design,
     fewest,
     fewest_draws,
 )
+from fgrpo_bench.stats.spread import ENDLESS, Variance
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.stats.variance import draw_moments
+
+Floats = NDArray[np.float64]
 
 LEVEL = 0.95
 POWER = 0.8
 MOST_DRAWS = 16_384
 """Where `draws_needed` gives up."""
-MOST = 100_000
-"""Of draws, k and problems that the command takes: a table has a row a draw."""
+MOST_SEEDS = 1_000
+"""Where `seeds_needed` gives up."""
+QUANTILES = 400
+"""Of the seeds' estimated variance, over which power is a mean."""
 RATES = np.exp(np.linspace(math.log(1e-6), math.log(0.999), 240))
 """Success rates that are tried; the variance is flat around its largest value."""
 
@@ -95,8 +101,17 @@ def draws_needed(
     return fewest(suffices, least=k, most=MOST_DRAWS)
 
 
-def advice(*, n_samples: Draws, k: int, n_problems: int | Sequence[int]) -> str:
-    """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`."""
+def advice(
+    *,
+    n_samples: Draws,
+    k: int,
+    n_problems: int | Sequence[int],
+    with_seeds: float | None = None,
+) -> str:
+    """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`.
+    with_seeds: the difference that is shown with the planned training seeds
+    (`smallest_difference`), infinite where none is; the line then says which of both limits. None:
+    nothing of seeds is known."""
     effect = smallest_effect(n_samples=n_samples, k=k, n_problems=n_problems)
     draws, most = str(n_samples), n_samples
     if isinstance(n_samples, StagedDesign):
@@ -106,9 +121,18 @@ def advice(*, n_samples: Draws, k: int, n_problems: int | Sequence[int]) -> str:
     of = n_problems if isinstance(n_problems, int) else " + ".join(map(str, n_problems))
     return (
         f"pass@{k} of {of} problems from {draws} draws each: differences of "
-        f"{100 * effect:.1f} points and more are shown (95% level, 80% power, the draws' noise at "
-        f"its largest; seeds add theirs){flip}"
+        f"{100 * effect:.1f} points and more are shown as far as the draws go (95% level, 80% "
+        f"power, their noise at its largest); {_which_limits(effect, with_seeds)}{flip}"
     )
+
+
+def _which_limits(effect: float, with_seeds: float | None) -> str:
+    if with_seeds is None:
+        return "training seeds limit beside them"
+    seeds = "more than 100" if with_seeds > 1 else f"{100 * with_seeds:.1f}"
+    if with_seeds > effect:
+        return f"the training seeds limit: {seeds} points with these"
+    return f"that limits, where it is so large, more than the training seeds ({seeds} points)"
 
 
 def design_advice(
@@ -141,82 +165,98 @@ def _quantile(p: float) -> float:
     return NormalDist().inv_cdf(p)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print what the draws can show; exit code 0."""
-    parser = Parser(
-        prog="python -m fgrpo_bench.stats.power",
-        description=(__doc__ or "").split("\n", 1)[0],
-        epilog=(__doc__ or "").split("\n", 1)[1],
-    )
-    parser.add_argument("--k", type=_positive, nargs="+", required=True, help="the k of pass@k")
-    parser.add_argument("--problems", type=_positive, required=True, help="problems")
-    parser.add_argument("--n-samples", type=_positive, nargs="*", default=[], help="draws each")
-    parser.add_argument("--half-width", type=float, help="wanted half width, as a fraction")
-    parser.add_argument(
-        "--design", action="store_true", help="name the cheapest design of that half width"
-    )
-    parser.add_argument(
-        "--beta",
-        type=_parameter,
-        nargs=2,
-        default=PRIOR,
-        metavar=("A", "B"),
-        help="success rates of the problems for --design (default: %(default)s)",
-    )
-    options = parser.parse_args(argv)
-    if any(n < max(options.k) for n in options.n_samples):
-        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
-    if options.design and options.half_width is None:
-        parser.error("--design needs the --half-width that is wanted, e.g. 0.01")
-    if options.half_width is None and not options.n_samples:
-        parser.error("nothing was asked: give --n-samples, e.g. 512, or --half-width, e.g. 0.01")
-    if tuple(options.beta) != PRIOR and not options.design:
-        parser.error(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
-    if options.half_width is not None and not 0 < options.half_width < 1:
-        parser.error(f"--half-width {options.half_width}: a fraction between 0 and 1, e.g. 0.01")
-    for k in options.k:
-        for n in options.n_samples:
-            print(advice(n_samples=n, k=k, n_problems=options.problems))
-    if options.design:
-        print(
-            design_advice(
-                ks=options.k,
-                n_problems=options.problems,
-                half_width_wanted=options.half_width,
-                beta=tuple(options.beta),
-            )
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Of the variance of a paired difference in pass@k between two cells, as fractions squared."""
+
+    seeds: float
+    """Of one training seed's difference, its mean over the problems: between seeds, with what is
+    left of each seed's own mean. Over the number of seeds it is their part of the mean's."""
+    problems: float
+    """Of the mean's, due to its problems, which no number of seeds lessens."""
+    n_problems: int
+    """Behind it, at least 2: one more than its degrees of freedom."""
+
+
+def power_with_seeds(
+    difference: float, *, n_seeds: int, parts: Parts, family: int = 1, level: float = LEVEL
+) -> float:
+    """How often a true difference is robust, by its corrected p-value; 0 to 1.
+
+    difference: in pass@k, a fraction. n_seeds: training seeds, at least 2: of one nothing can be
+    said about others (ValueError). family: comparisons that are corrected together.
+    """
+    widths = _half_widths(n_seeds, parts, family, level)
+    return _power(difference, widths, parts.seeds / n_seeds + parts.problems)
+
+
+def smallest_difference(
+    *, n_seeds: int, parts: Parts, family: int = 1, level: float = LEVEL, power: float = POWER
+) -> float | None:
+    """The inverse: the true difference that is robust with this power, a fraction; None where
+    that of all problems, 1, is not. Arguments as of `power_with_seeds`."""
+    widths = _half_widths(n_seeds, parts, family, level)
+    variance = parts.seeds / n_seeds + parts.problems
+    low, high = 0.0, 1.0
+    if _power(high, widths, variance) < power:
+        return None
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        is_enough = _power(middle, widths, variance) >= power
+        low, high = (low, middle) if is_enough else (middle, high)
+    return high
+
+
+def seeds_needed(
+    difference: float,
+    *,
+    parts: Parts,
+    family: int = 1,
+    level: float = LEVEL,
+    power: float = POWER,
+) -> int | None:
+    """The fewest training seeds, at least 2, with which a true difference is robust with this
+    power; None above MOST_SEEDS. Arguments as of `power_with_seeds`."""
+
+    def suffices(n_seeds: int) -> bool:
+        own = power_with_seeds(difference, n_seeds=n_seeds, parts=parts, family=family, level=level)
+        return own >= power
+
+    return fewest(suffices, least=2, most=MOST_SEEDS)
+
+
+def _half_widths(n_seeds: int, parts: Parts, family: int, level: float) -> Floats:
+    """Of the interval whose level is corrected for the family, [QUANTILES]: at the quantiles of
+    the seeds' estimated variance, each as likely as the others, rising."""
+    from scipy.special import gammaincinv
+
+    if n_seeds < 2:
+        raise ValueError(
+            f"n_seeds={n_seeds}: the spread of training seeds cannot be estimated from fewer than "
+            "2; plan at least 2, better 3"
         )
-    elif options.half_width is not None:
-        for k in options.k:
-            print(_needed(k, options.problems, options.half_width))
-    return 0
+    degrees, of_problems = n_seeds - 1, max(parts.n_problems - 1, 1)
+    chances = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    seeds = parts.seeds / n_seeds * 2 * gammaincinv(degrees / 2, chances) / degrees
+    squares = parts.problems**2 / of_problems + seeds**2 / degrees
+    satterthwaite = np.full_like(seeds, ENDLESS)
+    total = (seeds + parts.problems) ** 2
+    np.divide(total, squares, out=satterthwaite, where=squares > total / ENDLESS)
+    return Variance(
+        n_seeds=n_seeds,
+        seeds=seeds,
+        problems=np.full_like(seeds, parts.problems),
+        degrees_of_problems=np.full_like(seeds, float(of_problems)),
+        satterthwaite=satterthwaite,
+    ).half_width((1 - level) / family / 2)
 
 
-def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
-    needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
-    enough = f"{needed} draws" if needed else f"not even {max(MOST_DRAWS, k)} draws"
-    return (
-        f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
-        "enough"
-    )
+def _power(difference: float, half_widths: Floats, variance: float) -> float:
+    """How often a normal mean of this variance passes the half width to either side."""
+    from scipy.special import ndtr
 
-
-def _parameter(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0.01 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text}: must be a number from 0.01 to 100, e.g. 0.5")
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if not 1 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"{text}: must be a whole number from 1 to {MOST:,}")
-    return value
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    if variance == 0:  # nothing varies: any difference is one
+        return float(difference != 0)
+    error = math.sqrt(variance)
+    above = ndtr((difference - half_widths) / error)
+    return float(np.mean(above + ndtr((-difference - half_widths) / error)))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
 
-from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.families import KINDS
+from fgrpo_bench.analysis import analyse, analysed
+from fgrpo_bench.analysis.families import KINDS, NONE_DECLARED, NOTHING_CORRECTED
+from fgrpo_bench.report.footnotes import family_note
+from fgrpo_bench.report.narrative import counted, legend
+from fgrpo_bench.report.notes import notes
 from fgrpo_bench.specs import config
 from fgrpo_bench.stats.multiplicity import holm
 from sweeps.cli import main
@@ -66,12 +71,13 @@ def test_cells_name_further_pairs_and_one_that_is_a_pair_anyway_is_that_pair():
 
 
 def test_methods_are_compared_with_grpo_at_the_same_n_and_learning_rate():
-    declared = family(sweep="methods")
+    declared = family("sweep.family.pairs=[methods]", sweep="methods")
     assert {(pair.old.cell, pair.kind) for pair in declared.pairs} == {("grpo-n8-g0", "methods")}
     assert len(declared.pairs) == 22 and len(declared.comparisons) == 44
     names = {pair.new.cell: pair.name for pair in declared.pairs}
     assert names["maxrl-n8-g0.5"] == "F-MaxRL gamma=0.5" and names["nsr-n8-g0"] == "NSR"
-    rates = family("sweep.grid.learning_rate_factor=[0.5,2]", sweep="methods")
+    two = ["sweep.family.pairs=[methods]", "sweep.grid.learning_rate_factor=[0.5,2]"]
+    rates = family(*two, sweep="methods")
     assert len(rates.pairs) == 44
     assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr2") in pairs(rates)
     assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr0.5") not in pairs(rates)
@@ -85,7 +91,8 @@ def test_where_grpo_has_one_learning_rate_every_method_is_compared_with_that():
         )
 
     cells = ",".join([cell("grpo", 0.5), cell("nsr", 2.0), cell("rloo", 0.5)])
-    own = family("sweep.grid.algorithm=[]", f"sweep.cells=[{cells}]", sweep="methods")
+    few = ["sweep.grid.algorithm=[]", f"sweep.cells=[{cells}]", "sweep.family.pairs=[methods]"]
+    own = family(*few, sweep="methods")
     assert pairs(own) == {
         ("nsr-n8-g0-lr2", "grpo-n8-g0-lr0.5"),
         ("rloo-n8-g0-lr0.5", "grpo-n8-g0-lr0.5"),
@@ -103,7 +110,8 @@ def test_methods_are_pairs_only_where_a_question_asks_for_them():
     [
         ("sweep.family.pairs=[controls]", "pairs names 'controls', and this sweep has pairs of"),
         ("sweep.family.pairs=[focus]", "pairs names 'focus', and this sweep has pairs of"),
-        ("sweep.family.pairs=[]", "pairs = []: value should have at least 1 item"),
+        ("sweep.family={pairs: [], ks: [1]}", "ks=[1] beside pairs=[], which declares no"),
+        ("sweep.family={pairs: [], columns: [a]}", "name pairs or cells, or set columns to null"),
         ("sweep.family.ks=[1,3]", "ks names 3, and this sweep is evaluated at k = 1, 2, 4"),
         ("sweep.family.ks=[1,1]", "1 is given more than once"),
         ("sweep.family.columns=[math500]", "columns names 'math500', and this sweep has countdown"),
@@ -121,7 +129,7 @@ def test_what_the_sweep_does_not_have_is_refused_before_anything_runs(override, 
 def test_a_plan_lists_the_family_and_no_stage_depends_on_it(tmp_path, capsys):
     assert main(["plan", "smoke", f"run_root={tmp_path}"]) == 0
     said = capsys.readouterr().out
-    assert said.splitlines()[-3:] == [
+    assert said.splitlines()[-4:-1] == [
         "the question: focal weight against none; k = 1, 16; countdown; 2 comparisons, corrected "
         "together:",
         "  countdown, k = 1: F-GRPO N=4 gamma=1 against GRPO N=4",
@@ -134,6 +142,46 @@ def test_a_plan_lists_the_family_and_no_stage_depends_on_it(tmp_path, capsys):
         for kind in ("focal", "base")
     )
     assert asked.stages == other.stages and asked.family != other.family
+
+
+def test_no_pairs_declare_no_comparison_and_with_cells_these_alone():
+    none = family("sweep.family.pairs=[]")
+    assert none.comparisons == [] and none.name == NONE_DECLARED
+    cell = "sweep.family.cells=[{new: grpo-n8-g1, old: grpo-n4-g0}]"
+    assert pairs(family("sweep.family.pairs=[]", cell)) == {("grpo-n8-g1", "grpo-n4-g0")}
+    assert family(sweep="methods").name == family(sweep="methods-tuned").name == NONE_DECLARED
+
+
+def test_a_plan_without_a_family_says_so_in_a_sentence(tmp_path, capsys):
+    none = "sweep.family={pairs: []}"
+    assert main(["plan", "smoke", none, f"run_root={tmp_path}"]) == 0
+    *_, said, power = capsys.readouterr().out.splitlines()
+    assert said == NOTHING_CORRECTED and power.startswith("each comparison alone (k = 1, 16; ")
+    assert main(["plan", "smoke", none, f"run_root={tmp_path}", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["family"], answer["comparisons"]) == (NONE_DECLARED, [])
+
+
+def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_robust(tmp_path):
+    def rates(point, rng, n_problems):
+        level = 0.8 if point.algorithm == "nsr" else 0.4
+        return np.clip(level + rng.uniform(-0.1, 0.1, n_problems), 0, 1)
+
+    few = ["sweep.grid.algorithm=[grpo,nsr,psr]", "sweep.cells=[]"]
+    results = small_sweep(tmp_path, "methods", *few, success_rates=rates)
+    analysis = analyse(results)
+    assert analysis.family == NONE_DECLARED and not analysis.has_family
+    assert len(rows(analysis)) == 0 and "robust" not in set(analysis.comparisons["verdict"])
+    assert analysis.comparison("countdown", 1, "nsr-n8-g0", "grpo-n8-g0").p < 0.05 / 44
+    groups = set(analysis.comparisons["group"].drop_nulls())
+    assert groups == {"Methods against GRPO N=8", "Training against the base model"}
+    assert {(row.new, row.old, row.k) for row in analysis.in_question} == {
+        (new, "grpo-n8-g0", k) for new in ("nsr-n8-g0", "psr-n8-g0") for k in (1, 32)
+    }
+    assert analysed(results).family == analysed(results).family == NONE_DECLARED
+    for said in (family_note(analysis), legend(analysis), *notes(analysis).lines[4:5]):
+        assert NOTHING_CORRECTED in said
+    assert "robust" not in " ".join([legend(analysis), counted(analysis)]).lower()
 
 
 def test_every_shipped_sweep_declares_which_comparisons_it_asks_about():

@@ -94,6 +94,7 @@ def test_a_planted_method_that_is_better_everywhere_dominates_grpo(tmp_path):
         return np.where(solved, level + rng.uniform(-0.01, 0.01, n_problems), 0.0)
 
     cells = ["sweep.grid.algorithm=[grpo,nsr,psr,rloo]", "sweep.cells=[]"]
+    cells += ["sweep.family.pairs=[methods]"]
     analysis = analyse(small_sweep(tmp_path, "methods", *cells, success_rates=rates))
     assert dict(analysis.front.select("cell", "dominated_by").iter_rows()) == {
         "grpo-n8-g0": ["nsr-n8-g0"],

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from fgrpo_bench.__main__ import COMMANDS
 from sweeps import REPOSITORY
 
 Main = Callable[..., int]
@@ -29,9 +30,8 @@ class Parsed(Exception):
 
 def main_of(module: str) -> Main:
     """The function behind `python -m <module>`."""
-    package = module if module.startswith("fgrpo_bench.stats") else f"{module}.__main__"
     try:
-        return import_module(package).main
+        return import_module(f"{module}.__main__").main
     except ModuleNotFoundError:
         return import_module(module).main
 
@@ -39,6 +39,12 @@ def main_of(module: str) -> Main:
 def runs(module: str, words: Sequence[str]) -> None:
     """The command itself."""
     assert main_of(module)(list(words)) == 0
+
+
+def runs_named(_: str, words: Sequence[str]) -> None:
+    """The command that `python -m fgrpo_bench` becomes by its first word."""
+    name, *rest = words
+    runs(COMMANDS[name][0], rest)
 
 
 def runs_dry(module: str, words: Sequence[str]) -> None:
@@ -96,6 +102,7 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("evaluators", "grade"): parses,
     ("evaluators", "import"): parses,
     ("evaluators", "export-lm-eval"): parses,
+    ("fgrpo_bench", "power"): runs_named,
     ("fgrpo_bench", "completion"): elsewhere("tests/sweeps/test_completion.py", "bash"),
     ("fgrpo_bench.analysis",): runs,
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
@@ -105,7 +112,6 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("fgrpo_bench.report",): parses,
     ("fgrpo_bench.report.published",): runs,
     ("fgrpo_bench.simulation",): runs_dry,
-    ("fgrpo_bench.stats.power",): runs,
     ("fgrpo_bench.theory",): runs,
     ("fgrpo_bench.tracking",): parses,
     ("dashboards",): parses,

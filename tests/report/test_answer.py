@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.answer import answer, front_in_words
 from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
@@ -104,7 +106,8 @@ def test_before_two_cells_have_results_there_is_no_answer(finished, tmp_path):
 
 @pytest.fixture(scope="module")
 def methods(tmp_path_factory):
-    return analyse(small_sweep(tmp_path_factory.mktemp("methods"), "methods"))
+    root, asked = tmp_path_factory.mktemp("methods"), "sweep.family.pairs=[methods]"
+    return analyse(small_sweep(root, "methods", asked))
 
 
 def test_of_many_pairs_the_robust_ones_are_named_and_the_rest_is_counted(methods):
@@ -119,6 +122,19 @@ def test_of_many_pairs_the_robust_ones_are_named_and_the_rest_is_counted(methods
         "worse, suggestive: 1; open: 17."
     )
     assert second.startswith("Whether any differs in pass@1 is open (")
+
+
+def test_where_none_was_declared_nothing_is_more_than_suggestive_and_a_sentence_says_why(tmp_path):
+    def rates(point, rng, n_problems):
+        return np.full(n_problems, {"nsr": 0.9, "psr": 0.1}.get(point.algorithm, 0.5))
+
+    few = ["sweep.grid.algorithm=[grpo,nsr,psr,rloo]", "sweep.cells=[]"]
+    said = answer(analyse(small_sweep(tmp_path, "methods", *few, success_rates=rates)))
+    assert said[0] == "Which of 3 cells differ from GRPO N=8 in pass@32?"
+    (low,) = [words for words in said if words.startswith("In pass@1: ")]
+    assert "better, suggestive: NSR +" in low and "worse, suggestive: PSR -" in low
+    assert said[-1] == NOTHING_CORRECTED
+    assert not any("robust" in words for words in said)
 
 
 def test_one_pair_and_pairs_of_several_cells_have_their_own_questions(tmp_path):

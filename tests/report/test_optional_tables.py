@@ -7,6 +7,7 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.documents.numbers import difference, p_value
 from fgrpo_bench.report.__main__ import main
@@ -65,6 +66,17 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep):
     )
     assert any(note.startswith("Checkpoints: of each run the latest") for note in table.notes)
     assert first.family in " ".join(table.notes)
+
+
+def test_where_no_comparison_was_declared_those_at_equal_rollouts_are_not_corrected_either(
+    tmp_path,
+):
+    none = "sweep.family.pairs=[]"
+    overrides = ("experiment=countdown-prompts", *SIZES, *EVERY, none)
+    analysis = analyse(small_sweep(tmp_path, "groupsize", *overrides))
+    assert len(analysis.equal_budget) == analysis.equal_budget["p_holm"].null_count() == 2
+    (table,) = equal_budget_tables(analysis)
+    assert table.notes[-1].endswith(NOTHING_CORRECTED)
 
 
 def test_runs_that_cost_the_same_have_no_table_of_equal_rollouts(analysis):

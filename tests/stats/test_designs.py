@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fgrpo_bench import StagedDesign
+from fgrpo_bench.analysis.power import main
 from fgrpo_bench.stats import designs, power
 from fgrpo_bench.stats.designs import (
     beta_rates,
@@ -14,7 +15,7 @@ from fgrpo_bench.stats.designs import (
     fixed_design,
     mean_variance,
 )
-from fgrpo_bench.stats.power import advice, draws_needed, half_width, main, worst_variance
+from fgrpo_bench.stats.power import advice, draws_needed, half_width, worst_variance
 
 RATES = beta_rates(0.5, 0.5)[2::5]
 
@@ -111,15 +112,18 @@ def test_the_design_is_precise_enough_at_every_k_that_was_asked_for(capsys):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (["--half-width", "2", "--design"], "--half-width 2.0: a fraction between 0 and 1, e.g."),
-        (["--half-width", "nan", "--design"], "--half-width nan: a fraction between 0 and 1, e.g."),
+        (["--half-width", "2", "--design"], "--half-width: 2: must be a fraction between 0 and 1"),
+        (
+            ["--half-width", "nan", "--design"],
+            "--half-width: nan: must be a fraction between 0 and",
+        ),
         (["--half-width", "0.1", "--design", "--beta", "0", "1"], "0: must be a number from 0.01"),
         (["--half-width", "0.1", "--design", "--beta", "x", "1"], "x: must be a number from 0.01"),
         (["--half-width", "0.1", "--beta", "0.2", "5"], "--beta 0.2 5.0 is for --design alone"),
         (["--half-width", "0.1", "--k", "1.5"], "1.5: must be a whole number from 1 to 100,000"),
         (["--n-samples", "8"], "--n-samples 8 is less than --k 16"),
         (["--design"], "--design needs the --half-width that is wanted, e.g. 0.01"),
-        ([], "nothing was asked: give --n-samples, e.g. 512, or --half-width, e.g. 0.01"),
+        ([], "nothing was asked: give --difference, e.g. 0.05, or --seeds, e.g. 3, or --n-"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_value_rule_and_remedy(wrong, said, capsys):

@@ -15,8 +15,8 @@ COLORS = {1: "#0072b2", -1: "#d55e00", 0: "#666666"}
 
 def in_question(analysis: Analysis, column: str) -> list[Comparison]:
     """The differences on a benchmark or average that the question is about, with an interval."""
-    rows = [row for row in analysis.asked if row.column == column and row.low is not None]
-    return [row for row in rows if row.family is not None]
+    rows = analysis.in_question
+    return [row for row in rows if row.column == column and row.low is not None]
 
 
 def forest(analysis: Analysis, column: str, width: float = PAGE) -> Figure:

@@ -1,0 +1,438 @@
+"""What difference a sweep detects with its training seeds, and how many seeds a difference needs.
+
+examples:
+    python -m fgrpo_bench power --k 1 256 --difference 0.05 --family 4
+    python -m fgrpo_bench power --k 1 256 --difference 0.05 --family 4 --seed-sd 0.02
+    python -m fgrpo_bench power --k 1 256 --seeds 5 --family 4 --from groupsize
+    python -m fgrpo_bench power --k 256 --problems 500 --n-samples 256 512 1024
+    python -m fgrpo_bench power --k 256 --problems 500 --half-width 0.01
+    python -m fgrpo_bench power --k 1 256 --problems 500 --half-width 0.01 --design
+
+The first three are about training seeds: with --difference how many are needed so that a true
+difference of so much is robust in a family of so many comparisons with 80% power, with --seeds what
+difference that many show. How far seeds differ is that of a stored sweep (--from), as given
+(--seed-sd), or assumed as in the sweep groupsize on countdown.
+
+The others are about draws: only their noise is counted, for given problems and models, and at its
+largest. No number of draws makes up for seeds. With --design the problems' success rates are those
+of a Beta distribution, and the draws may stop where enough are correct.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.analysis.store import stored_comparisons
+from fgrpo_bench.commandline import Parser
+from fgrpo_bench.runs import add_run_options, choose_run, find_runs, has_checkpoints
+from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stats.designs import PRIOR
+from fgrpo_bench.stats.power import (
+    MOST_DRAWS,
+    MOST_SEEDS,
+    POWER,
+    Parts,
+    advice,
+    design_advice,
+    draws_needed,
+    power_with_seeds,
+    seeds_needed,
+    smallest_difference,
+)
+
+MOST = 100_000
+"""Of draws, k, problems and comparisons that the command takes: a table has a row a draw."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How far training seeds differ, and problems, in the difference of two cells' pass@k."""
+
+    source: str
+    """Whose it is, in words, e.g. `as in groupsize countdown v1, 11 pairs of 3 seeds`."""
+    seeds: Mapping[int, float]
+    """By k, the variance between seeds of a difference's mean over problems; rising k."""
+    problems: Mapping[int, float]
+    """By k, the variance of that mean that is due to its problems, as many as n_problems."""
+    n_problems: int
+    degrees: int
+    """Of the variance between seeds: pairs x (seeds - 1), more than there are where pairs share a
+    cell; 0 where it is assumed."""
+
+    def at(self, k: int, n_problems: Sequence[int] = ()) -> Parts:
+        """At any k, in between by log k, and beyond the ends as at the end.
+
+        n_problems: those that are planned, several for the benchmarks of a plain average; none is
+        as many as here, and so is a stored average, which is of these benchmarks already.
+        """
+        seeds, problems = (
+            float(np.interp(math.log(k), np.log(list(by_k)), list(by_k.values())))
+            for by_k in (self.seeds, self.problems)
+        )
+        n = self.n_problems
+        if len(n_problems) == 1 or (n_problems and not self.degrees):
+            n = round(len(n_problems) ** 2 / sum(1 / size for size in n_problems))
+        return Parts(seeds=seeds, problems=problems * self.n_problems / n, n_problems=n)
+
+
+# Of groupsize countdown v1: the 11 pairs of its trained cells that are asked about, 3 seeds each.
+ASSUMED = Spread(
+    source="assumed as in the shipped groupsize sweep of countdown",
+    seeds={1: 0.0129**2, 16: 0.0299**2, 256: 0.0204**2},
+    problems={1: 0.0056**2, 16: 0.0061**2, 256: 0.0066**2},
+    n_problems=256,
+    degrees=0,
+)
+"""Where no stored sweep tells: a tiny model on arithmetic; another may differ by more."""
+
+
+def spread_of(comparisons: pl.DataFrame, column: str, source: str) -> Spread | None:
+    """Of a stored sweep's comparisons on a column; None where no two seeds were compared.
+
+    Pooled over all pairs of trained cells that a question asks for, where there are none over those
+    with the base models; `standard_error` squared is the sum of both parts.
+    """
+    rows = comparisons.filter(
+        (pl.col("column") == column)
+        & pl.col("group").is_not_null()
+        & pl.col("standard_error").is_not_null()
+        & (pl.col("seeds").list.len() > 1)
+    )
+    trained = rows.filter(pl.col("old") != "base")
+    rows = trained if len(trained) else rows
+    if not len(rows):
+        return None
+    seeds, problems = dict[int, float](), dict[int, float]()
+    for k in sorted(rows["k"].unique()):
+        own = rows.filter(pl.col("k") == k)
+        counts = own["seeds"].list.len().to_numpy()
+        variances = np.array([np.var(values, ddof=1) for values in own["by_seed"].to_list()])
+        seeds[k] = float(np.average(variances, weights=counts - 1))
+        rest = own["standard_error"].to_numpy() ** 2 - variances / counts
+        problems[k] = float(np.maximum(rest, 0).mean())
+    n_pairs, most = len(own), int(counts.max())
+    return Spread(
+        source=f"as in {source}, {n_pairs} pair{'s' if n_pairs > 1 else ''} of {most} seeds",
+        seeds=seeds,
+        problems=problems,
+        n_problems=int(own["n_problems"].max()),  # type: ignore[arg-type]
+        degrees=int((counts - 1).sum()),
+    )
+
+
+def stored_spread(paths: RunPaths, columns: Sequence[str] = ()) -> dict[str, Spread]:
+    """Of a run's stored analysis, by column; without those of which it does not tell. columns: none
+    is its first."""
+    comparisons = stored_comparisons(paths)
+    if comparisons is None or not len(comparisons):
+        return {}
+    source = f"{paths.sweep} {paths.experiment} {paths.version}"
+    wanted = columns or [comparisons["column"][0]]
+    spreads = {column: spread_of(comparisons, column, source) for column in wanted}
+    return {column: spread for column, spread in spreads.items() if spread is not None}
+
+
+def spreads_for(planned: RunPaths, columns: Sequence[str]) -> dict[str, Spread]:
+    """What a planned run goes by, by column: its own stored analysis, else that of its experiment
+    under the same root with the most degrees of freedom, else ASSUMED."""
+    runs = find_runs(planned.root, experiment=planned.experiment)
+    stored = {run: stored_spread(run, columns) for run in runs if has_checkpoints(run)}
+
+    def best(column: str) -> Spread:
+        if column in (own := stored.get(planned, {})):
+            return own[column]
+        others = [spreads[column] for spreads in stored.values() if column in spreads]
+        return max(others, key=lambda spread: spread.degrees, default=ASSUMED)
+
+    return {column: best(column) for column in columns}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """What a family of comparisons on a column shows with POWER."""
+
+    column: str
+    ks: tuple[int, ...]
+    n_seeds: int
+    """As planned."""
+    more: int
+    """A larger number of seeds that is looked at beside it."""
+    family: int
+    """Comparisons that are corrected together; 1 where each stands alone."""
+    source: str
+    planned: tuple[float | None, ...]
+    """The smallest difference at each k, a fraction; None where no difference is shown, and with a
+    single seed, which says nothing about others."""
+    with_more: tuple[float | None, ...]
+    """The same with more seeds."""
+
+    def __str__(self) -> str:
+        """In a line for a person."""
+        corrected = f"family of {self.family}" if self.family > 1 else "each comparison alone"
+        head = f"{corrected} (k = {', '.join(map(str, self.ks))}; {self.column}): "
+        spread = f"spread of seeds {self.source}"
+        more = _and([_points(value) for value in self.with_more])
+        if self.n_seeds < 2:
+            return (
+                f"{head}one training seed says nothing about other training runs (intervals are "
+                f"over problems only); {self.more} seeds would show {self._at_ks(self.with_more)} "
+                f"with {POWER:.0%} power ({spread})"
+            )
+        return (
+            f"{head}{POWER:.0%} power for {self._at_ks(self.planned)} ({self.n_seeds} seeds; "
+            f"{spread}); {self.more} seeds would show {more}"
+        )
+
+    def _at_ks(self, differences: Sequence[float | None]) -> str:
+        points = [_points(value) for value in differences]
+        points[0] = f"{points[0]} points"
+        ends = zip(points, self.ks, strict=True)
+        return "differences of " + _and([f"{value} at k = {k}" for value, k in ends])
+
+
+def detected(
+    *,
+    column: str,
+    ks: Sequence[int],
+    n_seeds: int,
+    family: int,
+    spread: Spread,
+    n_problems: Sequence[int],
+) -> Detected:
+    """Of a planned sweep. ks: the smallest and the largest of the family; n_problems: as of
+    `Spread.at`."""
+    more = max(n_seeds + 2, n_seeds * 3 // 2)
+
+    def smallest(seeds: int) -> tuple[float | None, ...]:
+        return tuple(
+            smallest_difference(n_seeds=seeds, parts=spread.at(k, n_problems), family=family)
+            for k in ks
+        )
+
+    return Detected(
+        column=column,
+        ks=tuple(ks),
+        n_seeds=n_seeds,
+        more=more,
+        family=family,
+        source=spread.source,
+        planned=smallest(n_seeds) if n_seeds > 1 else (None,) * len(ks),
+        with_more=smallest(more),
+    )
+
+
+def _points(value: float | None) -> str:
+    return "more than 100" if value is None else f"{100 * value:.1f}"
+
+
+def _and(words: Sequence[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print what seeds or draws can show; exit code 0, 2 for what makes no sense."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    _check(parser, options)
+    if options.difference is not None or options.seeds is not None:
+        try:
+            spread = _spread(options)
+        except (FileNotFoundError, ValueError) as error:
+            parser.error(str(error))
+        print(*(_of_seeds(options, spread, k) for k in options.k), sep="\n")
+    for k in options.k:
+        for n in options.n_samples:
+            print(advice(n_samples=n, k=k, n_problems=options.problems))
+    if options.design:
+        print(
+            design_advice(
+                ks=options.k,
+                n_problems=options.problems,
+                half_width_wanted=options.half_width,
+                beta=tuple(options.beta),
+            )
+        )
+    elif options.half_width is not None:
+        for k in options.k:
+            print(_needed(k, options.problems, options.half_width))
+    return 0
+
+
+def _parser() -> Parser:
+    says, _, more = (__doc__ or "").partition("\n")
+    parser = Parser(prog="python -m fgrpo_bench power", description=says, epilog=more)
+    parser.add_argument("--k", type=_positive, nargs="+", required=True, help="the k of pass@k")
+    parser.add_argument("--problems", type=_positive, help="problems (seeds: as many as in --from)")
+    seeds = parser.add_argument_group("training seeds")
+    seeds.add_argument("--difference", type=_fraction, help="true difference, as a fraction")
+    seeds.add_argument("--seeds", type=_seeds, help="training seeds that are planned")
+    seeds.add_argument(
+        "--family",
+        type=_positive,
+        default=1,
+        help="comparisons that are corrected together (default: %(default)s)",
+    )
+    known = seeds.add_mutually_exclusive_group()
+    known.add_argument(
+        "--seed-sd", type=_fraction, help="standard deviation between seeds, as a fraction"
+    )
+    known.add_argument("--from", dest="stored", metavar="SWEEP", help="a sweep that was analysed")
+    seeds.add_argument("--column", help="its benchmark or average (default: its first)")
+    add_run_options(parser)
+    draws = parser.add_argument_group("draws")
+    draws.add_argument("--n-samples", type=_positive, nargs="*", default=[], help="draws each")
+    draws.add_argument("--half-width", type=_fraction, help="wanted half width, as a fraction")
+    draws.add_argument(
+        "--design", action="store_true", help="name the cheapest design of that half width"
+    )
+    draws.add_argument(
+        "--beta",
+        type=_parameter,
+        nargs=2,
+        default=PRIOR,
+        metavar=("A", "B"),
+        help="success rates of the problems for --design (default: %(default)s)",
+    )
+    return parser
+
+
+def _check(parser: Parser, options: argparse.Namespace) -> None:
+    """Refuses what no single option shows to be wrong."""
+    of_draws = bool(options.n_samples) or options.half_width is not None
+    of_seeds = options.difference is not None or options.seeds is not None
+    if any(n < max(options.k) for n in options.n_samples):
+        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
+    if options.design and options.half_width is None:
+        parser.error("--design needs the --half-width that is wanted, e.g. 0.01")
+    if not of_seeds and (options.seed_sd or options.stored or options.family > 1):
+        parser.error(
+            "--seed-sd, --from and --family are for --difference, e.g. 0.05, or --seeds, e.g. 3: "
+            "add one of these"
+        )
+    if not of_draws and not of_seeds:
+        parser.error(
+            "nothing was asked: give --difference, e.g. 0.05, or --seeds, e.g. 3, or --n-samples, "
+            "e.g. 512, or --half-width, e.g. 0.01"
+        )
+    if of_draws and options.problems is None:
+        parser.error("what draws show depends on how many problems there are: add --problems")
+    if tuple(options.beta) != PRIOR and not options.design:
+        parser.error(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
+    if options.stored is None and (options.column or options.experiment or options.version):
+        parser.error("--column, --experiment and --version name a stored sweep: add --from")
+    if of_seeds and options.problems == 1:
+        parser.error("--problems 1: an interval over problems needs at least 2")
+
+
+def _spread(options: argparse.Namespace) -> Spread:
+    """That the command is asked to go by; FileNotFoundError and ValueError where a stored sweep
+    does not tell it."""
+    if options.seed_sd is not None:
+        points = f"{100 * options.seed_sd:g} points"
+        return Spread(
+            source=f"{points} as given, problems {ASSUMED.source}",
+            seeds={1: options.seed_sd**2},
+            problems=ASSUMED.problems,
+            n_problems=ASSUMED.n_problems,
+            degrees=0,
+        )
+    if options.stored is None:
+        return ASSUMED
+    root: Path = options.root
+    paths = choose_run(root, options.stored, experiment=options.experiment, version=options.version)
+    spreads = list(stored_spread(paths, [options.column] if options.column else ()).values())
+    if not spreads:
+        column = f" of two seeds on {options.column}" if options.column else " of two seeds"
+        raise ValueError(
+            f"--from {options.stored}: no stored analysis has comparisons{column}: run `python -m "
+            f"fgrpo_bench.analysis {options.stored}` first, or name another sweep or give --seed-sd"
+        )
+    return spreads[0]
+
+
+def _of_seeds(options: argparse.Namespace, spread: Spread, k: int) -> str:
+    """The answer at one k."""
+    sizes = () if options.problems is None else (options.problems,)
+    parts, family = spread.at(k, sizes), options.family
+    asked = f"k = {k}, " + (f"family of {family}: " if family > 1 else "a comparison alone: ")
+    rests_on = f"(spread of seeds {spread.source}; {parts.n_problems} problems)"
+    if options.seeds is None:
+        needed = seeds_needed(options.difference, parts=parts, family=family)
+        seeds = f"not even {MOST_SEEDS:,} seeds show" if needed is None else f"{needed} seeds show"
+        return (
+            f"{asked}{seeds} a difference of {100 * options.difference:g} points with {POWER:.0%} "
+            f"power {rests_on}"
+        )
+    if options.difference is None:
+        shown = smallest_difference(n_seeds=options.seeds, parts=parts, family=family)
+        return (
+            f"{asked}{options.seeds} seeds show differences of {_points(shown)} points with "
+            f"{POWER:.0%} power {rests_on}"
+        )
+    power = power_with_seeds(options.difference, n_seeds=options.seeds, parts=parts, family=family)
+    return (
+        f"{asked}{options.seeds} seeds show a difference of {100 * options.difference:g} points "
+        f"with {power:.0%} power {rests_on}"
+    )
+
+
+def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
+    needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
+    enough = f"{needed} draws" if needed else f"not even {max(MOST_DRAWS, k)} draws"
+    return (
+        f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
+        "enough"
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _parameter(text: str) -> float:
+    value = _number(text)
+    if not 0.01 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number from 0.01 to 100, e.g. 0.5")
+    return value
+
+
+def _fraction(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text}: must be a fraction between 0 and 1, e.g. 0.05 for 5 points"
+        )
+    return value
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if not 1 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number from 1 to {MOST:,}")
+    return value
+
+
+def _seeds(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if not 2 <= value <= MOST_SEEDS:
+        raise argparse.ArgumentTypeError(
+            f"{text}: must be a whole number from 2 to {MOST_SEEDS:,}; one training seed says "
+            "nothing about other training runs"
+        )
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
