@@ -1,9 +1,11 @@
 """How far tests and intervals keep what they promise, on planted truths.
 
-    python -m tests.calibration
+    python -m tests.calibration              # all of it, about an hour on one core
+    python -m tests.calibration families     # one part, of those that --help lists
 
 The truths are those of `tests.support.planted`; what draws that stop do to them is measured by
-`tests.staged_calibration`. `tests/stats/test_calibration.py` holds the bounds.
+`tests.staged_calibration`, and what few seeds, ends near 0 and 100% and clusters do by
+`tests.few_seeds_calibration`. `tests/stats/test_calibration.py` holds the bounds.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 
 from fgrpo_bench.analysis.bands import bands, first_losses
-from fgrpo_bench.analysis.comparisons import Compared
+from fgrpo_bench.analysis.comparisons import Compared, p_of_draws
 from fgrpo_bench.analysis.read import Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.points import Asked
@@ -27,6 +31,7 @@ from fgrpo_bench.stats.power import smallest_effect
 from fgrpo_bench.stats.significance import TestResult, draws_test
 from fgrpo_bench.stats.subsampling import subsampling_test
 from fgrpo_bench.stats.variance import draw_moments
+from tests import few_seeds_calibration as few_seeds
 from tests import staged_calibration
 from tests.support.planted import (
     KS,
@@ -133,8 +138,8 @@ def simulated(rng: np.random.Generator, n_seeds: int) -> Resamples:
     return Resamples(scores, {AVERAGE: tuple(BENCHMARKS)})
 
 
-def _judged(correct: np.ndarray) -> Scores:
-    values = pass_at_k(n_samples=N, n_correct=correct[:, :, None], k=np.array(KS))
+def _judged(correct: np.ndarray, n: int = N, ks: tuple[int, ...] = KS) -> Scores:
+    values = pass_at_k(n_samples=n, n_correct=correct[:, :, None], k=np.array(ks))
     n_seeds, n_problems = correct.shape
     return Scores(
         seeds=tuple(range(n_seeds)),
@@ -143,11 +148,11 @@ def _judged(correct: np.ndarray) -> Scores:
         present=np.ones(correct.shape, bool),
         values=values,
         bounds=np.stack([values, values]),
-        n_scored=np.full(correct.shape, N),
+        n_scored=np.full(correct.shape, n),
         n_correct=correct,
-        n_drawn=np.full(correct.shape, N),
+        n_drawn=np.full(correct.shape, n),
         n_unscored=(None,) * n_seeds,
-        asked=(Asked(n_samples=N, design=None),) * n_seeds,
+        asked=(Asked(n_samples=n, design=None),) * n_seeds,
         is_drawn_once=False,
         is_redesigned=(False,) * n_seeds,
     )
@@ -172,25 +177,134 @@ def coverage_over_problems(k: int, times: int) -> Finding:
     return Finding(what=what, promised=0.95, found=held / times, times=times)
 
 
-def study(times: int) -> list[Finding]:
-    """Every finding; `times` simulations each."""
+def size_with_shared_streams(k: int, times: int) -> list[Finding]:
+    """How often `p_draws` is below 5% where both cells are equal on every problem: of three seeds
+    whose cells share random numbers, and of one base model that all three are compared with."""
+    rng = np.random.default_rng([k, 36])
+    n, shape = 512, (3, PROBLEMS)
+    low = {"cells of a seed share their random numbers": 0, "a base model that is drawn once": 0}
+    for _ in range(times):
+        rate = rates(rng, PROBLEMS)
+        # Half of the draws fall by the same random number in both cells, half by others.
+        both = rng.binomial(n // 2, rate, shape)
+        old, new, alone = (
+            _judged(correct, n, (k,))
+            for correct in (
+                both + rng.binomial(n - n // 2, rate, shape),
+                both + rng.binomial(n - n // 2, rate, shape),
+                rng.binomial(n, rate, shape),
+            )
+        )
+        once = np.broadcast_to(rng.binomial(n, rate), shape)
+        base = replace(_judged(once, n, (k,)), is_drawn_once=True)
+        for what, pair in zip(low, ((new, old), (alone, base)), strict=True):
+            (p,) = p_of_draws(pair, [cell.draw_variance(k)[None] for cell in pair])
+            low[what] += p is not None and p < 0.05
+    return [
+        Finding(what=f"size, p of the draws, {what}, k={k}", promised=0.05, found=count / times,
+                times=times)
+        for what, count in low.items()
+    ]  # fmt: skip
+
+
+def draws(times: int) -> list[Finding]:
+    """Tests of the draws."""
     found = [one for k in (1, 16, 64) for one in size_of_tests(k, times)]
     found += [one for k in (1, 16, 64) for one in power_of_tests(k, times)]
-    found += [coverage_over_problems(k, times) for k in (1, 64)]
+    return found + [one for k in (1, 16, 256) for one in size_with_shared_streams(k, times)]
+
+
+def seeds(times: int) -> list[Finding]:
+    """Intervals, bands and first losses on the main truths, and where seeds are uneven."""
+    found = [coverage_over_problems(k, times) for k in (1, 64)]
     for n_seeds in (2, 3, 5, 10):
         found += coverage_over_seeds(n_seeds, times)
-    return found + staged_calibration.study(times)
+    return found + [one for n in (2, 3, 5) for one in few_seeds.uneven_seeds(n, times=times)]
+
+
+def clusters(times: int) -> list[Finding]:
+    """Intervals where problems share their difficulty."""
+    return [
+        one
+        for n_clusters, n_seeds in product((50, 200), (2, 3, 5))
+        for one in few_seeds.with_clusters(n_clusters, 5, n_seeds, times=times)
+    ]
+
+
+PARTS = {"draws": draws, "seeds": seeds, "clusters": clusters, "staged": staged_calibration.study}
+
+
+def print_families() -> None:
+    """Print the shares of families of true nulls with anything robust."""
+    print("\n| world | problems | comparisons | seeds | any robust | its error | degrees of 95% |")
+    print("| :-- | --: | --: | --: | --: | --: | --: |")
+    for world, n_problems, n_seeds in product(few_seeds.WORLDS, (256, 30), few_seeds.SEEDS):
+        for one in few_seeds.false_robust(world, n_seeds, n_problems):
+            print(
+                f"| {world} | {n_problems} | {one.n_comparisons} | {n_seeds} | {one.found:.3f} "
+                f"| {one.error:.3f} | {one.former:.3f} |",
+                flush=True,
+            )
+    print("\n| power, seeds | comparisons | of the rule | degrees of 95% |")
+    print("| --: | --: | --: | --: |")
+    for n_seeds, size in product((5, 10), (4, 44)):
+        ours, former, _ = few_seeds.power_in_a_family(n_seeds, size)
+        print(f"| {n_seeds} | {size} | {ours:.3f} | {former:.3f} |", flush=True)
+
+
+def print_ends(times: int) -> None:
+    """Print what intervals hold near 0 and 100%: of all shapes, draws and seeds the worst, and
+    medians of widths, in points."""
+    print(
+        "\n| problems | truth | k | cells | before | differences | before | width | before "
+        "| most added |"
+    )
+    print("| --: | --: | :-- | --: | --: | --: | --: | --: | --: | --: |")
+    every = list(few_seeds.ends(times))
+    for n_problems, truth, is_1 in product((30, 256, 1_000), few_seeds.TRUTHS, (True, False)):
+        rows = [
+            one
+            for one in every
+            if (one.n_problems, one.truth, one.k == 1) == (n_problems, truth, is_1)
+        ]
+        worst = [
+            f"{min(getattr(one, name) for one in rows):.3f}"
+            for name in ("cells", "cells_before", "differences", "differences_before")
+        ]
+        widths = [
+            f"{np.median([getattr(one, name) for one in rows]):.2f}"
+            for name in ("width", "width_before")
+        ]
+        added = f"{max(one.most_added for one in rows):.2f}"
+        k = "1" if is_1 else "n / 2"
+        print(
+            f"| {n_problems} | {100 * truth:g}% | {k} | {' | '.join([*worst, *widths, added])} |",
+            flush=True,
+        )
 
 
 def main() -> int:
-    """Print the study as Markdown tables."""
-    argparse.ArgumentParser(prog="python -m tests.calibration", description=__doc__).parse_args()
-    print("| what | promised | found | its Monte Carlo error |\n| :-- | --: | --: | --: |")
-    for one in study(TIMES):
-        print(
-            f"| {one.what} | {one.promised:.3f} | {one.found:.3f} | {one.error:.3f} |", flush=True
-        )
-    staged_calibration.print_bias(TIMES)
+    """Print the study, or parts of it, as Markdown tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.calibration", description=__doc__)
+    every = [*PARTS, "families", "ends"]
+    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(every)} (default: all)")
+    parts = parser.parse_args().parts or every
+    if unknown := [part for part in parts if part not in every]:
+        parser.error(f"{unknown[0]} is no part: choose from {', '.join(every)}")
+    if set(parts) & set(PARTS):
+        print("| what | promised | found | its Monte Carlo error |\n| :-- | --: | --: | --: |")
+    for name in [part for part in parts if part in PARTS]:
+        for one in PARTS[name](TIMES):
+            print(
+                f"| {one.what} | {one.promised:.3f} | {one.found:.3f} | {one.error:.3f} |",
+                flush=True,
+            )
+    if "staged" in parts:
+        staged_calibration.print_bias(TIMES)
+    if "families" in parts:
+        print_families()
+    if "ends" in parts:
+        print_ends(TIMES // 2)
     return 0
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fgrpo_bench.analysis.families import Family
 from fgrpo_bench.analysis.pairs import Pair
-from fgrpo_bench.analysis.read import At, Floats
+from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import Cell, Comparison
 from fgrpo_bench.stats.intervals import LEVEL, Estimate, conclude
@@ -142,30 +142,16 @@ class _Draws:
         self._known: dict[tuple[str, At], Floats] = {}
 
     def p_values(self, column: str, each: Compared) -> list[float | None]:
-        """At every k, over the problems that every seed has judged; None for averages and where
-        2k > n, of a design its last stage (StagedDesign.no_variance says why).
-
-        The draws of both cells are taken as independent. Those of one seed share their random
-        numbers, which makes them alike, so that the test is on the safe side; seeds share none,
-        unless one evaluation stands for several, and then its noise does not average out."""
+        """`p_of_draws` at every k; None for averages."""
         if column not in self._resamples.scores:
             return [None] * len(self._ks)
         scores = self._resamples.scores[column]
         new, old = self._resamples.paired(column, each.new, each.old)
-        both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
-        values = (new.values - old.values)[:, both]
-        of_new, of_old = (
+        variances = [
             self._variance(column, at)[:, [scores[at].seeds.index(seed) for seed in own.seeds]]
-            * (len(own.seeds) if own.is_drawn_once else 1)
             for at, own in ((each.new, new), (each.old, old))
-        )
-        variances = (of_new + of_old)[:, :, both].reshape(len(self._ks), -1)
-        return [
-            normal_test(values[:, :, i].ravel(), own).p_value
-            if own.size and not np.isnan(own).any()
-            else None
-            for i, own in enumerate(variances)
         ]
+        return p_of_draws((new, old), variances)
 
     def _variance(self, benchmark: str, at: At) -> Floats:
         """Scores.draw_variance at every k, [ks, seeds, problems]."""
@@ -173,3 +159,32 @@ class _Draws:
             own = self._resamples.scores[benchmark][at]
             self._known[benchmark, at] = np.array([own.draw_variance(k) for k in self._ks])
         return self._known[benchmark, at]
+
+
+def p_of_draws(cells: tuple[Scores, Scores], variances: Sequence[Floats]) -> list[float | None]:
+    """p of a difference for given models and problems at every k, over the problems that every seed
+    has judged; None where 2k > n, of a design its last stage (StagedDesign.no_variance says why).
+
+    cells: the new one and the old one, of the same seeds; variances: of each cell's pass@k over its
+    draws (Scores.draw_variance), [ks, seeds, problems]. The draws of both cells are taken as
+    independent. Those of one seed share their random numbers, which makes them alike, so that the
+    test is on the safe side. Seeds share none; where one evaluation stands for several of them, its
+    noise does not average out.
+    """
+    new, old = cells
+    both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
+    differences = (new.values - old.values)[:, both]
+    noise = np.sum(
+        [
+            variance * (len(cell.seeds) if cell.is_drawn_once else 1)
+            for cell, variance in zip(cells, variances, strict=True)
+        ],
+        axis=0,
+    )
+    by_k = noise[:, :, both].reshape(len(noise), -1)
+    return [
+        normal_test(differences[:, :, i].ravel(), variance).p_value
+        if variance.size and not np.isnan(variance).any()
+        else None
+        for i, variance in enumerate(by_k)
+    ]

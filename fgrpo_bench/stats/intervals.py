@@ -53,8 +53,8 @@ DIFFERENCES: Limits = (-1.0, 1.0)
 NEAR = 5.0
 """Problems' worth off an end below which an interval leaves room there: at 5 the resamples reach as
 far as Poisson's distribution of that mean does. The room lessens in proportion from none to 5."""
-LEAST_TAIL = 1e-200
-"""Below which a p-value is 0."""
+LEAST_TAIL = 1e-100
+"""Half the least p-value beside 0: SciPy's quantiles of Student's t are wrong from 1e-150 on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,45 +190,42 @@ def by_cluster(values: Floats, clusters: NDArray[np.int64]) -> Floats:
 def room_of_fractions(values: Floats, *, clusters: Clusters = None) -> Floats:
     """`Resampled.room` of a mean of fractions: near 0 towards the high end, near 1 towards the low
     one. values, clusters: as of `resample`."""
-    mean, n_units = _means(values, clusters)
-    return np.stack([_room(1 - mean, n_units), _room(mean, n_units)])
+    known = np.asarray(~np.isnan(values).any(axis=0))
+    return np.stack([_room(off, known, clusters) for off in (1 - values, values)])
 
 
 def room_of_difference(new: Floats, old: Floats, *, clusters: Clusters = None) -> Floats:
     """The same of the difference of two means of fractions: towards both ends where both are near
-    0 or both near 1, and back from -1 or 1 where one is near 0 and the other near 1."""
-    unknown = np.isnan(new) | np.isnan(old)
-    (mean_new, n_units), (mean_old, _) = (
-        _means(np.where(unknown, np.nan, values), clusters) for values in (new, old)
+    0 or both near 1, and back from 1 or -1 where one is near 0 and the other near 1."""
+    known = np.asarray(~(np.isnan(new) | np.isnan(old)).any(axis=0))
+    of_0, of_1, of_lost, of_gained = (
+        _room(np.maximum(after.mean(axis=0), before.mean(axis=0))[None], known, clusters)
+        for after, before in ((new, old), (1 - new, 1 - old), (new, 1 - old), (1 - new, old))
     )
-    alike = np.minimum(mean_new + mean_old, 2 - mean_new - mean_old)
-    low = _room(np.minimum(alike, 1 - mean_new + mean_old), n_units)
-    return np.stack([low, _room(np.minimum(alike, 1 - mean_old + mean_new), n_units)])
+
+    def nearest(*rooms: Floats) -> Floats:
+        return np.where(rooms[0][0] <= rooms[1][0], rooms[0], rooms[1])
+
+    alike = nearest(of_0, of_1)
+    return np.stack([nearest(alike, of_gained), nearest(alike, of_lost)])
+
+
+def _room(off: Floats, known: NDArray[np.bool_], clusters: Clusters) -> Floats:
+    """[3, columns]. off: how far values lie off an end, [seeds, problems, columns]; known:
+    [problems, columns], those that count."""
+    n_problems = np.maximum(known.sum(axis=0), 1)
+    distance = np.where(known, off, 0).sum(axis=(0, 1)) / (n_problems * max(len(off), 1))
+    n_units = n_problems
+    if clusters is not None:
+        n_units = np.array([max(len(np.unique(clusters[column])), 1) for column in known.T])
+    weight = np.clip(1 - n_units * distance / NEAR, 0, 1) / n_units
+    return np.stack([distance, weight, weight**2])
 
 
 def room_of_average(parts: Sequence[Floats]) -> Floats:
     """The same of the plain mean over several sets of problems."""
     shares = np.array([1, 1, len(parts)])[:, None] * len(parts)
     return np.asarray(np.sum(parts, axis=0) / shares)
-
-
-def _means(values: Floats, clusters: Clusters) -> tuple[Floats, Floats]:
-    """Over seeds and the problems that every seed has, and how many of these, or of their clusters,
-    there are, [columns] each; nan and 1 without any."""
-    complete = np.asarray(~np.isnan(values).any(axis=0))
-    counts = complete.sum(axis=0)
-    sums = np.where(complete, values, 0).sum(axis=(0, 1))
-    mean = np.full(values.shape[2], np.nan)
-    np.divide(sums, len(values) * counts, out=mean, where=counts * len(values) > 0)
-    if clusters is not None:
-        counts = np.array([len(np.unique(clusters[column])) for column in complete.T])
-    return mean, np.maximum(counts, 1.0)
-
-
-def _room(distance: Floats, n_units: Floats) -> Floats:
-    """[3, columns]. distance: of the mean from an end; n_units: problems, or clusters of them."""
-    weight = np.clip(1 - n_units * distance / NEAR, 0, 1) / n_units
-    return np.stack([distance, weight, weight**2])
 
 
 def _of_equal_problems(
