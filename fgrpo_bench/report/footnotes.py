@@ -58,7 +58,7 @@ def draws_made(rows: Sequence[Estimate]) -> str:
 def family_note(analysis: Analysis) -> str:
     """What p-values are corrected over, and that it was declared late where it was."""
     if not analysis.has_family:
-        return NOTHING_CORRECTED
+        return " ".join((NOTHING_CORRECTED, *redeclared(analysis)))
     corrected = (
         f"p Holm and p BH are corrected over the comparisons of the question ({analysis.family}), "
         "those that are not there yet counted with p = 1. Other comparisons have neither and are "
