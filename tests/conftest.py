@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support import benchmarks
 
-settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.register_profile(  # a busy machine is no failure
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 GOLDEN = Path(__file__).parent / "golden"

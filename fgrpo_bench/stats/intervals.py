@@ -388,7 +388,7 @@ def _level_at_0(mean: Floats, varied: Variance, shape: Floats, room: Floats) -> 
         """Logarithm of how many times as far as 0 the interval reaches."""
         part = varied.of(at)
         reach = _reach(part, shape[at], room[:, at], np.exp(log_tail))
-        return np.asarray(np.log(np.maximum(reach, LEAST_TAIL) / far[at]))
+        return np.asarray(np.log(np.maximum(reach, LEAST_TAIL)) - np.log(far[at]))
 
     at = np.flatnonzero(far > 0)
     widest, narrowest = (beyond(np.full(len(at), end), at) for end in ends)

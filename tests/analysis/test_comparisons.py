@@ -167,5 +167,7 @@ def test_the_draws_alone_are_tested_where_there_are_twice_k(finished, analysis):
 def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
     rates = constant(Base=1.0, GRPO=1.0, F_GRPO=1.0)
     for row in every_comparison(analyse(small_sweep(tmp_path, "smoke", success_rates=rates))):
-        assert (row.difference, row.low, row.high, row.verdict) == (0, 0, 0, "open")
+        room = -np.log(0.025) / row.n_problems  # for one that neither solves, or one of them alone
+        assert (row.difference, row.p, row.verdict) == (0, 1, "open")
+        assert (row.low, row.high) == pytest.approx((-room, room))
         assert row.agreeing == 0

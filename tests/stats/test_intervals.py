@@ -15,10 +15,15 @@ from fgrpo_bench.stats.bootstrap import BLOCK, bootstrap_means, tails
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     FRACTIONS,
+    by_cluster,
+    conclude,
     estimate,
+    estimate_difference,
     resample,
     resample_together,
+    room_of_difference,
 )
+from fgrpo_bench.stats.spread import spread, variance
 
 ENDLESS = (-np.inf, np.inf)
 UNIT = st.floats(0, 1)
@@ -122,10 +127,90 @@ def test_ends_of_fractions_are_fractions_and_enclose_narrower_levels(values):
         assert outer.by_seed == pytest.approx(tuple(data.mean(axis=1)), abs=1e-12)
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_constant_column_has_no_width_and_its_exact_value(value):
-    made = estimate(np.full((3, 49, 1), value), limits=FRACTIONS)[0]
-    assert (made.mean, made.low, made.high) == (value, value, value)
+def test_where_all_problems_are_alike_at_an_end_there_is_room_for_one_that_was_not_seen():
+    """1 - 0.025^(1 / n) of all could be unlike them and not be seen in n, in 1 of 40 cases."""
+    for n_seeds, n_problems in ((1, 49), (3, 49), (2, 256)):
+        none, every = estimate(
+            np.stack([np.zeros((n_seeds, n_problems)), np.ones((n_seeds, n_problems))], axis=2),
+            limits=FRACTIONS,
+        )
+        room = -np.log(0.025) / n_problems
+        assert (none.mean, none.low, none.high) == (0, 0, pytest.approx(room))
+        assert (every.mean, every.low, every.high) == (1, pytest.approx(1 - room), 1)
+
+
+def test_cells_that_are_both_perfect_differ_by_nothing_but_may():
+    perfect = np.ones((3, 49, 1))
+    (made,) = estimate_difference(perfect, perfect)
+    room = -np.log(0.025) / 49
+    assert (made.low, made.mean, made.high) == (pytest.approx(-room), 0, pytest.approx(room))
+    assert made.p_value == 1
+    (lost,) = estimate_difference(0 * perfect, perfect)  # all of them: it may be less, not more
+    assert (lost.low, lost.mean, lost.high) == (-1, -1, pytest.approx(room - 1))
+
+
+def test_there_is_room_near_the_ends_alone():
+    values = np.random.default_rng(3).uniform(0.2, 0.7, (3, 256, 5))
+    without = resample(values, limits=FRACTIONS, room=np.zeros((2, 3, 5)))
+    assert conclude(resample(values, limits=FRACTIONS)) == conclude(without)
+    assert not room_of_difference(values, values[::-1]).any(axis=2)[:, 1:].any()
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 5), st.integers(2, 60), st.integers(0, 2**32 - 1))
+def test_no_p_below_5_percent_stands_beside_an_interval_that_holds_0(n_seeds, n_problems, seed):
+    rng = np.random.default_rng(seed)
+    unlike = rng.random((2, n_seeds, n_problems, 12)) < rng.choice([0.0, 0.02, 0.2, 0.5], 12)
+    new, old = 1 - unlike * rng.random(unlike.shape)
+    for made in estimate_difference(new, old):
+        assert (made.p_value < 0.05) == (made.low > 0 or made.high < 0), made
+        assert made.low < made.high
+
+
+@pytest.mark.parametrize("n_seeds", [1, 2, 3, 5])
+def test_p_is_the_level_at_which_the_interval_ends_at_0(n_seeds):
+    rng = np.random.default_rng(n_seeds)
+    values = rng.normal(0.6, 1, (n_seeds, 40, 30)) + rng.normal(0, 0.3, (n_seeds, 1, 30))
+    varied = variance(values.mean(axis=1), spread(values))
+    made = estimate(values, limits=ENDLESS)
+    reach = [one.mean - one.low if one.mean > 0 else one.high - one.mean for one in made]
+    shape = np.array(reach) / varied.half_width(0.025)
+    ends = shape * varied.half_width(np.array([one.p_value for one in made]) / 2)
+    np.testing.assert_allclose(ends, np.abs([one.mean for one in made]), rtol=1e-6)
+    assert min(one.p_value for one in made) < 0.01
+
+
+def test_a_small_p_of_three_seeds_is_not_that_of_the_degrees_of_95_percent():
+    """Seeds that agree by chance: the part of them still has Student's t with two degrees."""
+    by_seed = np.array([0.12, 0.125, 0.13])[:, None, None]
+    noise = np.random.default_rng(8).normal(0, 0.2, (3, 256, 1))
+    (made,) = estimate(by_seed + noise - noise.mean(axis=1, keepdims=True), limits=ENDLESS)
+    former = 2 * stats.t.sf(made.mean / made.standard_error, made.degrees)
+    assert former < 1e-4 and 10 * former < made.p_value < 0.01
+
+
+def test_problems_that_are_copies_of_one_another_count_as_one():
+    rng = np.random.default_rng(4)
+    values = rng.random((3, 40, 2)) + rng.normal(0, 0.1, (3, 1, 2))
+    copies, clusters = np.repeat(values, 5, axis=1), np.repeat(np.arange(40), 5)
+    alone = estimate(values, limits=ENDLESS)
+    for made, own in zip(estimate(copies, limits=ENDLESS, clusters=clusters), alone, strict=True):
+        assert made.n_problems == 200
+        assert (made.mean, made.low, made.high, made.p_value) == pytest.approx(
+            (own.mean, own.low, own.high, own.p_value)
+        )
+    narrower = estimate(copies, limits=ENDLESS)
+    assert all(a.high - a.low < b.high - b.low for a, b in zip(narrower, alone, strict=True))
+    perfect = estimate(np.ones((3, 200, 1)), limits=FRACTIONS, clusters=clusters)[0]
+    assert perfect.low == pytest.approx(1 + np.log(0.025) / 40)
+
+
+def test_clusters_of_one_problem_are_problems_and_contributions_have_the_mean_of_all():
+    values = np.random.default_rng(5).random((2, 9, 3))
+    np.testing.assert_allclose(by_cluster(values, np.arange(9)), values)
+    uneven = by_cluster(values, np.array([0, 0, 0, 0, 5, 5, 1, 1, 1]))
+    assert uneven.shape == (2, 3, 3)
+    np.testing.assert_allclose(uneven.mean(axis=1), values.mean(axis=1))
 
 
 def test_a_problem_counts_only_where_every_seed_has_a_value():
@@ -215,7 +300,7 @@ def test_a_difference_that_is_nowhere_negative_may_still_end_below_zero():
     assert made.p_value > 0.05 and made.low < 0 < made.high
     assert (made.low, made.high) == pytest.approx((beside.low, beside.high), abs=1e-6)
     (fraction,) = estimate(values, limits=FRACTIONS)
-    assert (fraction.low, fraction.high) == (0, made.high)
+    assert fraction.low == 0 and fraction.high > made.high  # near 0 there is room
 
 
 def test_two_seeds_without_other_variance_give_students_interval_of_their_means():
