@@ -245,11 +245,11 @@ def print_families() -> None:
                 f"| {one.error:.3f} | {one.former:.3f} |",
                 flush=True,
             )
-    print("\n| power, seeds | comparisons | of the rule | degrees of 95% |")
-    print("| --: | --: | --: | --: |")
-    for n_seeds, size in product((5, 10), (4, 44)):
-        ours, former, _ = few_seeds.power_in_a_family(n_seeds, size)
-        print(f"| {n_seeds} | {size} | {ours:.3f} | {former:.3f} |", flush=True)
+    print("\n| power, seeds / left | comparisons | seeds | of the rule | degrees of 95% |")
+    print("| --: | --: | --: | --: | --: |")
+    for ratio, size, n_seeds in product((0.3, 2.0, 7.0), (4, 44), (5, 10)):
+        ours, former = few_seeds.power_in_a_family(n_seeds, size, ratio)
+        print(f"| {ratio:g} | {size} | {n_seeds} | {ours:.3f} | {former:.3f} |", flush=True)
 
 
 def print_ends(times: int) -> None:

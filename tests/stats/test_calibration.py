@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import calibration, staged_calibration
+from tests import calibration, few_seeds_calibration, staged_calibration
 from tests.support.planted import TIMES
 
 pytestmark = pytest.mark.slow
@@ -46,6 +46,62 @@ def test_intervals_and_bands_over_seeds_hold_what_they_promise(n_seeds):
         # A set of first losses is where a whole band lies: it may hold more. So may two seeds.
         if n_seeds > 2 and "first loss" not in what:
             assert share <= 0.97, what
+
+
+@pytest.mark.parametrize("k", [1, pytest.param(16, marks=REST), 256])
+def test_p_of_the_draws_holds_where_random_numbers_or_a_base_model_are_shared(k):
+    found = shares(calibration.size_with_shared_streams(k, 500))
+    assert len(found) == 2 and max(found.values()) <= 0.05 + 0.025
+
+
+WORLDS = [
+    ("normal, seeds / left = 16", 0.07),
+    ("near the ceiling", 0.10),
+    pytest.param("skewed seeds", 0.10, marks=REST),
+]
+
+
+@pytest.mark.parametrize(("world", "most"), WORLDS)
+def test_a_family_of_nulls_is_hardly_ever_robust_and_by_the_degrees_of_95_percent_often(
+    world, most
+):
+    for one in few_seeds_calibration.false_robust(world, 3, 256, 800):
+        assert one.found <= most + 2 * (most * (1 - most) / one.times) ** 0.5, one
+    assert one.n_comparisons == 44 and one.former > 0.12, one
+
+
+@pytest.mark.parametrize(("n_seeds", "size"), [(5, 4), (10, 4), (10, 44)])
+def test_the_rule_of_every_level_costs_no_power_where_the_former_held(n_seeds, size):
+    for ratio in (0.3, 7.0):
+        found, former = few_seeds_calibration.power_in_a_family(n_seeds, size, ratio, 1_000)
+        assert former > 0.4 and found >= former - 0.05
+
+
+ENDS = [
+    ("few", 0.998, 256, 512, 256, 3),
+    ("spread", 0.999, 256, 512, 30, 2),
+    ("spread", 0.005, 1, 32, 256, 1),
+    ("alike", 0.995, 16, 32, 256, 5),
+    pytest.param("few", 0.995, 512, 1_024, 1_000, 3, marks=REST),
+    pytest.param("spread", 0.001, 512, 1_024, 30, 1, marks=REST),
+]
+
+
+@pytest.mark.parametrize(("shape", "truth", "k", "n", "n_problems", "n_seeds"), ENDS)
+def test_near_0_and_100_percent_intervals_hold_the_truth(shape, truth, k, n, n_problems, n_seeds):
+    made = few_seeds_calibration.near_an_end(
+        shape, truth, k, n=n, n_problems=n_problems, n_seeds=n_seeds, times=500
+    )
+    assert min(made.cells, made.differences) >= 0.92 - 0.02, made
+    assert made.cells_before < made.cells and made.most_added <= 2 * max(1, 256 / n_problems)
+
+
+@pytest.mark.parametrize("n_seeds", [3, pytest.param(5, marks=REST)])
+def test_intervals_over_clusters_hold_the_truth_and_without_them_they_do_not(n_seeds):
+    found = shares(few_seeds_calibration.with_clusters(50, 5, n_seeds, times=500))
+    named = f"50 clusters of 5, {n_seeds} seeds"
+    assert found[f"{named}, cell, clusters"] >= 0.90 > 0.88 > found[f"{named}, cell, no clusters"]
+    assert found[f"{named}, difference, clusters"] >= 0.90
 
 
 @pytest.mark.parametrize("k", KS)
