@@ -13,7 +13,7 @@ from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.stats.bands import grid, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
-from fgrpo_bench.stats.intervals import room_of_difference
+from fgrpo_bench.stats.intervals import conclude, room_of_difference
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
 from tests.calibration import AVERAGE, BENCHMARKS, simulated
@@ -125,3 +125,34 @@ def test_every_asked_pair_has_a_band_and_a_first_loss_and_the_others_none(analys
         assert loss.words and (loss.high is None or loss.low <= loss.high)
     assert analysis.band("countdown", "base", "base") == ()
     assert analysis.first_loss_of("countdown", "base", "base") is None
+
+
+def test_problems_that_come_twice_in_a_cluster_change_no_interval_and_no_band(resamples):
+    def twice(own):
+        names = tuple(f"{problem}{copy}" for problem in own.problems for copy in "ab")
+        fields = ("present", "values", "n_scored", "n_correct", "n_drawn")
+        return replace(
+            own,
+            problems=names,
+            cluster_names=tuple(name[:-1] for name in names),
+            bounds=np.repeat(own.bounds, 2, axis=2),
+            **{field: np.repeat(getattr(own, field), 2, axis=1) for field in fields},
+        )
+
+    once = resamples.scores["usual"]
+    alone, doubled = (
+        Resamples({"usual": scores}, {})
+        for scores in (once, {at: twice(own) for at, own in once.items()})
+    )
+    for at in (PAIR.new, PAIR.old):
+        ends = [[one.high for one in conclude(each.of("usual", at))] for each in (doubled, alone)]
+        assert ends[0] == pytest.approx(ends[1])
+    both, single = (
+        conclude(each.difference("usual", PAIR.new, PAIR.old)[1]) for each in (doubled, alone)
+    )
+    for field in ("mean", "low", "high", "p_value"):
+        ends = [[getattr(one, field) for one in rows] for rows in (both, single)]
+        assert ends[0] == pytest.approx(ends[1])
+    of_both, of_alone = (list(bands(each, [PAIR], ("usual",), KS)) for each in (doubled, alone))
+    for row, same in zip(of_both, of_alone, strict=True):
+        assert (row.k, row.low, row.high) == pytest.approx((same.k, same.low, same.high), rel=1e-4)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.comparisons import p_of_draws
 from fgrpo_bench.analysis.pairs import group_sizes, pairs_of
+from fgrpo_bench.analysis.read import read_scores
 from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
@@ -162,6 +167,21 @@ def test_the_draws_alone_are_tested_where_there_are_twice_k(finished, analysis):
     assert row.p_draws == pytest.approx(draws_test(old=old, new=new, n_samples=64, k=1).p_value)
     assert analysis.comparison("countdown", 32, FOCAL, PLAIN).p_draws is not None
     assert {row.p_draws is None for row in every_comparison(analysis)} == {False}
+
+
+def test_the_noise_of_a_base_model_that_seeds_share_counts_for_each_of_them(finished):
+    """Its mean over three seeds has the variance of one evaluation, not a third of that."""
+    own = [point for point in finished.points if point.algorithm is None]
+    shared = [replace(point, checkpoints=own[0].checkpoints) for point in own]
+    scores = read_scores(replace(finished, points=(*shared, *finished.points[len(own) :])))
+    base, new = scores["countdown"]["base", 0], scores["countdown"][FOCAL, finished.points[-1].step]
+    assert base.is_drawn_once and not new.is_drawn_once and len(base.seeds) == 3
+    assert not read_scores(finished)["countdown"]["base", 0].is_drawn_once
+    variances = [cell.draw_variance(1)[None] for cell in (new, base)]
+    (p,) = p_of_draws((replace(new, values=new.values[:, :, :1]), base), variances)
+    sd = np.sqrt((variances[0] + 3 * variances[1]).sum()) / variances[0].size
+    difference = (new.values - base.values)[:, :, 0].mean()
+    assert p == pytest.approx(2 * stats.norm.sf(abs(difference) / sd))
 
 
 def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
