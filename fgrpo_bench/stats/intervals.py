@@ -183,8 +183,7 @@ def by_cluster(values: Floats, clusters: NDArray[np.int64]) -> Floats:
     labels = np.unique(clusters)
     belongs = (clusters == labels[:, None]).astype(float)  # [clusters, problems]
     means = values.mean(axis=1, keepdims=True)
-    sums = np.einsum("cp,spk->sck", belongs, values - means)
-    return np.asarray(means + sums * (len(labels) / len(clusters)))
+    return np.asarray(means + belongs @ (values - means) * (len(labels) / len(clusters)))
 
 
 def room_of_fractions(values: Floats, *, clusters: Clusters = None) -> Floats:
@@ -198,6 +197,8 @@ def room_of_difference(new: Floats, old: Floats, *, clusters: Clusters = None) -
     """The same of the difference of two means of fractions: towards both ends where both are near
     0 or both near 1, and back from 1 or -1 where one is near 0 and the other near 1."""
     known = np.asarray(~(np.isnan(new) | np.isnan(old)).any(axis=0))
+    # By problem how far the one of both that is further lies off an end: both of 0, both of 1, all
+    # that was solved lost (-1), all that was not solved gained (1).
     of_0, of_1, of_lost, of_gained = (
         _room(np.maximum(after.mean(axis=0), before.mean(axis=0))[None], known, clusters)
         for after, before in ((new, old), (1 - new, 1 - old), (new, 1 - old), (1 - new, old))

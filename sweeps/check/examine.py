@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fgrpo_bench import engines
 from fgrpo_bench.analysis import store
 from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.report import provenance
@@ -44,8 +45,9 @@ from sweeps.conflicts import UNSEALED
 RECORDS = ("sweep.json", "plan.json", f"{REPORT}/{provenance.NAME}")
 """Files that are compared by what they say."""
 WORKING = (
-    *("logs", "state", "states", "shards", "judging.*", "damaged", "code", "slurm", "openrlhf"),
+    *("logs", "state", "states", "shards", "judging.*", "damaged", "code", "slurm"),
     *("owner.json", "progress.json", "ledger.jsonl", "submissions.jsonl", store.FACTS),
+    *(engine.name for engine in engines.known()),
 )
 """Names of files and folders that stages and drivers work with, and of records that are read above;
 beside locks and what is being written."""

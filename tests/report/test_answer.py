@@ -12,7 +12,14 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.answer import answer, front_in_words
-from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
+from tests.support.report import (
+    MANY_PROBLEMS,
+    ONE_SEED,
+    constant,
+    copy,
+    forget,
+    small_sweep,
+)
 
 
 def judged(analysis, **changes):
@@ -80,7 +87,8 @@ def test_what_is_open_is_neither_yes_nor_no(tmp_path):
 
 def test_planted_effects_are_answered_with_the_figures_of_the_table(tmp_path):
     planted = constant(Base=0.06, GRPO=0.005, F_GRPO=0.04)
-    analysis = analyse(small_sweep(tmp_path, success_rates=planted))
+    sweep = small_sweep(tmp_path, "groupsize", MANY_PROBLEMS, success_rates=planted)
+    analysis = analyse(sweep)
     question, first, second = answer(analysis)
     assert question == "Does a focal weight at N = 8 give back pass@32?"
     assert first.startswith("Yes at gamma = ") and first.endswith(" (robust after correction).")

@@ -25,7 +25,14 @@ from fgrpo_bench.report.narrative import (
 from fgrpo_bench.report.notes import notes
 from fgrpo_bench.stages.files import write_json
 from tests.support.html import Seen
-from tests.support.report import ONE_SEED, constant, copy, forget, small_sweep
+from tests.support.report import (
+    MANY_PROBLEMS,
+    ONE_SEED,
+    constant,
+    copy,
+    forget,
+    small_sweep,
+)
 
 FOCAL = "GRPO N=8, focal weight against none"
 
@@ -61,7 +68,8 @@ def test_the_words_are_the_same_in_a_terminal_in_markdown_and_in_html(analysis):
 
 def test_planted_effects_are_said_in_their_direction(tmp_path):
     rates = constant(Base=0.03, GRPO=0.005, F_GRPO=0.12)
-    sections = dict(effects(analyse(small_sweep(tmp_path, success_rates=rates))))
+    sweep = small_sweep(tmp_path, "groupsize", MANY_PROBLEMS, success_rates=rates)
+    sections = dict(effects(analyse(sweep)))
     lines = dict(sections[FOCAL])
     assert list(lines) == ["pass@32: robust rise in 2 of 2", "pass@1: robust rise in 2 of 2"]
     assert lines["pass@1: robust rise in 2 of 2"].startswith("gamma=0.5 (+")

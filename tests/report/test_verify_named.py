@@ -18,7 +18,7 @@ from fgrpo_bench.report.verify import verify
 from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import read_json, write_json
 from tests.support.graded import forge
-from tests.support.report import constant, copy, forget, small_sweep
+from tests.support.report import MANY_PROBLEMS, constant, copy, forget, small_sweep
 
 PLAIN = {
     "svg": b'<svg xmlns="http://www.w3.org/2000/svg"><g id="axes_1"/>\n<path d="M 10 20"/></svg>',
@@ -49,7 +49,9 @@ def planted(tmp_path_factory):
             style, "drawings", lambda draw, kinds=style.KINDS: {k: PLAIN[k] for k in kinds}
         )
         rates = constant(Base=0.3, GRPO=0.05, F_GRPO=0.1)
-        whole = small_sweep(tmp_path_factory.mktemp("planted"), success_rates=rates)
+        whole = small_sweep(
+            tmp_path_factory.mktemp("planted"), "groupsize", MANY_PROBLEMS, success_rates=rates
+        )
         results = forget(whole, "grpo-n4-g0-s12")
         write_report(results)
         analysis = analysed(results)
@@ -71,12 +73,12 @@ CAPTION = r"\1; all of it exact"
 EDITS = {
     "report.md": {
         "number": (
-            r"(\| GRPO \| 8 \| 0 \| )5\.3",
+            r"(\| GRPO \| 8 \| 0 \| )5\.1",
             r"\g<1>5.4",
             f"{METHODS!r}, row method GRPO, N 8, ",
         ),
         "interval": (
-            r"(\| 5\.3 \[)\d",
+            r"(\| 5\.1 \[)\d",
             r"\g<1>9",
             "row method GRPO, N 8, column pass@1: has",
         ),
@@ -86,9 +88,9 @@ EDITS = {
             "column p: has '0.1'",
         ),
         "verdict": (r"(gamma=0\.5 \| 1 .*\| )robust", r"\g<1>open", "column verdict: has 'open'"),
-        "bold": (r"\*\*(<ins>10\.4</ins>)\*\*", r"\1", f"{FOCAL}, column countdown: has"),
-        "underline": (r"<ins>(97\.5)</ins>", r"\1", f"{FOCAL}, column countdown: has"),
-        "dagger": (r"(5\.1)†", r"\1", f"{INCOMPLETE}, column countdown: has"),
+        "bold": (r"\*\*(<ins>10\.1</ins>)\*\*", r"\1", f"{FOCAL}, column countdown: has"),
+        "underline": (r"<ins>(96\.6)</ins>", r"\1", f"{FOCAL}, column countdown: has"),
+        "dagger": (r"(4\.9)†", r"\1", f"{INCOMPLETE}, column countdown: has"),
         "title": (
             r"(## Group size.*)",
             CAPTION,
@@ -118,26 +120,26 @@ EDITS = {
     },
     "table.tex": {
         "number": (
-            r"(GRPO & 8 & 0 & )5\.3",
+            r"(GRPO & 8 & 0 & )5\.1",
             r"\g<1>5.4",
             "row method GRPO, $N$ 8, column countdown: has",
         ),
         "interval": (
-            r"(& 5\.3 \[)\d",
+            r"(& 5\.1 \[)\d",
             r"\g<1>9",
-            "row method GRPO, $N$ 8, column pass@1: has '5.3 [9",
+            "row method GRPO, $N$ 8, column pass@1: has '5.1 [9",
         ),
         "bold": (
-            r"\\textbf\{(\\underline\{10\.4\})\}",
+            r"\\textbf\{(\\underline\{10\.1\})\}",
             r"\1",
             "F-GRPO, $\\gamma$ 0.5, column countdown",
         ),
         "underline": (
-            r"\\underline\{(97\.5)\}",
+            r"\\underline\{(96\.6)\}",
             r"\1",
             "F-GRPO, $\\gamma$ 0.5, column countdown: has",
         ),
-        "dagger": (r"(5\.1)\$\^\\dagger\$", r"\1", "row method GRPO, $N$ 4, column countdown: has"),
+        "dagger": (r"(4\.9)\$\^\\dagger\$", r"\1", "row method GRPO, $N$ 4, column countdown: has"),
         "caption": (r"(\\caption\{Group size)", r"\1s", "'\\\\caption{Group sizes: pass@1"),
         "count": (
             r"64 draws a problem",
@@ -162,25 +164,25 @@ EDITS = {
             "row method Base, k 8, column ci_low",
         ),
         "count": (
-            r",2,24,64,",
-            ",3,24,64,",
+            r",2,600,64,",
+            ",3,600,64,",
             "row method GRPO, group_size 4, k 1, column n_seeds: has '3'",
         ),
         "header": (r"ci_high", "ci_low", "results.csv, line 1: has 'sweep,experiment,"),
     },
 }
 EDITS["report.html"] = {
-    "number": (r"(<td>8</td><td>0</td><td>)5\.3", r"\g<1>5.4", EDITS["report.md"]["number"][2]),
-    "interval": (r"(<td>5\.3 \[)\d", r"\g<1>9", EDITS["report.md"]["interval"][2]),
+    "number": (r"(<td>8</td><td>0</td><td>)5\.1", r"\g<1>5.4", EDITS["report.md"]["number"][2]),
+    "interval": (r"(<td>5\.1 \[)\d", r"\g<1>9", EDITS["report.md"]["interval"][2]),
     "p": (r"(gamma=0\.5</td><td>1</td>.*?<td>)&lt;0\.001", r"\g<1>0.1", "column p: has '0.1'"),
     "verdict": (
         r"(gamma=0\.5</td><td>1</td>.*?<td>)robust",
         r"\1open",
         "column verdict: has 'open'",
     ),
-    "bold": (r"<strong>(<u>10\.4</u>)</strong>", r"\1", f"{FOCAL}, column countdown: has"),
-    "underline": (r"<u>(97\.5)</u>", r"\1", f"{FOCAL}, column countdown: has"),
-    "dagger": (r"(5\.1)<sup>†</sup>", r"\1", f"{INCOMPLETE}, column countdown: has"),
+    "bold": (r"<strong>(<u>10\.1</u>)</strong>", r"\1", f"{FOCAL}, column countdown: has"),
+    "underline": (r"<u>(96\.6)</u>", r"\1", f"{FOCAL}, column countdown: has"),
+    "dagger": (r"(4\.9)<sup>†</sup>", r"\1", f"{INCOMPLETE}, column countdown: has"),
     "title": (r"(<h2[^>]*>Group size[^<]*)", CAPTION, f"{METHODS!r}: has '<h2 id="),
     "caption": (r"<figcaption>Training[^<]*", "<figcaption>Training.", "'Figures': has"),
     "count": (r"64 draws a problem", "65 draws a problem", f'{METHODS!r}: has \'<p class="note">'),
