@@ -1,8 +1,8 @@
 """Seeds and uniform numbers that need no state: each is a function of what it is for.
 
 A draw's own seed is fixed by (base seed, stream, problem, draw), where the stream of a model that
-a sweep trains is its training seed, and the engine's uniform numbers by that
-seed and the position, so a draw is the same whichever batch, process or attempt makes it.
+a sweep trains is its training seed, and the engine's uniform numbers by that seed and the position,
+so a draw is the same whichever batch, process or attempt makes it.
 Generator: splitmix64 (Steele, Lea, Flood 2014), which is a bijection of 64 bits.
 """
 

@@ -146,8 +146,9 @@ def _differences(
             for row in rows
         ),
         notes=(
-            "p is two-sided, over problems and seeds as the interval; p draws takes models and "
-            "problems as given. "
+            "p is two-sided, over problems and seeds as the interval. p draws asks about the luck "
+            "of the draws alone, for these models and problems, and is too large rather than too "
+            "small where cells share random numbers. "
             + (
                 f"p Holm is corrected over the sweep's question ({analysis.family}) and is there "
                 "for its comparisons alone."

@@ -27,10 +27,11 @@ def notes(analysis: Analysis) -> Notes:
         "seed start from the same base model, so differences are paired over seeds and problems; "
         '"by seed" lists them in rising order of the seeds that both cells have.',
         f"Intervals are of {LEVEL:.0%}. Their width is that of Student's t with the variance of "
-        "the mean over crossed seeds and problems (mean squares) and Satterthwaite's degrees of "
-        "freedom; their shape, how far they reach to either side, is that of a bootstrap that "
-        f"resamples problems and seeds independently (Owen 2007; {REPLICATES:,} replicates, a "
-        "fixed seed).",
+        "the mean over crossed seeds and problems (mean squares) and degrees of freedom between "
+        "Satterthwaite's and Banerjee's; their shape, how far they reach to either side, is that "
+        "of a bootstrap that resamples problems (where these have clusters, the clusters) and "
+        f"seeds independently (Owen 2007; {REPLICATES:,} replicates, a fixed seed). Near 0 and "
+        "100% they leave room for one problem more than were seen (Fay and Feuer 1997).",
         "An interval without width says that nothing varied in the data, not that the value is "
         "certain.",
     ]
@@ -43,9 +44,11 @@ def notes(analysis: Analysis) -> Notes:
     )
     if analysis.asked:
         lines.append(
-            f"p is two-sided and goes with the interval, over problems and seeds. {corrected} "
-            "p draws takes these models and problems as given and asks about the draws "
-            "alone (unbiased variance of pass@k; needs 2k draws)."
+            "p is two-sided, over problems and seeds: 1 less the level of the interval that ends "
+            f"at 0. {corrected} p draws takes these models and problems as given and asks about "
+            "the draws alone (unbiased variance of pass@k; needs 2k draws). It takes the draws of "
+            "both cells as independent; those of one seed share their random numbers, so it is "
+            "too large rather than too small."
         )
         design = analysis.results.stopping
         lines += dict.fromkeys(

@@ -1,8 +1,10 @@
 """Is a difference in pass@k more than the luck of the draws? Tests from counts of correct draws.
 
-Two models answered the same problems, each with its own draws. Every test here takes the models and
-the problems as given and asks about the draws alone; `fgrpo_bench.stats.intervals` asks about
-problems and training seeds too.
+Two models answered the same problems. Every test here takes the models and the problems as given
+and asks about the draws alone; `fgrpo_bench.stats.intervals` asks about problems and training seeds
+too. The draws of both are taken as independent. Where they share random numbers, as cells of one
+training seed do, both are lucky at once: the difference then varies less than the tests take it to,
+and p is too large rather than too small.
 
 `draws_test` estimates the variance of the n draws without bias, so that its size is right at every
 k with 2k <= n; also of draws that stop by a `StagedDesign`. `fgrpo_bench.stats.subsampling` has the
@@ -84,8 +86,8 @@ def _estimated(
 
 
 def normal_test(differences: NDArray[np.float64], variances: NDArray[np.float64]) -> TestResult:
-    """Normal test of a mean of independent differences whose variances are known, [problems]
-    each."""
+    """Normal test of a mean of independent differences whose variances are known, one of each a
+    problem, or a problem and seed."""
     n = len(differences)
     return normal_result(
         float(differences.mean()), math.sqrt(variances.sum()) / n, n, half_step=0.0

@@ -123,7 +123,8 @@ def test_the_report_has_words_tables_and_a_figure(tmp_path: Path) -> None:
         "simulation.pdf",
     }
     text = (paths.report / "report.md").read_text()
-    assert "gamma = 1 retains more at" in text
+    # At N = 2 both retain as much, but for rounding.
+    assert "gamma = 1 retains more at 1 of 3 group sizes (at N = 8 by less than the" in text
     assert "The literal rule" in text
     csv = (paths.report / "results.csv").read_text().splitlines()
     assert len(csv) == 1 + 3 * 2 + 3
