@@ -30,7 +30,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stats.intervals import LEVEL, reach_with_room
+from fgrpo_bench.stats.intervals import LEVEL, with_room
 from fgrpo_bench.stats.spread import degrees_of_problems, variance
 
 Floats = NDArray[np.float64]
@@ -84,8 +84,13 @@ def reach(
         squares += t**2 * np.maximum(own, share * stable)
     varied = variance(by_seed, parts)
     width = varied.half_width(1 - upper)
-    roomy = [reach_with_room(width, varied.total, side, 1 - upper) for side in room]
-    return np.asarray(np.maximum(np.maximum(np.sqrt(squares), width), roomy))
+    wider = np.maximum(np.sqrt(squares), width)
+    return np.stack(
+        [
+            with_room(wider, width=width, variance=varied.total, room=side, tail=1 - upper)
+            for side in room
+        ]
+    )
 
 
 def largest(directions: Floats, resampled: Floats) -> Floats:

@@ -356,26 +356,30 @@ def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> Flo
 def _reach(varied: Variance, shape: Floats, room: Floats, tail: Floats | float) -> Floats:
     """How far an interval of level 1 - 2 tail reaches to one side of the mean, [columns]."""
     width = varied.half_width(tail)
-    return np.maximum(shape * width, reach_with_room(width, varied.total, room, tail))
+    return with_room(shape * width, width=width, variance=varied.total, room=room, tail=tail)
 
 
-def reach_with_room(width: Floats, variance: Floats, room: Floats, tail: Floats | float) -> Floats:
-    """How far an interval with room for one problem more reaches to one side, [columns]; 0 where
-    there is no room to leave.
+def with_room(
+    reach: Floats, *, width: Floats, variance: Floats, room: Floats, tail: Floats | float
+) -> Floats:
+    """How far an interval of level 1 - 2 tail reaches to one side with room for one problem more,
+    [columns]; the same where there is no room to leave.
 
-    width: half that of level 1 - 2 tail without it; variance: of the mean; room: [3, columns], as
+    reach: without it. width: Student's, half of it; variance: of the mean; room: [3, columns], as
     of `Resampled` towards this side. With that problem the mean and its variance are those of a
-    gamma distribution, whose quantile gives the shape; the width is Student's.
+    gamma distribution, whose quantile gives the shape. No more is added than where nothing lies off
+    the end: -log(tail) problems, 3.69 for 95%; seeds that differ need no further room.
     """
     from scipy.special import gammainccinv, ndtri
 
     distance, weight, square = room
     if not (weight > 0).any():
-        return np.zeros_like(width)
+        return reach
     count = (distance + weight) ** 2 / np.maximum(variance + square, LEAST_TAIL)
     quantile = (gammainccinv(count, tail) - count) / np.sqrt(count)
     further = weight + quantile * np.hypot(width / -ndtri(tail), np.sqrt(square))
-    return np.where(weight > 0, further, 0.0)
+    further = np.minimum(further, reach - weight * np.log(tail))
+    return np.where(weight > 0, np.maximum(reach, further), reach)
 
 
 def _level_at_0(mean: Floats, varied: Variance, shape: Floats, room: Floats) -> Floats:
