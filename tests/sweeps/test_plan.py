@@ -464,7 +464,9 @@ def profiles() -> dict[str, Profile]:
 def refused(declared: Declaration) -> str | None:
     """What a plan says of a sweep with an experiment that it cannot be asked of."""
     sweep, train = declared.sweep.name, declared.experiment.train
-    if train.updates_per_batch == 1 and sweep not in ("smoke", "groupsize", "maze"):
+    # Sweeps whose algorithms differ in their advantages, or that have a single one.
+    comparable = ("smoke", "groupsize", "maze", "methods-declared")
+    if train.updates_per_batch == 1 and sweep not in comparable:
         return "with updates_per_batch=1"
     if train.engine == "embedded" and sweep == "controls":
         return "choose an experiment of engine openrlhf"
