@@ -152,7 +152,7 @@ def test_the_notes_say_how_the_numbers_were_made(analysis):
     for fact in (
         *("n = 64, temperature 1", "Training seeds with results: 11, 12, 13"),
         *("10,000 replicates", "Grader: countdown-1", "0.00%", "git commit " + 40 * "0" + ";"),
-        *("torch 2.13.0", "p is two-sided and goes with the interval", analysis.family),
+        *("torch 2.13.0", "1 less the level of the interval", analysis.family),
     ):
         assert fact in text
 
