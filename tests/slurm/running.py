@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from fgrpo_bench import StagedDesign
 from fgrpo_bench.results import load_results
-from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.files import read_json
@@ -138,7 +138,8 @@ def check_draws(paths: RunPaths, design: StagedDesign) -> None:
         grades = read_table(files.grades("countdown-1"), GRADES).sort("problem_id", "draw")
         by_problem = grades.group_by("problem_id").agg("outcome")
         asked = {name: len(made(design, of)) for name, of in by_problem.iter_rows()}
-        seeds = draw_seeds(0, list(asked), np.arange(design.stages[-1])).tolist()
+        base = stream(0, point.seed)  # of the evaluation and of the training run
+        seeds = draw_seeds(base, list(asked), np.arange(design.stages[-1])).tolist()
         wanted = {
             (name, draw, seed)
             for name, own in zip(asked, seeds, strict=True)
