@@ -82,7 +82,8 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
     assert averages.title == "Controls, averages: pass@1 / pass@256 in percent"
     assert averages.header[3:] == ("average in-domain", "average out-of-domain")
     rows = {row[0]: row[-1] for row in averages.rows}
-    assert [value.significant for value in rows["GRPO-KL"]] == [True, True]
+    # Of 256 answers one is right at 0.1 as at 0.5: at this end there is no difference to be shown.
+    assert [value.significant for value in rows["GRPO-KL"]] == [True, False]
     assert [value.significant for value in rows["GRPO"]] == [False, False]
     assert rows["F-GRPO"][0].best and rows["F-GRPO"][0].significant
 
