@@ -23,7 +23,7 @@ from evaluators.asked import AskedDraws
 from evaluators.backends import make_engine
 from evaluators.records import AskedCheckpoint, Draw, Engine, Wanted
 from fgrpo_bench.kinds.evaluate import draws_identity
-from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import (
     BenchmarkSpec,
     DesignSpec,
@@ -182,7 +182,8 @@ def main() -> None:
     engine = (make_engine if two else back_end.vllm)(checkpoint)
     draw, facts, canaries = engine
     problems = heldout_problems(3)
-    seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
+    base = stream(EVALUATION.seed, SETTINGS["stream"])
+    seeds = draw_seeds(base, [p.problem_id for p in problems], np.arange(DRAWS))
 
     def drawn(problem: slice, draws: slice, further: int = 0) -> list[list[tuple[str, int, str]]]:
         rows = [
