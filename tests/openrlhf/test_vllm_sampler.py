@@ -90,8 +90,8 @@ def test_a_second_evaluation_under_the_run_root_takes_the_draws_and_starts_no_en
     table = read_table(files[1], DRAWS_TABLE).sort("problem_id", "draw")
     responses = table["response"].to_list()
     names = [problem.problem_id for problem in heldout_problems(3)]
-    every = dict(zip(names, draws["all"], strict=True))
-    assert responses == [text for name in sorted(names) for text, *_ in every[name][:SHARED]]
+    every = dict(zip(names, draws["of evaluation"], strict=True))
+    assert responses == [text for name in sorted(names) for text, *_ in every[name]]
     assert second["stored"]["shared"]["made_by"] == ["first"]
     for field in ("engine", "canaries"):  # of the first: which engine made the draws stays known
         assert second["stored"][field] == first["stored"][field]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 import yaml
 
 import evaluators.evaluate as evaluating
@@ -182,10 +183,15 @@ def main() -> None:
     engine = (make_engine if two else back_end.vllm)(checkpoint)
     draw, facts, canaries = engine
     problems = heldout_problems(3)
-    base = stream(EVALUATION.seed, SETTINGS["stream"])
-    seeds = draw_seeds(base, [p.problem_id for p in problems], np.arange(DRAWS))
+    names = [problem.problem_id for problem in problems]
+    seeds = draw_seeds(0, names, np.arange(DRAWS))
+    of_evaluation = draw_seeds(
+        stream(EVALUATION.seed, SETTINGS["stream"]), names, np.arange(SHARED)
+    )
 
-    def drawn(problem: slice, draws: slice, further: int = 0) -> list[list[tuple[str, int, str]]]:
+    def drawn(
+        problem: slice, draws: slice, further: int = 0, seeds: NDArray[np.int64] = seeds
+    ) -> list[list[tuple[str, int, str]]]:
         rows = [
             [Wanted(problem=of, draw=i, seed=seed + further) for i, seed in enumerate(own)]
             for of, own in zip(problems[problem], seeds[problem, draws].tolist(), strict=True)
@@ -224,6 +230,7 @@ def main() -> None:
         "block": drawn(slice(1, 2), slice(16, 40)),
         "staged": staged(),
         "other": drawn(slice(None), slice(None), further=1),
+        "of evaluation": drawn(slice(None), slice(None), seeds=of_evaluation),
         "canaries": [asdict(each) for _ in range(2) for each in canaries(problems)],
         "shared": evaluated_twice(folder, out.parent / "root", engine),
     }
