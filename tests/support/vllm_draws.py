@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 import yaml
+from numpy.typing import NDArray
 
 import evaluators.evaluate as evaluating
 import evaluators.vllm as back_end
