@@ -158,6 +158,7 @@ def serve(root: Path, *, host: str, port: int) -> None:
 def _load() -> None:
     """Import and compile what the first click would otherwise wait for."""
     import latex2mathml.converter  # noqa: F401
+    import scipy.optimize.elementwise
     import scipy.special  # noqa: F401
 
     for name in rendering.environment().list_templates():
