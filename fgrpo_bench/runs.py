@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,21 @@ def find_runs(
         for name, *parts, _ in [plan.parts[-4:]]
         if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
     ]
+
+
+def address(paths: RunPaths, *, full: bool = False) -> str:
+    """The words after a command of `python -m sweeps` that mean this run, for a shell, e.g.
+    `smoke version=v2 run_root=/data/runs`.
+
+    full: name experiment and version though the sweep has no other run under its root, as `run`
+    needs them.
+    """
+    words = [paths.sweep]
+    if full or len(find_runs(paths.root, paths.sweep)) > 1:
+        words += [f"experiment={paths.experiment}", f"version={paths.version}"]
+    if paths.root != default_root().absolute():
+        words.append(shlex.quote(f"run_root={paths.root}"))
+    return " ".join(words)
 
 
 def has_checkpoints(paths: RunPaths) -> bool:

@@ -31,6 +31,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command and its arguments; exits with a message where they make no sense."""
     parser = _parser()
     arguments, others = parser.parse_known_args(argv)
+    if not {"-m", "--multirun"}.isdisjoint(others):
+        from fgrpo_bench.specs.config import NOT_HYDRAS
+
+        parser.error(f"there is no -m or --multirun: {NOT_HYDRAS}")
     for other in others:  # argparse gives up on overrides that stand after an option
         if other.startswith("-") or "=" not in other:
             near = meant(other, commands()[arguments.command])
@@ -39,6 +43,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
                 f"`python -m sweeps {arguments.command} --help`"
             )
     arguments.overrides += others
+    if arguments.command == "retry" and arguments.overrides and "=" not in arguments.overrides[0]:
+        arguments.point = arguments.overrides.pop(0)  # as `logs` takes it
     return arguments
 
 
@@ -154,9 +160,9 @@ examples:
     retry = add(
         "retry",
         "try again what was given up on SLURM",
-        *("groupsize", "groupsize --point grpo-n8-g0.5-s11"),
+        *("groupsize", "groupsize grpo-n8-g0.5-s11"),
     )
-    retry.add_argument("--point", help="only this one, as `status` lists it")
+    retry.add_argument("--point", help="only this one, which may also stand after the sweep's name")
     add(
         "tune",
         "print a sweep with every method at the learning rate that had the highest pass@1",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.arguments import find_run, parse
+from sweeps.text import error_words
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
@@ -36,9 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (flushed at exit)
         return 128 + signal.SIGPIPE
     except (ValueError, OSError) as error:
-        message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        named = f": {error.filename}" if isinstance(error, OSError) and error.filename else ""
-        print(f"error: {message}{named}", file=sys.stderr)
+        print(f"error: {error_words(error)}", file=sys.stderr)
         return EXIT_REFUSED
     except KeyboardInterrupt:
         print("interrupted; nothing is lost", file=sys.stderr)
@@ -79,19 +78,22 @@ def _run(arguments: Namespace) -> int:
 
     declaration = config.load(arguments.sweep, arguments.overrides)
     on_slurm = declaration.profile.dispatcher == "slurm"
-    if arguments.dry_run:
-        plan, paths = plan_over(declaration)
-        _show_plan(plan, paths)
-        if on_slurm:
-            from sweeps.slurm import drive as slurm
-
-            for text in slurm.dry_run(plan, paths):
-                print(f"\n{text}", end="")
-        return 0
-    if on_slurm:
+    if on_slurm and not arguments.dry_run:
         from sweeps.slurm import drive as slurm
 
         return slurm.run(declaration)
+    if on_slurm:
+        from sweeps.slurm import dry
+
+        limit = dry.largest_array(declaration)
+        plan, paths = plan_over(declaration)
+        _show_plan(plan, paths)
+        for text in dry.dry_run(plan, paths, limit=limit):
+            print(f"\n{text}", end="")
+        return 0
+    if arguments.dry_run:
+        _show_plan(*plan_over(declaration))
+        return 0
     from sweeps.local import drive
 
     return drive.run(declaration)

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.runs import address
 from fgrpo_bench.stages.attempts import Attempts, logs, tail
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -34,7 +35,7 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
         near = get_close_matches(point_id, known, n=5, cutoff=0.4) or known[:5]
         raise ValueError(
             f"unknown point {point_id!r} in {paths.folder}: near it are {', '.join(near)}; "
-            f"`python -m sweeps status {paths.sweep}` lists all {len(known)}"
+            f"`python -m sweeps status {address(paths)}` lists all {len(known)}"
         )
     own = {name: stage for name, stage in stages.items() if stage["point_id"] == point_id}
     if kind is None:
@@ -58,8 +59,7 @@ def latest_log(stage: StagePaths) -> Path:
     written = logs(stage)
     if not written:
         raise FileNotFoundError(
-            f"{stage.folder} was never started, so it has no log; "
-            "`python -m sweeps status <sweep>` tells what was"
+            f"{stage.folder} was never started, so it has no log; `status` tells what was"
         )
     return written[-1]
 

@@ -37,6 +37,13 @@ def printable(text: str, width: int = 200) -> str:
     return shown if len(shown) <= width else f"{shown[: width - 4]} ..."
 
 
+def error_words(error: Exception) -> str:
+    """What an error says, with the file that it is about where it does not name it itself."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+
+
 def shown(path: Path) -> str:
     """A path as short as it can be said from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -23,6 +23,12 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 T = TypeVar("T")
 
 CHOICES = ("sweep", "experiment", "profile")
+NOT_HYDRAS = (
+    "Hydra composes the settings, but its multirun, launchers and sweepers run nothing here; a "
+    "sweep is a file of conf/sweep, its axes are lists, e.g. 'sweep.grid.seed=[1,2]', and "
+    "profile=slurm sends it to a cluster"
+)
+"""Why what sets Hydra itself is refused."""
 SHOWN = 3
 """Most keys that a refusal offers for a misspelt one."""
 BENCHMARKS: dict[str, Any] = {path.stem: path for path in (CONF / "benchmark").glob("*.yaml")}
@@ -79,6 +85,8 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     _load_plugins(overrides, conf / f"{root}.yaml")
     for override in overrides:
         name, equals, value = override.partition("=")
+        if name.lstrip("+~").startswith(("hydra/", "hydra.")):
+            raise ValueError(f"{override!r} sets what is not used here: {NOT_HYDRAS}")
         if not equals and not name.startswith("~"):
             raise ValueError(f"{override!r} is no override: write key=value, e.g. version=v2")
         if (listed := value.count(",") + 1) > MOST_POINTS:  # Hydra's parser would take minutes

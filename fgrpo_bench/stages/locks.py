@@ -32,19 +32,12 @@ def locked(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         if not _taken(file, tries=4):
-            holder = lock_holder(path)
             if not wait:
                 raise BlockingIOError(
-                    f"{what} is already being run by process {holder.get('pid')} on "
-                    f"{holder.get('host')} since {holder.get('since')}; wait for it, or stop it "
+                    f"{what} is already being run by {holder_words(path)}; wait for it, or stop it "
                     "with `cancel`"
                 )
-            who = (
-                f"process {holder.get('pid')} on {holder.get('host')}"
-                if holder
-                else "another process"
-            )
-            print(f"waiting for {who}, which has {what} in hand", flush=True)
+            print(f"waiting for {holder_words(path)}, which has {what} in hand", flush=True)
             while not _taken(file):
                 waiting()
                 time.sleep(LOOK_SECONDS)
@@ -53,10 +46,51 @@ def locked(
         yield
 
 
-def driving(paths: RunPaths) -> AbstractContextManager[None]:
-    """Be the one driver of a sweep; BlockingIOError where another is at work."""
+def driving(
+    paths: RunPaths, waiting: Callable[[], None] | None = None
+) -> AbstractContextManager[None]:
+    """Be the one driver of a sweep; BlockingIOError where another is at work, PermissionError that
+    names the owner where the sweep is another user's.
+
+    waiting: as of `locked`, called while another is at work; None does not wait.
+    """
+    for path in (paths.driver_lock, paths.submissions):
+        _check_owner(path)
     name = f"sweep {paths.sweep} experiment={paths.experiment} version={paths.version}"
-    return locked(paths.driver_lock, wait=False, what=name)
+    wait = waiting is not None
+    return locked(paths.driver_lock, wait=wait, what=name, waiting=waiting or (lambda: None))
+
+
+def _check_owner(path: Path) -> None:
+    """What is nobody's yet, or cannot be written for another reason, is for the writer to tell."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
+    except PermissionError as error:
+        owner = _owner(path)
+        raise PermissionError(
+            error.errno,
+            f"{path} is {owner}'s and cannot be written by you: the sweep and its jobs are "
+            f"{owner}'s, who alone can go on with it or cancel it; `status` shows it to everybody. "
+            "For a sweep of your own name a folder of your own, with run_root=<folder> or "
+            "FGRPO_RUN_ROOT=<folder>",
+        ) from error
+    except OSError:
+        pass
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:  # the machine knows no such user
+        return f"user {path.stat().st_uid}"
+
+
+def holder_words(path: Path) -> str:
+    """e.g. `process 12 on node3 since 2026-01-01T00:00:00+00:00`."""
+    holder = lock_holder(path)
+    if not holder:
+        return "another process"
+    return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
 
 
 def _name_holder(handle: int) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.kinds import Stage
-from fgrpo_bench.runs import default_root
+from fgrpo_bench.runs import address
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import SPEC
 from sweeps import schedule
 from sweeps.check import compare
@@ -109,20 +108,18 @@ def _remedy(answer: Mapping[str, Any]) -> list[str]:
     takes = f", at most {duration(sum(known))} on one worker" if known else ""
     takes += "; how long is not known of some" if len(known) < len(again) else ""
     stages = f"{counted(len(again), 'stage')} ({_listed(parts)}{takes}) and " if again else ""
-    address = f"{answer['sweep']} experiment={answer['experiment']} version={answer['version']}"
-    root = answer["run_root"]
-    if Path(root) != default_root().absolute():
-        address += " " + shlex.quote(f"run_root={root}")
+    named = {key: answer[key] for key in ("sweep", "experiment", "version")}
+    of_run = address(RunPaths(root=Path(answer["run_root"]), **named), full=True)
     if DECLARATION in _damaged(answer):
-        return [f"first `python -m sweeps run {address}`, with the settings that it was run with"]
+        return [f"first `python -m sweeps run {of_run}`, with the settings that it was run with"]
     if _damaged(answer) == {SHARED_DRAWS}:
         return [
-            f"`python -m sweeps check {address} --repair` moves these draws aside, which the "
+            f"`python -m sweeps check {of_run} --repair` moves these draws aside, which the "
             "sweep has as well; the next evaluation that lacks some makes them"
         ]
     return [
         f"to be made again: {stages}the report",
-        f"`python -m sweeps check {address} --repair` moves what is damaged aside and makes "
+        f"`python -m sweeps check {of_run} --repair` moves what is damaged aside and makes "
         "exactly this again",
     ]
 

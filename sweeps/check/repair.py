@@ -11,7 +11,7 @@ from fgrpo_bench.kinds import Stage
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import has_checkpoints, own_view
+from fgrpo_bench.runs import address, has_checkpoints, own_view
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside
@@ -181,7 +181,7 @@ def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand
         return exit_code
     slurm.again(paths, names)
     print(
-        f"`python -m sweeps follow {paths.sweep}` watches it; the last job writes the report",
+        f"`python -m sweeps follow {address(paths)}` watches it; the last job writes the report",
         flush=True,
     )
     return 0

@@ -1,17 +1,19 @@
-"""The commands on SLURM: `run` submits and returns, `follow` watches; retry, cancel, dry run."""
+"""The commands on SLURM: `run` submits and returns, `follow` watches; retry, cancel."""
 
 from __future__ import annotations
 
+import errno
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
+from fgrpo_bench.runs import address
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stages.files import FULL, read_json
-from fgrpo_bench.stages.locks import driving
-from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.files import FULL, read_json, readable_json
+from fgrpo_bench.stages.locks import driving, holder_words
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN
 from sweeps import reporting
 from sweeps.commands import StageCommand, check_installed, stage_command
@@ -21,22 +23,17 @@ from sweeps.local.drive import fetch_files
 from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
 from sweeps.slurm import answers, preflight, recover, scheduler, status, submissions
-from sweeps.slurm.arrays import arrange, is_job
-from sweeps.slurm.code import code_folder, freeze_code
-from sweeps.slurm.decide import Decision, decide
-from sweeps.slurm.observe import in_queue, observe
+from sweeps.slurm.code import freeze_code
+from sweeps.slurm.decide import Decision
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submit import Sender
 from sweeps.slurm.tick import failed, in_hand, tick
-from sweeps.text import counted, echo, shown
+from sweeps.text import counted, echo, error_words, shown
 
-SLURM_DEFAULT_ARRAY = 1001
-"""MaxArraySize where a site sets none; for a dry run where there is no SLURM to ask."""
-FOR_READING = (
-    "# For reading: sent by hand it fails, because `run` also hands over what the jobs do and\n"
-    "# makes their folders; names of batches and ids of jobs are numbered here."
-)
-"""Follows the first line of each file of a dry run."""
+UNWRITABLE = (*FULL, errno.EROFS, errno.ESTALE, errno.EIO)
+"""What is said where a disk or a file server takes no more for a while."""
+CANCEL_SECONDS = 60.0
+"""How long `cancel` waits for a driver at work."""
 Say = Callable[[str], None]
 
 
@@ -56,6 +53,7 @@ def run(
     absent = scheduler.missing("sbatch")
     if absent is not None:
         raise ValueError(absent)
+    config = scheduler.show_config(call)  # before anything that takes long: does a cluster answer?
     plan, paths = plan_over(declaration)
     check_installed(declaration, {stage.environment for stage in plan.stages}, say)
     _check_before(plan, paths, command, call, say)
@@ -63,6 +61,7 @@ def run(
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
+        recover.at_home(paths, plan_record(plan)["stages"], call, say)
         freeze(paths, plan, nothing_to_run=False)
         exit_code = fetch_files(plan, paths, command)
         if exit_code:
@@ -74,29 +73,22 @@ def run(
     say(f"code frozen in {shown(code)}")
     for warning in warnings:
         say(f"warning: {warning}")
-    decision = tick(paths, say=say, call=call, command=command, renew=True)
+    decision = tick(paths, say=say, call=call, command=command, renew=True, config=config)
     for line in status.stuck(decision):
         say(line)
     done = sum(each.state == "done" for each in decision.standings.values())
     say(
         f"{done} of {counted(len(decision.standings), 'stage')} done; the rest is SLURM's: "
-        f"`python -m sweeps status {paths.sweep}` shows it, `python -m sweeps follow "
-        f"{paths.sweep}` watches it and mends what breaks"
+        f"`python -m sweeps status {address(paths)}` shows it, `python -m sweeps follow "
+        f"{address(paths)}` watches it and mends what breaks"
     )
     return 0
 
 
 def _check_before(plan: Plan, paths: RunPaths, command: StageCommand, call: Call, say: Say) -> None:
     """Ask SLURM whether it would take what is not done, before anything is written."""
-    left = Counter(
-        stage.kind
-        for stage in plan.stages
-        if not is_done(
-            StagePaths(paths.folder / stage.name),
-            fingerprint=stage.fingerprint,
-            target=stage.target,
-        )
-    )
+    undone = recover.undone(paths, plan_record(plan)["stages"])
+    left = Counter(stage.kind for stage in plan.stages if stage.name in undone)
     if not left:
         return
     profile = _profile(plan)
@@ -141,9 +133,10 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
                 *status.saved_now(paths, decision),
             ]
         except OSError as error:
-            if not (isinstance(error, BlockingIOError | ConnectionError) or error.errno in FULL):
+            passes = isinstance(error, BlockingIOError | ConnectionError)
+            if not (passes or error.errno in UNWRITABLE):
                 raise
-            decision, now = None, [error.strerror or str(error)]
+            decision, now = None, [error_words(error)]
         for line in now:
             if line not in before:
                 say(line)
@@ -159,86 +152,90 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
         time.sleep(seconds)
 
 
-def retry(paths: RunPaths, point_id: str | None, *, say: Say = echo) -> int:
+def retry(
+    paths: RunPaths, point_id: str | None, *, say: Say = echo, call: Call = scheduler.call
+) -> int:
     """Try again what was given up, of one point or of all, with the code as it was frozen."""
     records = read_json(paths.plan, PLAN)["stages"]
     known = sorted({record["point_id"] for record in records})
     if point_id is not None and point_id not in known:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
     of_point = [r for r in records if point_id in (None, r["point_id"])]
-    again(
-        paths, list(dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]])), say=say
-    )
+    names = dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]])
+    decision = again(paths, list(names), say=say, call=call)
+    if not decision.submit:
+        asked = {name: decision.standings[name] for name in names}
+        standing = status.standing_now(replace(decision, standings=asked))
+        say(f"{point_id or paths.sweep}: {standing}; nothing to retry")
     return 0
 
 
-def again(paths: RunPaths, stages: Sequence[str], *, say: Say = echo) -> None:
+def again(
+    paths: RunPaths, stages: Sequence[str], *, say: Say = echo, call: Call = scheduler.call
+) -> Decision:
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
     with driving(paths):
+        recover.at_home(paths, read_json(paths.plan, PLAN)["stages"], call, say)
         code = submissions.read(paths.submissions).code
         submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
-    tick(paths, say=say)
+    return tick(paths, say=say, call=call)
 
 
 def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> int:
     """Cancel every job of the sweep; running stages save first. Nothing more is submitted until
-    `run` or `retry`."""
-    with driving(paths):
+    `run` or `retry`.
+
+    Raises BlockingIOError where a driver is at work for longer than CANCEL_SECONDS, ValueError
+    where another cluster has the jobs, and OSError, once they are cancelled, where that cannot be
+    noted.
+    """
+    unnoted: OSError | None = None
+    with ExitStack() as lock:
         try:
-            submissions.append(paths.submissions, "hold")
-        finally:  # even where nothing can be written, jobs can be cancelled
-            history = recover.history(paths, say)
-            queue = scheduler.squeue(history.batches, call)
-            for warning in answers.nonsense("squeue", queue):
-                say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
-            active = [job for job in queue.values() if job.active]
-            active += recover.strays(paths, history, call)
-            scheduler.scancel(active, call)
+            lock.enter_context(driving(paths, _patience(paths)))
+        except OSError as error:  # even where nothing can be written, jobs can be cancelled
+            if error.errno not in UNWRITABLE:
+                raise
+            unnoted = error
+        plan = readable_json(paths.plan, PLAN) or {"stages": []}
+        history, queue = recover.at_home(paths, plan["stages"], call, say)
+        unnoted = unnoted or _note(paths, "hold")
+        for warning in answers.nonsense("squeue", queue):
+            say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
+        active = [job for job in queue.values() if job.active]
+        active += recover.strays(paths, history, call)
+        scheduler.scancel(active, call)
+        if queue.nonsense is None:
+            unnoted = unnoted or _note(paths, "cancelled")
     say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` goes on where they saved")
+    if unnoted is not None:
+        raise OSError(
+            unnoted.errno,
+            f"that they were cancelled cannot be noted ({error_words(unnoted)}): end a `follow` or "
+            "`tick` that still runs, which would send them again once it can write, or give "
+            "`cancel` again then",
+        )
     return 0
 
 
-def dry_run(plan: Plan, paths: RunPaths, *, call: Call = scheduler.call) -> list[str]:
-    """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
+def _patience(paths: RunPaths) -> Callable[[], None]:
+    deadline = time.monotonic() + CANCEL_SECONDS
 
-    Each says that it is for reading: sbatch alone hands over nothing for the jobs to do.
+    def wait() -> None:
+        if time.monotonic() > deadline:
+            raise BlockingIOError(
+                f"{holder_words(paths.driver_lock)} still has the sweep in hand, so nothing was "
+                "cancelled: stop that process (Ctrl-C), then `cancel` again"
+            )
 
-    Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
-    numbered. What `run` would fetch before it sends anything counts as done.
-    """
-    profile = _profile(plan)
-    records = plan_record(plan)["stages"]
-    observed = observe(paths, records, call, warn=echo)
-    seen = [replace(s, done=s.done or not is_job(s.record["kind"])) for s in observed.seen]
-    decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
-    numbers: dict[str, int] = {}
-
-    def name(kind: str) -> str:
-        numbers[kind] = numbers.get(kind, 0) + 1
-        return f"{paths.sweep}-{kind}-{numbers[kind]}"
-
-    sendings = arrange(
-        decision.submit,
-        done={each.record["name"] for each in seen if each.done},
-        places=in_queue(observed, decision),
-        limit=profile.max_array_size or _limit(call),
-        at_once=profile.max_parallel,
-        name=name,
-        now=time.time(),
-    )
-    by_name = {record["name"]: record for record in records}
-    code = code_folder(paths.code)
-    sender = Sender(paths=paths, profile=profile, code=code, records=by_name)
-    texts = []
-    for sending in sendings:
-        sending.batch.job_id = f"JOB-OF-{sending.batch.name}"
-        texts.append(sender.text(sending).replace("\n", f"\n{FOR_READING}\n", 1))
-    return texts
+    return wait
 
 
-def _limit(call: Call) -> int:
-    missing = scheduler.missing("scontrol")
-    if missing is not None:
-        return SLURM_DEFAULT_ARRAY
-    return scheduler.max_array_size(scheduler.show_config(call))
+def _note(paths: RunPaths, event: str) -> OSError | None:
+    """Why it could not be noted; None where it was."""
+    try:
+        submissions.append(paths.submissions, event)
+    except OSError as error:
+        return error
+    return None

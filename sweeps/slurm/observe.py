@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import answers, recover, scheduler
 from sweeps.slurm.answers import Answer, Job, elements
@@ -41,8 +40,10 @@ def observe(
 ) -> Observed:
     """Read everything and change nothing; nothing is asked where nothing was submitted."""
     history = recover.history(paths, warn)
-    done = {record["name"] for record in records if _is_done(paths, record)}
+    undone = recover.undone(paths, records)
+    done = {record["name"] for record in records}.difference(undone)
     shown = scheduler.squeue(history.batches, call)
+    recover.check_cluster(paths, history, undone, shown, call)
     queue = {job_id: job for job_id, job in shown.items() if job.name in history.batches}
     _identify(history, queue.values())
     places = history.places()
@@ -77,11 +78,6 @@ def observe(
         seen=tuple(confirmed(seen, shown, call)),
         is_readable=shown.nonsense is None and accounts.nonsense is None,
     )
-
-
-def _is_done(paths: RunPaths, record: Record) -> bool:
-    stage = StagePaths(paths.folder / record["name"])
-    return is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
 
 
 def _identify(history: History, jobs: Iterable[Job]) -> None:

@@ -6,13 +6,17 @@ how jobs are, SLURM itself is asked (sweeps.slurm.scheduler).
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from uuid import uuid4
 
 from submitit import SlurmExecutor
-from submitit.core.utils import FailedJobError, FailedSubmissionError, JobPaths
+from submitit.core.utils import DelayedSubmission, JobPaths
 from submitit.helpers import Checkpointable
+
+from sweeps.slurm.scheduler import Call
 
 
 class Job(Checkpointable):
@@ -41,17 +45,31 @@ class Packing:
             executor.parameters["map_count"] = size
         return str(executor._make_submission_file_text(executor._submitit_command_str, ""))
 
-    def send(self, jobs: Sequence[Callable[[], str]]) -> str:
+    def send(self, jobs: Sequence[Callable[[], str]], call: Call) -> str:
         """Pack the jobs and have sbatch take them; the id under which SLURM has them.
 
-        Raises ValueError with SLURM's own words where it refuses, OSError where nothing can be
-        written.
+        submitit packs and sends in one go, with an sbatch that may hang for ever. Raises OSError
+        where nothing can be written, else as `call` does.
         """
-        try:
-            sent = self._executor.submit_array(jobs)
-        except (FailedJobError, FailedSubmissionError) as error:
-            raise ValueError(str(error).strip()) from error
-        return str(sent[0].job_id).split("_")[0]
+        executor, packed = self._executor, list[Path]()
+        executor.folder.mkdir(parents=True, exist_ok=True)
+        for job in jobs:
+            delayed = DelayedSubmission(job)
+            delayed.set_timeout(executor.parameters["time"], executor.max_num_timeout)
+            packed.append(executor.folder / f"{uuid4().hex}.pkl")
+            delayed.dump(packed[-1])
+        script = executor.folder / f"{uuid4().hex}.sh"
+        script.write_text(self.text(len(jobs)), encoding="utf-8")
+        said = call(["sbatch", str(script)])
+        match = re.search(r"job (\d+)", said)
+        if match is None:
+            raise ValueError(f"`sbatch` printed what makes no sense: {said!r}")
+        job_id = match[1]
+        script.rename(sent_file(executor.folder, job_id))
+        for index, path in enumerate(packed):
+            element = job_id if len(packed) == 1 else f"{job_id}_{index}"
+            path.rename(JobPaths(executor.folder, job_id=element).submitted_pickle)
+        return job_id
 
 
 class _Executor(SlurmExecutor):

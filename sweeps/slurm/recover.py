@@ -4,6 +4,7 @@ Each batch has a folder of its own with what submitit packed, and beside it batc
 again what the journal said before the batch was sent. So a batch whose lines are lost is known by
 its folder. Where that is gone too, its name in the queue tells whose it is: it carries a mark of
 the run folder, so that a sweep of the same name under another run root is never taken for this one.
+What waits or runs on another cluster than the one that answers here is left to that one.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fgrpo_bench.stages import journal
 from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import scheduler, submissions
-from sweeps.slurm.answers import Job
+from sweeps.slurm.answers import Answer, Job
+from sweeps.slurm.arrays import Record
+from sweeps.slurm.attempts import last_note
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.submissions import Batch, History, is_event, kind_of
+from sweeps.slurm.submissions import Batch, History, Place, is_event, kind_of
+from sweeps.text import counted
 
 CARD = "batch.json"
 
@@ -65,6 +71,7 @@ def history(paths: RunPaths, warn: Callable[[str], None]) -> History:
             known.insert(batch)
         elif not former.void:
             former.stages, former.begun, former.recovered = batch.stages, batch.begun, True
+            former.cluster = batch.cluster
         codes[batch.begun] = code
     known.code = known.code or (codes[max(codes)] if codes else None)
     return known
@@ -81,6 +88,7 @@ def _read_card(paths: RunPaths, name: str) -> tuple[Batch, str | None]:
     if card is None or not is_event(card) or (card["event"], card.get("batch")) != ("intent", name):
         return batch, None
     batch.stages, batch.begun = tuple(card["stages"]), card["time"]
+    batch.cluster = card.get("cluster")
     return batch, card.get("code")
 
 
@@ -89,3 +97,66 @@ def strays(paths: RunPaths, known: History, call: Call) -> list[Job]:
     queue = scheduler.squeue_of_user(call).values()
     own = [job for job in queue if job.active and job.name not in known.batches]
     return [job for job in own if is_own(paths, job.name)]
+
+
+def at_home(
+    paths: RunPaths, records: Sequence[Record], call: Call, warn: Callable[[str], None]
+) -> tuple[History, Answer]:
+    """What was sent and what squeue shows of it; raises as `check_cluster`.
+
+    records: the stages as plan.json lists them.
+    """
+    known = history(paths, warn)
+    queue = scheduler.squeue(known.batches, call)
+    check_cluster(paths, known, undone(paths, records), queue, call)
+    return known, queue
+
+
+def undone(paths: RunPaths, records: Sequence[Record]) -> list[str]:
+    """Names of the stages, listed as in plan.json, that have no marker of what is asked for."""
+    return [
+        record["name"]
+        for record in records
+        if not is_done(
+            StagePaths(paths.folder / record["name"]),
+            fingerprint=record["fingerprint"],
+            target=record["target"],
+        )
+    ]
+
+
+def check_cluster(
+    paths: RunPaths, known: History, undone: Iterable[str], shown: Mapping[str, Job], call: Call
+) -> None:
+    """ValueError where stages wait or run on another cluster than the one that answers here, which
+    would take them for lost.
+
+    undone: names of stages without a marker. shown: what squeue shows of the sweep's batches; where
+    it shows any, this is their cluster and it is not asked for its name.
+    """
+    if any(job.name in known.batches for job in shown.values()):
+        return
+    places = known.places()
+    homes = Counter(
+        place.batch.cluster
+        for stage in undone
+        for place in places[stage][-1:]
+        if place.batch.cluster is not None and not _has_ended(paths, stage, place)
+    )
+    if not homes:
+        return
+    here = scheduler.cluster_name(scheduler.show_config(call))
+    for home, count in homes.items():
+        if here not in (None, home):
+            raise ValueError(
+                f"this is cluster {here}, and {counted(count, 'stage')} of {paths.folder} that "
+                f"{'is' if count == 1 else 'are'} not done went to cluster {home}, which alone "
+                "knows what became of them; nothing was done here: give this command on a machine "
+                f"that submits to {home}, or `cancel` there first to go on here"
+            )
+
+
+def _has_ended(paths: RunPaths, stage: str, place: Place) -> bool:
+    """Whether its job itself noted that no requeue will go on with it."""
+    note = last_note(StagePaths(paths.folder / stage), place.job_id, place.batch.name)
+    return note is not None and note.get("outcome") not in (None, "stopped")

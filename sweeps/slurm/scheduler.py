@@ -1,5 +1,4 @@
-"""SLURM's programs as a driver calls them, sbatch apart (sweeps.slurm.packing); what they print is
-read in sweeps.slurm.answers.
+"""SLURM's programs as a driver calls them; what they print is read in sweeps.slurm.answers.
 
 One squeue call answers for all batches of a sweep; sacct is asked only about batches of which
 squeue no longer shows a job. Both are asked by batch name: names are unique for ever, job ids are
@@ -14,12 +13,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sweeps.slurm.answers import Answer, Job, parse
 
 CALL_SECONDS = 60.0
+PATIENCE_SECONDS = 5.0
+"""After so long without an answer the user is told what is waited for."""
 SQUEUE_FORMAT = "%i|%j|%T|%N|%M|%e|%r"
 SQUEUE = ["squeue", "-h", "-r", "-t", "all", f"--format={SQUEUE_FORMAT}"]
 SACCT_FORMAT = "JobID,JobName,State,NodeList,Elapsed,End,Reason"
@@ -56,31 +58,39 @@ def call(command: list[str]) -> str:
     """
     if shutil.which(command[0]) is None:
         raise ValueError(missing(command[0]))
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=CALL_SECONDS,
-            env=environment(),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConnectionError(
-            f"`{command[0]}` gave no answer in {CALL_SECONDS:.0f} s: is the controller up? "
-            "`scontrol ping` tells; run the same command again"
-        ) from error
-    words = done.stderr.strip()
-    if done.returncode and any(each in words for each in UNREACHABLE):
+    exit_code, output, words = _answer(command)
+    if exit_code and any(each in words for each in UNREACHABLE):
         raise ConnectionError(f"`{command[0]}` cannot reach SLURM: {words}")
-    if done.returncode and NO_CLUSTER in words:
+    if exit_code and NO_CLUSTER in words:
         raise ValueError(
             f"SLURM is installed here, but `{command[0]}` finds no configuration of a cluster: log "
             "in to a machine that submits to one, or use profile=local"
         )
-    if done.returncode:
+    if exit_code:
         raise ValueError(f"`{command[0]}` was refused by SLURM: {words}")
-    return done.stdout
+    return output
+
+
+def _answer(command: list[str]) -> tuple[int, str, str]:
+    """Exit code, output and errors; ConnectionError where it does not end in CALL_SECONDS."""
+    pipe, patience = subprocess.PIPE, min(PATIENCE_SECONDS, CALL_SECONDS)
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment()
+    ) as program:
+        try:
+            output, errors = program.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            waiting = f"waiting for `{command[0]}`, {CALL_SECONDS:.0f} s at most"
+            print(waiting, file=sys.stderr, flush=True)
+            try:
+                output, errors = program.communicate(timeout=CALL_SECONDS - patience)
+            except subprocess.TimeoutExpired as error:
+                program.kill()
+                raise ConnectionError(
+                    f"`{command[0]}` gave no answer in {CALL_SECONDS:.0f} s: is the controller up? "
+                    "`scontrol ping` tells; run the same command again"
+                ) from error
+    return program.returncode, output, errors.strip()
 
 
 def environment() -> dict[str, str]:
@@ -162,6 +172,12 @@ def max_array_size(config: str) -> int:
             "`scontrol show config` names no MaxArraySize: set profile.max_array_size=<elements>"
         )
     return max(int(match[1]), 1)
+
+
+def cluster_name(config: str) -> str | None:
+    """The cluster that answers, by `show_config`; None where that does not say."""
+    match = re.search(r"^ClusterName\s*=\s*(\S+)", config, re.MULTILINE)
+    return None if match is None else match[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,11 +2,12 @@
 
 {"event": "allow", "stages": null, "code": "<folder>"}                  run, or retry of some stages
 {"event": "intent", "batch": "smoke-train-1f0c", "kind": "train", "stages": [...], "time": 1.7e9,
- "code": "<folder>"}
+ "code": "<folder>", "cluster": "<ClusterName of its slurm.conf>"}
 {"event": "submitted", "batch": "smoke-train-1f0c", "job_id": "12", "adopted": false}
 {"event": "void", "batch": "smoke-train-1f0c", "why": "..."}             nothing of it will run
 {"event": "uncount", "stages": [...]}                                   never begun: no attempt
 {"event": "hold"}                                                       cancel: submit nothing more
+{"event": "cancelled"}                                                  and no cluster has any of it
 {"event": "synced", "done": 7}                                          MLflow and report follow 7
 {"event": "passed_over", "lines": [3]}                                  damaged, and that was said
 
@@ -36,11 +37,13 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "stages": [str],
         "time": int | float,
         "code?": str | None,
+        "cluster?": str | None,
     },
     "submitted": {"batch": str, "job_id": str},
     "void": {"batch": str},
     "uncount": {"stages": [str]},
     "hold": {},
+    "cancelled": {},
     "synced": {"done": int},
     "passed_over": {"lines": [int]},
 }
@@ -56,6 +59,8 @@ class Batch:
     stages: tuple[str, ...] = ()
     begun: float = 0.0
     """Unix time of the intent."""
+    cluster: str | None = None
+    """Where it was sent; None where that is not known, or it was cancelled there."""
     job_id: str | None = None
     """None while no driver has noted it."""
     void: bool = False
@@ -80,7 +85,7 @@ class Batch:
     def intent(self, code: str | None) -> dict[str, Any]:
         """What the journal, and beside the batch its own folder, say of it before it is sent."""
         facts: dict[str, Any] = {"batch": self.name, "kind": self.kind, "stages": list(self.stages)}
-        return facts | {"time": self.begun, "code": code}
+        return facts | {"time": self.begun, "code": code, "cluster": self.cluster}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +180,9 @@ def _add(history: History, row: dict[str, Any]) -> None:
             history.attempts.subtract(row["stages"])
         case "hold":
             history.held = True
+        case "cancelled":
+            for batch in history.batches.values():
+                batch.cluster = None
         case "synced":
             history.synced = row["done"]
 
@@ -183,6 +191,7 @@ def _intend(history: History, row: dict[str, Any]) -> None:
     """An intent that was recovered comes late: its batch keeps the place that it has, if any."""
     batch = Batch(name=row["batch"], kind=row["kind"], stages=tuple(row["stages"]))
     batch.begun, batch.recovered = row["time"], row.get("recovered", False)
+    batch.cluster = row.get("cluster")
     former = history.batches.get(batch.name)
     if former is not None:
         batch.job_id, batch.void = former.job_id, former.void

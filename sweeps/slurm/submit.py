@@ -150,7 +150,8 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
     """Submit batches in order.
 
     Raises ValueError with SLURM's own words where it refuses one; those sent before it are then
-    cancelled. A dead driver leaves intents that `sweeps.slurm.tick` resolves.
+    cancelled. ConnectionError where sbatch gives no answer: SLURM may have that batch, so that its
+    intent is left to `sweeps.slurm.tick`, as those of a dead driver are.
     """
     journal_path = sender.paths.submissions
     sent: list[Sending] = []
@@ -162,7 +163,13 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
         sent.append(sending)
         try:
             recover.write_card(sender.paths, batch, str(sender.code))
-            batch.job_id = sender.packing(sending).send(sender.payloads(sending))
+            batch.job_id = sender.packing(sending).send(sender.payloads(sending), call)
+        except ConnectionError as error:
+            raise ConnectionError(
+                f"{error}. Whether SLURM has the {batch.kind} jobs is not known yet, and nothing "
+                "was submitted after them: `follow`, or `run` again in two minutes, finds out and "
+                "goes on"
+            ) from error
         except OSError as error:
             with suppress(OSError):  # what cannot be written now is made up by the next tick
                 _take_back(sender, sent, call)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.runs import address
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.specs.stored import stored_placement, stored_profile
 from fgrpo_bench.stages.files import read_json
@@ -108,10 +109,13 @@ def tick(
     command: StageCommand = stage_command,
     clock: Callable[[], float] = time.time,
     renew: bool = False,
+    config: str | None = None,
 ) -> Decision:
     """One reconciliation, under the driver's lock.
 
     renew: whether jobs that wait are sent again where the profile asks for something else now.
+    config: what the controller has just said of itself (scheduler.show_config); None asks it where
+    something is sent.
 
     Raises BlockingIOError where another driver is at work, ValueError with SLURM's own words where
     it refuses something, ConnectionError where it gives no answer.
@@ -133,12 +137,23 @@ def tick(
         if decision.submit:
             _prepare(paths, history, say)
         _tell_anew(seen, decision, say)
-        _cancel(decision.cancel, "of no more use", call, say)
+        _cancel([*decision.cancel, *_held_reports(observed)], "of no more use", call, say)
         _tell_fates(decision, say)
         if decision.submit:
-            _submit(sender, observed, decision, call, clock, say)
+            config = config or scheduler.show_config(call)
+            _submit(sender, observed, decision, config, call, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
+
+
+def _held_reports(observed: Observed) -> list[Job]:
+    """Jobs of the report that would wait for ever once every stage is done, as whoever ends the
+    sweep writes the report."""
+    if not all(seen.done for seen in observed.seen):
+        return []
+    batches = observed.history.batches
+    reports = [job for job in left(observed) if batches[job.name].kind == REPORT]
+    return [job for job in reports if job.state == "PENDING" and "held" in job.reason.lower()]
 
 
 def _tell_fates(decision: Decision, say: Callable[[str], None]) -> None:
@@ -159,7 +174,7 @@ def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> N
     if history.code is None:
         raise ValueError(
             f"nothing tells with which code {paths.folder} was submitted: run it with `python -m "
-            f"sweeps run {paths.sweep} profile=slurm`"
+            f"sweeps run {address(paths, full=True)} profile=slurm`"
         )
     check_room(paths.folder)
     wrong = mend(Path(history.code))
@@ -171,6 +186,7 @@ def _submit(
     sender: Sender,
     observed: Observed,
     decision: Decision,
+    config: str,
     call: Call,
     clock: Callable[[], float],
     say: Callable[[str], None],
@@ -178,21 +194,19 @@ def _submit(
     paths, profile, history = sender.paths, sender.profile, observed.history
     if decision.uncount:
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
-    limit = profile.max_array_size
-    if limit is None:
-        config = scheduler.show_config(call)
-        limit = scheduler.max_array_size(config)
-        for warning in answers.controllers_clock(config, time.time()):
-            say(warning)
+    for warning in answers.controllers_clock(config, time.time()):
+        say(warning)
     sendings = arrange(
         decision.submit,
         done={seen.record["name"] for seen in observed.seen if seen.done},
         places=in_queue(observed, decision),
-        limit=limit,
+        limit=profile.max_array_size or scheduler.max_array_size(config),
         at_once=profile.max_parallel,
         name=partial(recover.batch_name, paths),
         now=clock(),
     )
+    for sending in sendings:
+        sending.batch.cluster = scheduler.cluster_name(config)
     send(sender, sendings, call)
     if any(sending.batch.kind == REPORT for sending in sendings):
         former = [job for job in left(observed) if history.batches[job.name].kind == REPORT]

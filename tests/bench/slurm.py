@@ -16,11 +16,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-
-from submitit.core.utils import CommandFunction
 
 from fgrpo_bench.specs import config
 from sweeps.freeze import run_paths
@@ -54,22 +51,6 @@ def overrides(n_points: int, root: Path) -> list[str]:
 def call(command: list[str]) -> str:
     calls[command[0]] += 1
     return scheduler.call(command)
-
-
-@contextmanager
-def counted_sbatch() -> Iterator[None]:
-    """Count what submitit sends as well."""
-    send = CommandFunction.__call__
-
-    def counting(self: CommandFunction, *arguments: object, **named: object) -> str:
-        calls["sbatch"] += 1
-        return send(self, *arguments, **named)
-
-    CommandFunction.__call__ = counting
-    try:
-        yield
-    finally:
-        CommandFunction.__call__ = send
 
 
 def cpu_seconds() -> float:
@@ -138,7 +119,7 @@ def emptied(cluster: Cluster) -> int:
 
 
 def main() -> None:
-    with Cluster() as cluster, tempfile.TemporaryDirectory() as folder, counted_sbatch():
+    with Cluster() as cluster, tempfile.TemporaryDirectory() as folder:
         os.environ |= cluster.environment
         blocker = cluster.sbatch("sleep 3600", "-p", "high", f"-N{len(NODES)}", "--exclusive")
         cluster.wait_for_state(blocker, "RUNNING")

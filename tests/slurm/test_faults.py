@@ -17,6 +17,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import decide, submissions, tick
 from sweeps.slurm.decide import Decision
 from sweeps.slurm.packing import Packing
+from sweeps.slurm.scheduler import Call
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -209,10 +210,10 @@ def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
 ) -> None:
     send = Packing.send
 
-    def refusing(packing: Packing, jobs: Sequence[Callable[[], str]]) -> str:
+    def refusing(packing: Packing, jobs: Sequence[Callable[[], str]], call: Call) -> str:
         if any(Path(getattr(job, "folder", "")).name == POINT for job in jobs):
             raise ValueError("sbatch: error: Invalid job array specification")
-        return send(packing, jobs)
+        return send(packing, jobs, call)
 
     monkeypatch.setattr(Packing, "send", refusing)
     with pytest.raises(ValueError, match="it said: sbatch: error: Invalid job array specification"):

@@ -253,7 +253,7 @@ def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
 ) -> None:
     Programs(tmp_path / "bin", monkeypatch)
 
-    def full(packing: Packing, jobs: object) -> str:
+    def full(packing: Packing, jobs: object, call: object) -> str:
         raise OSError(errno.ENOSPC, FULL)
 
     monkeypatch.setattr(Packing, "send", full)
