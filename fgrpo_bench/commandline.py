@@ -16,6 +16,12 @@ from fgrpo_bench.registry import meant
 
 NEEDED = ("numpy", "polars", "pydantic", "hydra")
 """Packages of the environment that the commands need."""
+NO_MULTIRUN = (
+    "Hydra composes the settings, but its multirun, launchers and sweepers run nothing here; a "
+    "sweep is a file of conf/sweep, its axes are lists, e.g. 'sweep.grid.seed=[1,2]', and "
+    "profile=slurm sends it to a cluster"
+)
+"""Why options and overrides are refused that belong to Hydra itself."""
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -30,7 +36,9 @@ class Parser(argparse.ArgumentParser):
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         option = re.search(r"unrecognized arguments: (-\S+)", message)
         near = ""
-        if choice:
+        if re.search(r"arguments?:? '?(-m|--multirun)\b", message):
+            near = f": {NO_MULTIRUN}"
+        elif choice:
             near = meant(choice[1], re.findall(r"[^\s',]+", choice[2]))  # quoted or not, by version
         elif option:
             near = meant(option[1].partition("=")[0], self.options())

@@ -31,10 +31,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command and its arguments; exits with a message where they make no sense."""
     parser = _parser()
     arguments, others = parser.parse_known_args(argv)
-    if not {"-m", "--multirun"}.isdisjoint(others):
-        from fgrpo_bench.specs.config import NOT_HYDRAS
-
-        parser.error(f"there is no -m or --multirun: {NOT_HYDRAS}")
     for other in others:  # argparse gives up on overrides that stand after an option
         if other.startswith("-") or "=" not in other:
             near = meant(other, commands()[arguments.command])

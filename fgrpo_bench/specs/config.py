@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import ValidationError
 
 from fgrpo_bench import registry
+from fgrpo_bench.commandline import NO_MULTIRUN
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 from fgrpo_bench.specs.refusals import refusals
 from fgrpo_bench.specs.sweep import MOST_POINTS
@@ -23,12 +24,6 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 T = TypeVar("T")
 
 CHOICES = ("sweep", "experiment", "profile")
-NOT_HYDRAS = (
-    "Hydra composes the settings, but its multirun, launchers and sweepers run nothing here; a "
-    "sweep is a file of conf/sweep, its axes are lists, e.g. 'sweep.grid.seed=[1,2]', and "
-    "profile=slurm sends it to a cluster"
-)
-"""Why what sets Hydra itself is refused."""
 SHOWN = 3
 """Most keys that a refusal offers for a misspelt one."""
 BENCHMARKS: dict[str, Any] = {path.stem: path for path in (CONF / "benchmark").glob("*.yaml")}
@@ -86,7 +81,7 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     for override in overrides:
         name, equals, value = override.partition("=")
         if name.lstrip("+~").startswith(("hydra/", "hydra.")):
-            raise ValueError(f"{override!r} sets what is not used here: {NOT_HYDRAS}")
+            raise ValueError(f"{override!r} sets what is not used here: {NO_MULTIRUN}")
         if not equals and not name.startswith("~"):
             raise ValueError(f"{override!r} is no override: write key=value, e.g. version=v2")
         if (listed := value.count(",") + 1) > MOST_POINTS:  # Hydra's parser would take minutes
@@ -112,7 +107,11 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         _check_environment(OmegaConf.to_container(config, resolve=False))
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
-        lines = [line for line in str(error).splitlines() if not line.startswith("To append")]
+        lines = [
+            line
+            for line in str(error).splitlines()
+            if not line.startswith("To append") and "--multirun" not in line
+        ]
         near = _meant_key(overrides, lines[0], conf, root) if lines else ""
         raise ValueError(
             f"these overrides cannot be applied: {' '.join(overrides)}\n"

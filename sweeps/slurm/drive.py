@@ -164,7 +164,7 @@ def retry(
     names = dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]])
     decision = again(paths, list(names), say=say, call=call)
     if not decision.submit:
-        asked = {name: decision.standings[name] for name in names}
+        asked = {record["name"]: decision.standings[record["name"]] for record in of_point}
         standing = status.standing_now(replace(decision, standings=asked))
         say(f"{point_id or paths.sweep}: {standing}; nothing to retry")
     return 0

@@ -11,6 +11,7 @@ from sweeps.cli import main
 from sweeps.plan import Plan, make_plan
 from sweeps.slurm import preflight, scheduler
 from tests.slurm.cluster import Cluster
+from tests.slurm.config import CLUSTER_NAME
 from tests.support.slurm_programs import Programs
 
 WORDS = """\
@@ -71,7 +72,8 @@ def test_the_plan_says_it(
     assert capsys.readouterr().out.count(said) == 1
 
 
-def test_a_real_slurm_tells_the_graces_of_its_partitions(cluster: Cluster) -> None:
+def test_a_real_slurm_tells_its_name_and_the_graces_of_its_partitions(cluster: Cluster) -> None:
     assert cluster.run("sinfo", "-h", "-o", "%R").split() == ["gpu", "eval", "high"]
+    assert scheduler.cluster_name(scheduler.show_config()) == CLUSTER_NAME
     assert preflight.graces("gpu,eval,high", scheduler.call) == {"gpu": 5, "eval": 5}
     assert preflight.graces(None, scheduler.call) == {"gpu": 5}

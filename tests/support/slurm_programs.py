@@ -16,7 +16,7 @@ case "$*" in *--test-only*) exit 0;; esac
 echo "Submitted batch job $(wc -l < {calls})"
 for file; do cp "$file" {folder}/sent.$(wc -l < {calls}); done"""
 SINFO = "echo 'gpu*|n1|n1|localhost|8|64000|(null)|infinite|idle'"
-CONFIG = "echo 'MaxArraySize            = 1001'"
+CONFIG = "echo 'ClusterName             = near'; echo 'MaxArraySize            = 1001'"
 SILENT = ("squeue", "sacct", "scancel", "srun")
 
 

@@ -158,6 +158,12 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         ),
         ([*STAGED, "experiment.evaluation.n_samples=512"], "n_samples=512, but the last of design"),
         ([*STAGED, "experiment.evaluation.ks=[1,2048]"], "k=2048 is larger than n_samples=1024"),
+        (
+            ["smoke", "hydra/launcher=submitit_slurm"],
+            "its multirun, launchers and sweepers run nothi",
+        ),
+        (["smoke", "sweep.grid.seed=1,2"], "To use it as a list, use key=[value1,value2]"),
+        (["smoke", "+hydra.sweeper.n_jobs=2"], "its axes are lists, e.g. 'sweep.grid.seed=[1,2]'"),
         (["smoke", "profile.device=tpu"], "profile.device = 'tpu': input should be 'cpu' or"),
         (["smoke", "+profile.qos=a"], "profile.qos: unknown key; remove it (valid here: device, "),
         (["smoke", "profile.dispatcher=pbs"], "profile.dispatcher = 'pbs': must be one of 'local'"),
@@ -234,6 +240,10 @@ def test_options_may_stand_before_overrides_and_nonsense_is_refused(
     with pytest.raises(SystemExit):
         main(["plan", "smoke", "--fast"])
     assert "unknown argument '--fast'" in capsys.readouterr().err
+    for words in (["-m"], ["--multirun", "sweep.grid.seed=1,2"], ["version=v7", "-m"]):
+        with pytest.raises(SystemExit):
+            main(["run", "smoke", *words])
+        assert "its multirun, launchers and sweepers run nothing here" in capsys.readouterr().err
 
 
 def test_a_full_disk_stops_before_anything_starts(tmp_path: Path) -> None:

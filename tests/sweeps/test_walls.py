@@ -265,10 +265,19 @@ def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
     assert [batch.void for batch in batches] == [True]
 
 
-def test_follow_outlasts_a_full_disk_and_says_it_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "disk full"),
+        (errno.EROFS, "Read-only file system"),
+        (errno.ESTALE, "Stale file handle"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_follow_outlasts_a_disk_that_takes_no_more_and_says_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
 ) -> None:
-    answers = [OSError(errno.ENOSPC, "disk full: /r"), OSError(errno.ENOSPC, "disk full: /r")]
+    answers = [OSError(number, words, "/r"), OSError(number, words, "/r")]
     done = Decision(standings={"p": Standing(state="done")}, cancel=(), submit=(), uncount=())
 
     def update(paths: RunPaths, **given: object) -> Decision:
@@ -281,7 +290,7 @@ def test_follow_outlasts_a_full_disk_and_says_it_once(
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
     write_json(paths.plan, {"points": [], "stages": []})
     assert drive.follow(paths, seconds=0, say=said.append) == 0
-    assert said == ["disk full: /r", "1 done"]
+    assert said == [f"{words}: /r", "1 done"]
     answers.append(OSError(errno.EACCES, "not a full disk"))
     with pytest.raises(OSError, match="not a full disk"):
         drive.follow(paths, seconds=0, say=said.append)
