@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
-from sweeps.slurm import tick
+from sweeps.slurm import drive, tick
 from sweeps.slurm.decide import Decision
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
@@ -149,6 +151,56 @@ def test_a_disk_that_is_full_when_jobs_begin_is_named_and_does_not_end_the_sweep
     wait_for_an_empty_queue(cluster)
     check_refused(paths, capsys, words="disk full? it could not even write its log")
     ballast.unlink()
+    fake_until(paths, all_done)
+    check_complete(paths)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """What is open already stays so."""
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+class SeenEnough(Exception):
+    """Ends a `follow` that would go on."""
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_a_run_root_that_turns_read_only_stops_no_follow_and_no_cancel(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = tmp_path / "runs"
+    root.mkdir()
+    hold(root).touch()
+    paths = start_fake(root, monkeypatch)
+    job_at_hold(paths)
+    said, naps = list[str](), iter(range(3))
+
+    def nap(seconds: float) -> None:
+        if next(naps, None) is None:
+            raise SeenEnough
+
+    with read_only(root):
+        with monkeypatch.context() as patch, pytest.raises(SeenEnough):
+            patch.setattr(drive.time, "sleep", nap)
+            drive.follow(paths, seconds=0.1, say=said.append)
+        assert said == [f"Read-only file system: {paths.driver_lock}"]
+        assert main(["cancel", "smoke", f"run_root={root}"]) == 2
+        words = capsys.readouterr()
+        assert re.search(r"cancelled \d+ jobs; `run` or `retry` goes on", words.out)
+        assert "that they were cancelled cannot be noted (Read-only file system" in words.err
+        wait_for_an_empty_queue(cluster)
+    hold(root).unlink()
+    start_fake(root, monkeypatch)
     fake_until(paths, all_done)
     check_complete(paths)
 
