@@ -39,8 +39,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
                 f"`python -m sweeps {arguments.command} --help`"
             )
     arguments.overrides += others
-    if arguments.command == "retry" and arguments.overrides and "=" not in arguments.overrides[0]:
-        arguments.point = arguments.overrides.pop(0)  # as `logs` takes it
+    if arguments.command == "retry" and arguments.point is None:
+        first = next(iter(arguments.overrides), "=")
+        if "=" not in first:  # a point, as `logs` takes it
+            arguments.point = arguments.overrides.pop(0)
     return arguments
 
 

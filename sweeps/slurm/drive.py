@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from sweeps.slurm.code import freeze_code
 from sweeps.slurm.decide import Decision
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submit import Sender
-from sweeps.slurm.tick import failed, in_hand, tick
+from sweeps.slurm.tick import asked_config, failed, in_hand, tick
 from sweeps.text import counted, echo, error_words, shown
 
 UNWRITABLE = (*FULL, errno.EROFS, errno.ESTALE, errno.EIO)
@@ -53,15 +53,16 @@ def run(
     absent = scheduler.missing("sbatch")
     if absent is not None:
         raise ValueError(absent)
-    config = scheduler.show_config(call)  # before anything that takes long: does a cluster answer?
+    config = asked_config(call, say)  # before anything that takes long: does a cluster answer?
     plan, paths = plan_over(declaration)
+    records = plan_record(plan)["stages"]
     check_installed(declaration, {stage.environment for stage in plan.stages}, say)
-    _check_before(plan, paths, command, call, say)
+    _check_before(plan, paths, recover.undone(paths, records), command, call, say)
     warnings = [*plan.warnings, *preflight.short_graces(plan, call)]
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
-        recover.at_home(paths, plan_record(plan)["stages"], call, say)
+        recover.at_home(paths, records, call)
         freeze(paths, plan, nothing_to_run=False)
         exit_code = fetch_files(plan, paths, command)
         if exit_code:
@@ -85,21 +86,23 @@ def run(
     return 0
 
 
-def _check_before(plan: Plan, paths: RunPaths, command: StageCommand, call: Call, say: Say) -> None:
+def _check_before(
+    plan: Plan,
+    paths: RunPaths,
+    undone: Collection[str],
+    command: StageCommand,
+    call: Call,
+    say: Say,
+) -> None:
     """Ask SLURM whether it would take what is not done, before anything is written."""
-    undone = recover.undone(paths, plan_record(plan)["stages"])
     left = Counter(stage.kind for stage in plan.stages if stage.name in undone)
     if not left:
         return
-    profile = _profile(plan)
+    profile = plan.declaration.profile
+    assert isinstance(profile, SlurmProfile)
     sender = Sender(paths=paths, profile=profile, code=paths.code, records={}, command=command)
     elements = min(max(left.values()), profile.max_array_size or 1)
     preflight.check(sender, elements=elements, call=call, say=say)
-
-
-def _profile(plan: Plan) -> SlurmProfile:
-    assert isinstance(plan.declaration.profile, SlurmProfile)
-    return plan.declaration.profile
 
 
 def update(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> Decision:
@@ -176,7 +179,7 @@ def again(
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
     with driving(paths):
-        recover.at_home(paths, read_json(paths.plan, PLAN)["stages"], call, say)
+        recover.at_home(paths, read_json(paths.plan, PLAN)["stages"], call)
         code = submissions.read(paths.submissions).code
         submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
     return tick(paths, say=say, call=call)

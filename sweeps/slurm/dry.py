@@ -42,13 +42,7 @@ def largest_array(
     return profile.max_array_size or site
 
 
-def dry_run(
-    plan: Plan,
-    paths: RunPaths,
-    *,
-    limit: int,
-    call: Call = scheduler.call,
-) -> list[str]:
+def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.call) -> list[str]:
     """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
 
     Each says that it is for reading: sbatch alone hands over nothing for the jobs to do.

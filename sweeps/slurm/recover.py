@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.files import void, write_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import scheduler, submissions
@@ -100,7 +100,10 @@ def strays(paths: RunPaths, known: History, call: Call) -> list[Job]:
 
 
 def at_home(
-    paths: RunPaths, records: Sequence[Record], call: Call, warn: Callable[[str], None]
+    paths: RunPaths,
+    records: Sequence[Record],
+    call: Call,
+    warn: Callable[[str], None] = void,
 ) -> tuple[History, Answer]:
     """What was sent and what squeue shows of it; raises as `check_cluster`.
 
@@ -112,9 +115,9 @@ def at_home(
     return known, queue
 
 
-def undone(paths: RunPaths, records: Sequence[Record]) -> list[str]:
+def undone(paths: RunPaths, records: Sequence[Record]) -> set[str]:
     """Names of the stages, listed as in plan.json, that have no marker of what is asked for."""
-    return [
+    return {
         record["name"]
         for record in records
         if not is_done(
@@ -122,7 +125,7 @@ def undone(paths: RunPaths, records: Sequence[Record]) -> list[str]:
             fingerprint=record["fingerprint"],
             target=record["target"],
         )
-    ]
+    }
 
 
 def check_cluster(
@@ -132,15 +135,16 @@ def check_cluster(
     would take them for lost.
 
     undone: names of stages without a marker. shown: what squeue shows of the sweep's batches; where
-    it shows any, this is their cluster and it is not asked for its name.
+    it shows any of theirs, this is their cluster and it is not asked for its name.
     """
-    if any(job.name in known.batches for job in shown.values()):
-        return
     places = known.places()
+    sent = {stage: places[stage][-1] for stage in undone if places[stage]}
+    names = {place.batch.name for place in sent.values()}
+    if any(job.name in names for job in shown.values()):
+        return
     homes = Counter(
         place.batch.cluster
-        for stage in undone
-        for place in places[stage][-1:]
+        for stage, place in sent.items()
         if place.batch.cluster is not None and not _has_ended(paths, stage, place)
     )
     if not homes:
@@ -151,8 +155,8 @@ def check_cluster(
             raise ValueError(
                 f"this is cluster {here}, and {counted(count, 'stage')} of {paths.folder} that "
                 f"{'is' if count == 1 else 'are'} not done went to cluster {home}, which alone "
-                "knows what became of them; nothing was done here: give this command on a machine "
-                f"that submits to {home}, or `cancel` there first to go on here"
+                "knows what became of the jobs; nothing was done here: give this command on a "
+                f"machine that submits to {home}, or `cancel` there first to go on here"
             )
 
 

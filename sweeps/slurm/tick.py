@@ -114,8 +114,8 @@ def tick(
     """One reconciliation, under the driver's lock.
 
     renew: whether jobs that wait are sent again where the profile asks for something else now.
-    config: what the controller has just said of itself (scheduler.show_config); None asks it where
-    something is sent.
+    config: of `asked_config`, where the controller was asked before; None asks it before anything
+    is sent.
 
     Raises BlockingIOError where another driver is at work, ValueError with SLURM's own words where
     it refuses something, ConnectionError where it gives no answer.
@@ -140,10 +140,19 @@ def tick(
         _cancel([*decision.cancel, *_held_reports(observed)], "of no more use", call, say)
         _tell_fates(decision, say)
         if decision.submit:
-            config = config or scheduler.show_config(call)
+            config = config or asked_config(call, say)
             _submit(sender, observed, decision, config, call, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
+
+
+def asked_config(call: Call, say: Callable[[str], None]) -> str:
+    """What the controller says of itself, with a warning where its clock is not this machine's;
+    raises as `call` does."""
+    config = scheduler.show_config(call)
+    for warning in answers.controllers_clock(config, time.time()):
+        say(warning)
+    return config
 
 
 def _held_reports(observed: Observed) -> list[Job]:
@@ -194,8 +203,6 @@ def _submit(
     paths, profile, history = sender.paths, sender.profile, observed.history
     if decision.uncount:
         submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
-    for warning in answers.controllers_clock(config, time.time()):
-        say(warning)
     sendings = arrange(
         decision.submit,
         done={seen.record["name"] for seen in observed.seen if seen.done},

@@ -106,6 +106,10 @@ def test_retry_says_that_there_is_nothing_to_retry_and_takes_a_point_as_logs_doe
         assert main(["retry", "smoke", *words, f"run_root={tmp_path}"]) == 0
         said = capsys.readouterr().out
         assert said == f"{POINT}: 2 active (Dependency 1); nothing to retry\n"
+    both = ["retry", "smoke", POINT, "--point", POINT]
+    for words, said in ((["retry", "smoke", "nope"], "unknown point"), (both, "says nothing here")):
+        assert main([*words, f"run_root={tmp_path}"]) == 2
+        assert said in capsys.readouterr().err
     assert main(["retry", "smoke", "nope", f"run_root={tmp_path}"]) == 2
     assert "unknown point 'nope': there are base-s11, " in capsys.readouterr().err
     assert len(submissions.read(paths.submissions).batches) == len(batches)

@@ -42,6 +42,11 @@ def test_another_cluster_than_the_sweeps_decides_nothing_and_cancels_nothing(
     assert shown["stages"]["waiting"] == 2 and re.search(words, warned[0])
     assert paths.submissions.read_bytes() == before
     assert {command[0] for command in told} == {"squeue", "scontrol"}
+    send(paths, "smoke-train-0", "b", begun=0.5, job_id="6", cluster="far")
+    send(paths, "smoke-train-2", "b", begun=2.0, job_id="8", cluster="near")
+    former = running_on(told, "far", "6|smoke-train-0|CANCELLED|n1|0:10|2026-11-21T10:00:00|None\n")
+    with pytest.raises(ValueError, match=words):
+        tick.tick(paths, say=print, call=former)
     assert drive.cancel(paths, say=print, call=running_on(told, "near")) == 0
     assert tick.tick(paths, say=print, call=far).submit == (), "cancelled at home, it is held"
 
