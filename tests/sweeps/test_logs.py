@@ -12,7 +12,9 @@ import pytest
 
 from fgrpo_bench.stages.files import write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps import REPOSITORY
+from sweeps import REPOSITORY, logs
+from sweeps.slurm.packing import output_file
+from sweeps.slurm.submissions import Batch, append
 from tests.support.fake_sweep import fake_sweep
 
 Sweeps = Callable[..., tuple[int, str, str]]
@@ -29,14 +31,35 @@ def test_logs_print_the_latest_attempt_of_the_stage_started_last(
         note = {"attempt": attempt, "driver": "d", "begun": f"t{attempt}"}
         write_json(point.attempt(attempt), note)
     write_text(paths.warmup(11).log(1), "warming up\n")
-    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
+    code, said, hint = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
     assert code == 0
+    assert hint == "the train stage; --stage shows evaluate, warmup\n"
     assert said == f"==> {point.log(2)}\n2: line 98\n2: line 99\n"
     code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "warmup")
     assert said.endswith("warming up\n")
     code, _, errors = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "evaluate")
     assert code == 2
     assert "was never started" in errors
+
+
+def test_logs_of_a_job_that_came_to_no_attempt_are_its_own_output(
+    sweeps: Sweeps, frozen: Frozen
+) -> None:
+    paths = frozen()
+    batch = Batch(name="smoke-warmup-1", kind="warmup", stages=("_warmup/s11",), begun=0.0)
+    append(paths.submissions, "intent", **batch.intent(None))
+    append(paths.submissions, "submitted", batch=batch.name, job_id="7")
+    code, _, errors = sweeps("logs", "smoke", "base-s11", "--stage", "warmup")
+    assert (code, "was never started" in errors) == (2, True), "it has not written any yet"
+    output = output_file(paths.batch(batch.name), "7")
+    write_text(output, "ModuleNotFoundError: No module named 'submitit'\n")
+    code, said, _ = sweeps("logs", "smoke", "base-s11", "--stage", "warmup")
+    assert said == f"==> {output}\nModuleNotFoundError: No module named 'submitit'\n"
+    failed = {"name": "_warmup/s11", "kind": "warmup", "state": "failed"}
+    answer = {"points": [{"point_id": "base-s11", "stages": [failed]}]}
+    shown = logs.render_failures(logs.with_last_lines(paths, answer))
+    assert "  | ModuleNotFoundError: No module named 'submitit'\n" in shown
+    assert f"  {output}\n" in shown
 
 
 def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, frozen: Frozen) -> None:
