@@ -1,6 +1,7 @@
 """Why jobs wait, in SLURM's words: which of its reasons no waiting ends, and what helps then.
 
-The reasons are those of SLURM 22.05 to 25.05 (job_state_reason.c).
+The reasons are those that SLURM 22.05 knows, and those that its source has since (as far as
+MpiPortsBusy in job_state_reason.c).
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ REASONS: dict[str | None, str] = {
     "a higher profile.nodes": "QOSMinNode",
     "another profile.additional_parameters.reservation": "ReservationDeleted ReservationInvalid",
 }
-"""The reasons of SLURM 22.05 to 25.05 for which jobs wait, by what helps; None where waiting does.
-"""
+"""The reasons for which jobs wait, of SLURM 22.05 and since, by what helps; None where waiting
+does, or nothing is known."""
 
 
 @pytest.mark.parametrize("words", REASONS)
