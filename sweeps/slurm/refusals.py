@@ -37,7 +37,8 @@ def explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile, call: 
     if "Job violates accounting/QOS policy" in refusal:
         return (
             ": lower profile.time_minutes, profile.cpus_per_task, profile.mem_gb or "
-            "profile.gpus_per_node, or name another profile.qos or profile.account; "
+            "profile.gpus_per_node, run fewer points at once, or name another profile.qos or "
+            "profile.account; "
             "`sacctmgr show qos` and `sacctmgr show associations` tell the limits"
         )
     key = next((key for words, key in KEYS.items() if words in refusal), None)
