@@ -23,7 +23,7 @@ Grader = Callable[[Problem, str], Grade]
 GRADERS: dict[str, tuple[int, Grader]] = {
     "choice": (3, choice.grade),
     "countdown": (1, countdown.grade),
-    "ifeval": (1, ifeval.grade),
+    "ifeval": (2, ifeval.grade),
     "math": (2, math.grade),
     "math-tolerance": (2, math_tolerance.grade),
     "maze": (1, maze.grade),

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.graders import GRADERS, get_grader, ifeval, judge_reading, judge_words, worker
+from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, scan_boxes
@@ -127,40 +128,20 @@ CHOICES = (
     Text(" ", before="the answer is $\\mathbf", after="B"),
     Text("\\text{ or ", before="the answer is (B)"),
     Text("or ", before="the answer is (B) "),
-    Text("the answer is "),
-    Text("the answer is B. "),
-    Text("the answer is (B). Wait, no. "),
-    Text("if the answer is "),
-    Text("some say "),
-    Text("some say the answer is B. "),
-    Text("not "),
+    *(
+        Text(part)
+        for part in (
+            "the answer is |the answer is B. |the answer is (B). Wait, no. |if the answer is |not |"
+            "some say |some say the answer is B. |wait, |option |option B is correct. |so B, |"
+            "so likely |A and |<answer>|<answer>B</answer>|</answer>|the option that |B\n|\n|*\n|"
+            'option\n|so\n|. \n|B. x\n\n|`|\'|"|"B|(b|\\text'
+        ).split("|")
+    ),
     Text("that is ", before="the answer is B. "),
     Text("no, ", before="the answer is B. "),
-    Text("wait, "),
-    Text("option "),
-    Text("option B is correct. "),
-    Text("so B, "),
-    Text("so likely "),
-    Text("A and "),
     Text("A, ", after=" are correct."),
-    Text("<answer>"),
-    Text("<answer>B</answer>"),
-    Text("</answer>"),
-    Text("the option that "),
     Text("\n", before="the answer"),
-    Text("B\n"),
-    Text("\n"),
-    Text("*\n"),
-    Text("option\n"),
-    Text("so\n"),
-    Text(". \n"),
-    Text("B. x\n\n"),
     Text("*", before="B"),
-    Text("`"),
-    Text('"'),
-    Text('"B'),
-    Text("(b"),
-    Text("\\text"),
 )
 PUZZLES = (
     *BOXES[:3],
@@ -187,6 +168,11 @@ MOVES = (
     Text(" ", after="!"),
     Text("RDx", before="!"),
 )
+MARKS = (
+    *(Text(part) for part in ("<<", "<<<>", ">>", "[", "[x", "[]", "[\n", "******\n")),
+    *(Text(part, before="word", after="end") for part in ("\n", " ", "\t\n", "*\n", "-\n", "p.")),
+)
+"""What would hurt checkers that look for titles, placeholders, bullets and postscripts."""
 INSTRUCTED = json.dumps({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
 GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "choice": (("B",), CHOICES),
@@ -200,6 +186,10 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
 }
 """Golds and texts of each grader."""
 BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
+    "bullets": (lambda text: checkers.bullets(text, 3), MARKS),
+    "placeholders": (lambda text: checkers.placeholders(text, 3), MARKS),
+    "postscript": (lambda text: checkers.postscript(text, "P.P.S"), MARKS),
+    "title": (checkers.title, MARKS),
     "after_thoughts": (after_thoughts, BOXES),
     "last_box": (last_box, BOXES),
     "scan_boxes": (scan_boxes, BOXES),
