@@ -128,15 +128,12 @@ CHOICES = (
     Text(" ", before="the answer is $\\mathbf", after="B"),
     Text("\\text{ or ", before="the answer is (B)"),
     Text("or ", before="the answer is (B) "),
-    *(
-        Text(part)
-        for part in (
-            "the answer is |the answer is B. |the answer is (B). Wait, no. |if the answer is |not |"
-            "some say |some say the answer is B. |wait, |option |option B is correct. |so B, |"
-            "so likely |A and |<answer>|<answer>B</answer>|</answer>|the option that |B\n|\n|*\n|"
-            'option\n|so\n|. \n|B. x\n\n|`|\'|"|"B|(b|\\text'
-        ).split("|")
-    ),
+    *(Text(f"{part}the answer is ") for part in ("", "if ", "some say ", "wait, ", "not ")),
+    *(Text(f"{part}the answer is (B). ") for part in ("", "if ", "some say ", "wait, no, ")),
+    *(Text(part) for part in ("not ", "some say ", "wait, ", "option ", "option B is correct. ")),
+    *(Text(part) for part in ("so B, ", "so likely ", "A and ", "the option that ", "B. x\n\n")),
+    *(Text(part) for part in ("<answer>", "</answer>", "<answer>B</answer>", "`", '"', '"B', "(b")),
+    *(Text(f"{part}\n") for part in ("", "B", "*", "option", "so", ". ")),
     Text("that is ", before="the answer is B. "),
     Text("no, ", before="the answer is B. "),
     Text("A, ", after=" are correct."),
