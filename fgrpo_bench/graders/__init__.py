@@ -32,7 +32,7 @@ GRADERS: dict[str, tuple[int, Grader]] = {
 }
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
-answer within microseconds."""
+answer within milliseconds."""
 
 
 def get_grader(name: str) -> Grader:

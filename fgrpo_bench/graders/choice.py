@@ -41,7 +41,7 @@ def grade(problem: Problem, response: str) -> Grade:
     if statement is None:
         return Grade(outcome="incorrect", extracted=None, reason="no letter found")
     if letter is None:
-        return Grade(outcome="incorrect", extracted=None, reason=f"not settled {statement.kind}")
+        return Grade(outcome="incorrect", extracted=None, reason=f"not settled, {statement.kind}")
     right = letter == problem.target
     return Grade(
         outcome="correct" if right else "incorrect",

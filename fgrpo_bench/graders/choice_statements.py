@@ -129,11 +129,12 @@ _EQUALS = words(
     "closest to",
 )
 _CONCLUSION = re.compile(
+    r"\b(?=[a-zA-Z])(?:"  # most positions fail here, which is three times as fast
     rf"(?:{_LEADS}|{_OTHERWISE}){_ADVERBS}{_LETTER_LAST}"
     # not "so B, the field, is"
     rf"|{_HENCE}{_ADVERBS}{_LETTER_LAST}(?!,\s(?!{_GOES_ON}|[(*$]*+[A-D](?:\W|$)))"
     rf"|{_EQUALS}{_ADVERBS}{_LETTER_IN_PARENTHESES}"
-    rf"|(?:{_EQUALS}|{words('is')}){_ADVERBS}{_LETTER_AS_CHOICE}",
+    rf"|(?:{_EQUALS}|{words('is')}){_ADVERBS}{_LETTER_AS_CHOICE})",
     re.MULTILINE,
 )
 _SENTENCE = words("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")

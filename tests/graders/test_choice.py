@@ -108,7 +108,7 @@ def test_letters_that_are_joined_settle_nothing_after_any_text_without_a_box(
         ("The answer is (A). <answer>B</answer>", "the right choice, in a tag"),
         ("It must be A. The answer is (B).", "the right choice, as the answer"),
         ("It must be C.", "another choice, in a conclusion"),
-        ("The answer is (B) or (C).", "not settled as the answer"),
+        ("The answer is (B) or (C).", "not settled, as the answer"),
         ("I do not know.", "no letter found"),
     ],
 )
