@@ -85,10 +85,12 @@ def has_chat_template(folder: Path) -> bool:
 
 
 def link(folder: Path, paths: StagePaths) -> None:
-    """Let the stage's checkpoint 0 be this folder."""
+    """Let the stage's checkpoint 0 be this folder, by a link that holds where the run root, or a
+    folder above the model, is a link itself."""
     target = paths.checkpoint(0)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}.tmp")
     aside.unlink(missing_ok=True)
-    aside.symlink_to(os.path.relpath(folder, target.parent))
+    # A `..` leaves the folder that a link leads to, not the one in which the link stands.
+    aside.symlink_to(os.path.relpath(folder.resolve(), target.parent.resolve()))
     aside.replace(target)
