@@ -71,7 +71,7 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     made_by = {key: before[key] for key in before if key not in DECLARING}
     if not (nothing_to_run and before):
         made_by = provenance() | {"created": before.get("created", now())}
-    declaration, record = to_dict(plan.declaration), sealed(plan_record(plan))
+    declaration, record = stored_declaration(plan.declaration), sealed(plan_record(plan))
     families = _families(paths, plan, before.get("families", []))
     content = {"declaration": declaration} | made_by | {"families": families}
     first = before.get("first") or {
@@ -83,6 +83,12 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     _share_data(paths, plan)
     freeze_specs(paths, plan.stages)
     write_if_other(paths.plan, record)
+
+
+def stored_declaration(declaration: Declaration) -> dict[str, Any]:
+    """What sweep.json has of a declaration: all but the run root, which is where the file stands,
+    so that a run that is moved or sent to somebody names no folder of this machine."""
+    return {key: value for key, value in to_dict(declaration).items() if key != "run_root"}
 
 
 def _families(
