@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from fgrpo_bench.results import question_sha256
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.stages.digests import SEAL, content_sha256, sealed
 from fgrpo_bench.stages.files import now, read_json, readable_json, write_json, write_many
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, between, shared_data
 from sweeps import REPOSITORY
 from sweeps.former import read_former
 from sweeps.plan import Plan, make_plan, plan_record
@@ -128,7 +127,7 @@ def _share_data(paths: RunPaths, plan: Plan) -> None:
         shared.mkdir(parents=True, exist_ok=True)
         own.parent.mkdir(parents=True, exist_ok=True)
         own.unlink(missing_ok=True)
-        own.symlink_to(os.path.relpath(shared, own.parent), target_is_directory=True)
+        own.symlink_to(between(own.parent, shared), target_is_directory=True)
 
 
 def _a_line_a_field(value: dict[str, Any]) -> str:

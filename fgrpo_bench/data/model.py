@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.paths import StagePaths, between
 from fgrpo_bench.stages.stage import StageRun
 
 PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
@@ -91,6 +90,5 @@ def link(folder: Path, paths: StagePaths) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}.tmp")
     aside.unlink(missing_ok=True)
-    # A `..` leaves the folder that a link leads to, not the one in which the link stands.
-    aside.symlink_to(os.path.relpath(folder.resolve(), target.parent.resolve()))
+    aside.symlink_to(between(target.parent, folder))
     aside.replace(target)

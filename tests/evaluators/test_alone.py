@@ -26,9 +26,10 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A link to a scratch disk, as on many clusters."""
-    (tmp_path / "scratch" / "mine" / "runs").mkdir(parents=True)
-    (tmp_path / "runs").symlink_to(tmp_path / "scratch" / "mine" / "runs")
+    """A link to a scratch disk, as on many clusters, and evaluations on another one."""
+    for name, folder in {"runs": "scratch/mine/runs", "runs/evals": "large"}.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / name).symlink_to(tmp_path / folder)
     monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
     monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
     return tmp_path / "runs"
