@@ -7,6 +7,9 @@ ARGS ?=
 DATA ?=
 VENV := .venv
 PY := $(VENV)/bin/python
+COMMAND := $(VENV)/bin/fgrpo-bench
+SWEEPS := $(notdir $(basename $(wildcard conf/sweep/*.yaml)))
+REFUSE = { echo "make $@: there is no sweep $*: conf/sweep has $(SWEEPS)" >&2; exit 2; }
 OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile=$(PROFILE)) $(ARGS)
 TORCH := $(shell grep '^torch==' requirements/base.txt)
 OPENRLHF := .venv-openrlhf
@@ -22,11 +25,13 @@ INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
   conformance fuzz check lock-openrlhf check-lock check-gpu bench clean
 
 help: ## List the targets
-	@echo "make sweep-<name>   run a sweep: $(notdir $(basename $(wildcard conf/sweep/*.yaml)))"
+	@echo "make sweep-<name>   run a sweep: $(SWEEPS)"
 	@echo "                    with EXPERIMENT=<name> PROFILE=<name> ARGS='<overrides>'"
+	@echo "make plan-<name>    what that would run and cost, with the same words"
+	@echo "make report-<name>  its tables and figures, from the stored files: ARGS='--format latex'"
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20 | sed 's/^/make /'
 
-setup: $(VENV)/.base ## Install the pinned packages into .venv (TORCH_INDEX=<url> chooses a build of torch)
+setup: $(COMMAND) ## Install the pinned packages into .venv (TORCH_INDEX=<url> chooses a build of torch)
 
 setup-dev: $(VENV)/.dev ## The same, with what tests and checks need
 
@@ -38,8 +43,11 @@ $(VENV)/.base: requirements/base.txt
 	@$(if $(TORCH_INDEX),$(INSTALL) $(TORCH) --index-url $(TORCH_INDEX))
 	@$(INSTALL) -r requirements/base.txt
 	@$(PY) -m fgrpo_bench.graders.punkt
-	@echo "Done: make sweep-smoke takes seconds; source $(VENV)/bin/activate for python -m fgrpo_bench"
+	@echo "Done: make sweep-smoke takes seconds; source $(VENV)/bin/activate for fgrpo-bench and python -m sweeps"
 	@touch $@
+
+$(COMMAND): | $(VENV)/.base
+	@ln -sf "$(CURDIR)/requirements/fgrpo-bench" $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@$(INSTALL) -r requirements/dev.txt
@@ -95,7 +103,7 @@ $(OPENRLHF)/.installed: requirements/openrlhf.txt
 	@$(OURS).engines.openrlhf.pip_check
 	@touch $@
 
-sweep-%: setup
+$(SWEEPS:%=sweep-%): sweep-%: setup
 	@$(PY) -m sweeps run $* $(OVERRIDES)
 
 # On SLURM where one answers, else on this machine, two runs at once (each takes about 5 GB).
@@ -105,7 +113,7 @@ rehearse: setup setup-openrlhf-cpu ## The cluster's pipeline without a GPU, the 
 	@$(PY) -m sweeps run rehearsal profile=$(REHEARSAL) profile.max_parallel=2 $(ARGS)
 	@$(if $(filter slurm%,$(REHEARSAL)),$(PY) -m sweeps follow rehearsal)
 
-plan-%: setup
+$(SWEEPS:%=plan-%): plan-%: setup
 	@$(PY) -m sweeps plan $* $(OVERRIDES)
 
 simulate: setup ## The paper's categorical simulation: ARGS="--dry-run" says what it costs
@@ -114,8 +122,15 @@ simulate: setup ## The paper's categorical simulation: ARGS="--dry-run" says wha
 paper-tables: setup ## The paper's published figures in the report's formats: ARGS="--table 1 --format latex"
 	@$(PY) -m fgrpo_bench.report.published $(ARGS)
 
-report-%: setup
+report-simulation $(SWEEPS:%=report-%): report-%: setup
 	@$(PY) -m fgrpo_bench.report $* $(ARGS)
+
+# Other names are refused before anything is installed; where it is, stored sweeps may have any.
+sweep-% plan-%:
+	@$(REFUSE)
+
+report-%:
+	@$(if $(wildcard $(PY)),$(PY) -m fgrpo_bench.report $* $(ARGS),$(REFUSE))
 
 mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)

@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from dashboards import rendering
-from dashboards.mlflow_ui import check_port
+from dashboards.mlflow_ui import check_port, in_url
 from dashboards.page import VIEWS, Address, Chart
 from dashboards.pages import BUILDERS
 from dashboards.queries.store import Store
@@ -30,7 +30,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""This machine, as a request names it."""
 CSV = "csv"
 """Parameter that names the chart whose data is wanted instead of the page."""
 
@@ -149,8 +150,9 @@ def serve(root: Path, *, host: str, port: int) -> None:
             "--root"
         )
     check_port(host, port)
-    hosts = LOOPBACK if host in LOOPBACK else ("*",)
-    print(f"Dashboard: http://{host}:{port}  (Ctrl-C stops it)", flush=True)
+    name = in_url(host)
+    hosts = LOOPBACK if name in LOOPBACK else ("*",)
+    print(f"Dashboard: http://{name}:{port}  (Ctrl-C stops it)", flush=True)
     _load()
     uvicorn.run(make_app(root, hosts=hosts), host=host, port=port, log_level="warning")
 

@@ -52,7 +52,7 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
     check_port(host, port)
     results = sync_all(runs, tracking_uri=store.uri) if sync else []
     print(
-        f"\n{FRONT if results else UNSYNCED}\n{pages(f'http://{host}:{port}', results)}\n"
+        f"\n{FRONT if results else UNSYNCED}\n{pages(f'http://{in_url(host)}:{port}', results)}\n"
         "Ready in a few seconds; Ctrl-C stops it.\n",
         flush=True,
     )
@@ -63,7 +63,7 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
 def check_port(host: str, port: int) -> None:
     """OSError that names the port and the remedy where it cannot be listened on."""
     try:
-        with socket.create_server((host, port)):
+        with _listening(host, port):
             pass
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
@@ -77,11 +77,21 @@ def _free_port(host: str, port: int) -> int:
     """A port that can be listened on now: one soon after, else any."""
     for other in (*range(port + 1, port + 20), 0):
         try:
-            with socket.create_server((host, other)) as server:
+            with _listening(host, other) as server:
                 return int(server.getsockname()[1])
         except (OSError, OverflowError):
             continue
     return port + 1
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+def in_url(host: str) -> str:
+    """A host as an address names it: `[::1]` for `::1`."""
+    return f"[{host}]" if ":" in host else host
 
 
 def pages(base: str, results: Sequence[SyncResult]) -> str:

@@ -119,6 +119,8 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
                 f"{sha256}: they were changed, or it is another model; give it another name=, or "
                 "move that folder away"
             )
+        if not paths.checkpoint(0).exists():  # the model or the runs were moved since
+            link(folder, paths)
         return sha256
     link(folder, paths)
     mark = {"fingerprint": fingerprint({"weights_sha256": sha256}), "target": {}}

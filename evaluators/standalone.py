@@ -30,7 +30,7 @@ from fgrpo_bench.specs import DatasetSpec, TaskSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
+from fgrpo_bench.stages.paths import DataPaths, StagePaths, between, shared_data
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -81,8 +81,8 @@ def freeze(request: Request) -> StagePaths:
             for name in request.evaluation.benchmarks
         },
         "evaluation": to_dict(request.evaluation),
-        "data": {key: os.path.relpath(of, paths.folder) for key, of in data.items()},
-        "source": os.path.relpath(source.folder, paths.folder),
+        "data": {key: between(paths.folder, of) for key, of in data.items()},
+        "source": between(paths.folder, source.folder),
         "step": 0,
     } | ({"plugins": list(request.plugins)} if request.plugins else {})
     write_json(paths.spec, _with_former(spec, paths))

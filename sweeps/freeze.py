@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from fgrpo_bench.results import question_sha256
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.stages.digests import SEAL, content_sha256, sealed
 from fgrpo_bench.stages.files import now, read_json, readable_json, write_json, write_many
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, shared_data
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, between, shared_data
 from sweeps import REPOSITORY
 from sweeps.former import read_former
 from sweeps.plan import Plan, make_plan, plan_record
@@ -71,7 +70,7 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     made_by = {key: before[key] for key in before if key not in DECLARING}
     if not (nothing_to_run and before):
         made_by = provenance() | {"created": before.get("created", now())}
-    declaration, record = to_dict(plan.declaration), sealed(plan_record(plan))
+    declaration, record = stored_declaration(plan.declaration), sealed(plan_record(plan))
     families = _families(paths, plan, before.get("families", []))
     content = {"declaration": declaration} | made_by | {"families": families}
     first = before.get("first") or {
@@ -83,6 +82,12 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     _share_data(paths, plan)
     freeze_specs(paths, plan.stages)
     write_if_other(paths.plan, record)
+
+
+def stored_declaration(declaration: Declaration) -> dict[str, Any]:
+    """What sweep.json has of a declaration: all but the run root, which is where the file stands,
+    so that a run that is moved or sent to somebody names no folder of this machine."""
+    return {key: value for key, value in to_dict(declaration).items() if key != "run_root"}
 
 
 def _families(
@@ -122,7 +127,7 @@ def _share_data(paths: RunPaths, plan: Plan) -> None:
         shared.mkdir(parents=True, exist_ok=True)
         own.parent.mkdir(parents=True, exist_ok=True)
         own.unlink(missing_ok=True)
-        own.symlink_to(os.path.relpath(shared, own.parent), target_is_directory=True)
+        own.symlink_to(between(own.parent, shared), target_is_directory=True)
 
 
 def _a_line_a_field(value: dict[str, Any]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,6 +78,54 @@ def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path: Path) -
         assert " has no numpy, polars, pydantic, hydra: run `cd " in told.stderr
         assert "source .venv/bin/activate` first" in told.stderr
     assert said(python=bare).stdout == f"{listing()}\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the Makefile's commands need, in a folder whose name has a space."""
+    copy = tmp_path / "my copy"
+    for name in ("fgrpo_bench", "sweeps", "conf", "requirements"):
+        ignored = shutil.ignore_patterns("__pycache__", "examples")
+        shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
+    shutil.copy(CHECKOUT / "Makefile", copy)
+    return copy
+
+
+def made(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """make with the words; what builds an environment would fail."""
+    command = ["make", "--no-print-directory", "PYTHON=/nowhere/python", *words]
+    return subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+
+
+def test_set_up_the_command_works_in_any_folder_and_hides_no_frozen_code(
+    checkout: Path, tmp_path: Path
+) -> None:
+    environment = checkout / ".venv"
+    venv.create(environment, with_pip=False)
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    (packages / "of_tests.pth").write_text(sysconfig.get_path("purelib"))
+    (environment / ".base").touch()
+    assert made(checkout, "setup").returncode == 0
+    (tmp_path / "fgrpo-bench").symlink_to(environment / "bin/fgrpo-bench")
+    command = [str(tmp_path / "fgrpo-bench"), "sweeps", "plan", "smoke", f"run_root={tmp_path}"]
+    planned = subprocess.run(command, env={}, cwd="/", capture_output=True, text=True)
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert "grpo-n4-g1-s11" in planned.stdout
+    code = "from importlib.util import find_spec as find\n"
+    code += "print([find(name) for name in ('fgrpo_bench', 'sweeps', 'evaluators', 'dashboards')])"
+    python = [str(environment / "bin/python"), "-c", code]
+    installed = subprocess.run(python, env={}, cwd="/", capture_output=True, text=True, check=True)
+    assert installed.stdout == "[None, None, None, None]\n"
+
+
+def test_a_misspelt_sweep_is_refused_by_make_before_anything_is_installed(checkout: Path) -> None:
+    for word in ("sweep-smok", "plan-smok", "report-smok"):
+        refused = made(checkout, word)
+        assert refused.returncode == 2 and refused.stdout == ""
+        assert f"make {word}: there is no sweep smok: conf/sweep has " in refused.stderr
+        assert " smoke " in refused.stderr and not (checkout / ".venv").exists()
+        assert f"\nmake {word.removesuffix('smok')}<name> " in f"\n{made(checkout, 'help').stdout}"
+        assert "/nowhere/python" in made(checkout, f"{word}e").stderr, "another is set up for"
 
 
 def test_a_misspelt_choice_or_option_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

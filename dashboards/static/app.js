@@ -48,6 +48,8 @@ function draw(div) {
     displaylogo: false,
     displayModeBar: narrow ? false : "hover", // on a phone it would cover the chart
     modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+    showSendToCloud: false, // nothing of a page goes to another machine
+    plotlyServerURL: "",
   };
   const isHeat = chart.data.some((trace) => trace.type === "heatmap");
   if (narrow) {

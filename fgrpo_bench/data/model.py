@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.paths import StagePaths, between
 from fgrpo_bench.stages.stage import StageRun
 
 PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
@@ -85,10 +84,11 @@ def has_chat_template(folder: Path) -> bool:
 
 
 def link(folder: Path, paths: StagePaths) -> None:
-    """Let the stage's checkpoint 0 be this folder."""
+    """Let the stage's checkpoint 0 be this folder, by a link that holds where the run root, or a
+    folder above the model, is a link itself."""
     target = paths.checkpoint(0)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}.tmp")
     aside.unlink(missing_ok=True)
-    aside.symlink_to(os.path.relpath(folder, target.parent))
+    aside.symlink_to(between(target.parent, folder))
     aside.replace(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -244,3 +245,9 @@ def is_below(name: str) -> bool:
 def shared_data(root: Path, name: str, fingerprint: str) -> Path:
     """The folder of a dataset that all sweeps under a root share; their own ones link to it."""
     return root / "_data" / f"{name}-{fingerprint[:8]}"
+
+
+def between(folder: Path, other: Path) -> str:
+    """The relative path from a folder to another path, which holds where links stand above them: a
+    `..` leaves the folder that a link leads to, not the one in which the link stands."""
+    return os.path.relpath(other.resolve(), folder.resolve())

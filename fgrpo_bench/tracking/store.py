@@ -18,6 +18,12 @@ from fgrpo_bench.stages.paths import RunPaths
 
 DIRECT = ("sqlite", "postgresql")
 """Databases whose rows are read and written directly."""
+ARTIFACT_COLUMNS = (
+    "experiments.artifact_location",
+    "runs.artifact_uri",
+    "logged_models.artifact_location",
+)
+"""Where MLflow's database says, as absolute addresses, where artifacts are."""
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -90,6 +96,8 @@ def opened(store: Store) -> Iterator[Any]:
             if store.artifacts is not None:
                 _try_database(store.uri)
             client = MlflowClient(tracking_uri=store.uri)
+            if store.embedded is not None and store.artifacts is not None:
+                _follow_moved_artifacts(client, store.artifacts)
             with _hurried(client) if store.embedded is not None else nullcontext():
                 yield client
         except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
@@ -100,6 +108,33 @@ def database(client: Any) -> Any | None:
     """The engine of the client's SQL database, where that is one of DIRECT."""
     engine = getattr(client._tracking_client.store, "engine", None)
     return engine if engine is not None and engine.dialect.name in DIRECT else None
+
+
+def _follow_moved_artifacts(client: Any, artifacts: Path) -> None:
+    """Let the rows of a store that was moved or copied with its runs name the artifacts where they
+    are now. OSError where those did not come along.
+
+    Where they were is known from MLflow's own first experiment, whose folder is below theirs.
+    """
+    from sqlalchemy import text
+
+    with database(client).begin() as rows:  # type: ignore[union-attr]
+        first = "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
+        before = Path(rows.execute(text(first)).scalar() or "").parent
+        if not before.is_absolute() or before == artifacts:
+            return
+        for old, new in ((before.as_uri(), artifacts.as_uri()), (str(before), str(artifacts))):
+            for column in ARTIFACT_COLUMNS:
+                table, name = column.split(".")
+                moved = rows.execute(
+                    text(
+                        f"UPDATE {table} SET {name} = :new || substr({name}, length(:old) + 1) "
+                        f"WHERE {name} = :old OR substr({name}, 1, length(:old) + 1) = :old || '/'"
+                    ),
+                    {"old": old, "new": new},
+                )
+                if table == "runs" and moved.rowcount and not artifacts.exists():
+                    raise OSError(f"mlflow.db came here from {before.parent} without its artifacts")
 
 
 @contextmanager

@@ -151,8 +151,8 @@ def _experiment(
         client.restore_experiment(experiment.experiment_id)
     if store.embedded is not None and experiment.artifact_location != location:
         raise OSError(
-            f"it keeps artifacts in {experiment.artifact_location}, so the runs were moved here "
-            "since"
+            f"its experiment {wanted.name} keeps artifacts in {experiment.artifact_location}, not "
+            "beside the runs"
         )
     tags: dict[str, str] = {}
     if wanted.digest is not None and (is_full or experiment.tags.get(DIGEST) != wanted.digest):

@@ -62,7 +62,7 @@ def repair(
         _put_aside(examined, removed, say)
         say(f"now `{own_view(paths).COMMAND}` makes again what is missing")
         return 1
-    declared = read_json(paths.sweep_json, SWEEP)["declaration"]
+    declared = read_json(paths.sweep_json, SWEEP)["declaration"] | {"run_root": str(paths.root)}
     plan = make_plan(
         from_stored(Declaration, declared, paths.sweep_json), partial(read_former, paths)
     )

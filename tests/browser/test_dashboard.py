@@ -21,7 +21,17 @@ CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 6, "a
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 
+BUTTONS = {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+"""None of them sends anything to another machine."""
+
 OpenPage = Callable[..., Page]
+
+
+def offered(page: Page) -> set[str | None]:
+    """What the charts of a page offer beside them, by title; none knows an address to send to."""
+    charts = page.locator("[data-drawn]").all()
+    assert all(chart.evaluate("e => e._context.plotlyServerURL") == "" for chart in charts)
+    return {button.get_attribute("data-title") for button in page.locator(".modebar-btn").all()}
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -31,6 +41,7 @@ def test_every_page_renders_with_data_and_fits(open_page: OpenPage, dashboard: s
     assert page.locator("[data-drawn]").count() == CHARTS[view]
     for i in range(CHARTS[view]):
         assert page.locator("[data-drawn]").nth(i).locator(MARKS).count() > 0
+    assert offered(page) == (BUTTONS if size == WIDE and CHARTS[view] else set())
     widths = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert widths[0] <= widths[1], "the page must not scroll sideways"
     assert page.locator("main td").count() + CHARTS[view] > 1
@@ -236,6 +247,7 @@ def test_the_export_opens_from_disk_draws_its_charts_and_writes_nothing_beside(
         page.click(f"nav >> text={title}")
         drawn(page)
         assert page.locator("[data-drawn]").count() == CHARTS[view]
+        assert offered(page) == (BUTTONS if CHARTS[view] else set())
     page.click("nav >> text=Compare")
     drawn(page)
     page.click("details.fold > summary")

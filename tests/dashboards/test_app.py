@@ -148,8 +148,10 @@ def test_an_error_names_the_value_and_the_valid_ones(client):
 
 
 def test_a_request_under_another_name_is_refused_so_that_other_sites_cannot_read_along(client):
-    assert client.get("/", headers={"host": "evil.example"}).status_code == 400
-    assert client.get("/", headers={"host": "localhost:8000"}).status_code == 200
+    for host in ("evil.example", "[::2]:8000", "[::1].evil.example", "::1", "[::1", "127.0.0.1.x"):
+        assert client.get("/", headers={"host": host}).status_code == 400, host
+    for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000", "[::1]"):
+        assert client.get("/", headers={"host": host}).status_code == 200, host
 
 
 def test_nothing_can_be_sent(client):
@@ -350,12 +352,28 @@ def test_a_damaged_file_is_named_and_the_other_pages_stay(tmp_path):
     assert "gpus" in answer.text
 
 
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
 @pytest.mark.slow
-def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(finished, tmp_path):
+@pytest.mark.parametrize(
+    "host, name, bound",
+    [("127.0.0.1", "127.0.0.1", "0100007F"), ("::1", "[::1]", f"{'0' * 24}01000000")],
+)
+def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(
+    finished, tmp_path, host, name, bound
+):
     from tests.dashboards.test_mlflow_ui import listening
 
-    port = free_port()
-    command = [sys.executable, "-m", "dashboards", "serve", "--port", str(port)]
+    if host == "::1" and not has_ipv6_loopback():
+        pytest.skip("this machine has no IPv6 loopback")
+    port, address = free_port(), f"http://{name}"
+    command = [sys.executable, "-m", "dashboards", "serve", "--host", host, "--port", str(port)]
     with (tmp_path / "output").open("wb") as output:
         process = subprocess.Popen(
             [*command, "--root", finished.paths.root],
@@ -365,16 +383,17 @@ def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(finished, tmp
             start_new_session=True,
         )
     try:
-        wait_for(f"http://127.0.0.1:{port}/", process)
-        assert listening(port) == {"0100007F"}
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{BASE}/sweep", timeout=30) as page:
+        wait_for(f"{address}:{port}/", process)
+        assert listening(port) == {bound}
+        with urllib.request.urlopen(f"{address}:{port}{BASE}/sweep", timeout=30) as page:
             assert b"groupsize on countdown" in page.read()
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(60) in (0, 130, -signal.SIGINT)
         time.sleep(0.1)
     finally:
         stop(process)
-    assert "Traceback" not in (tmp_path / "output").read_text()
+    said = (tmp_path / "output").read_text()
+    assert f"Dashboard: {address}:{port} " in said and "Traceback" not in said
     assert not listening(port)
 
 

@@ -40,9 +40,15 @@ def stage(folder: Path, path: Path | str, *, chat_template: bool = True) -> Stag
     return paths
 
 
-def test_a_folder_of_yours_becomes_checkpoint_0_without_a_copy(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scratch", ["runs", "a/deeper/disk"])
+def test_a_folder_of_yours_becomes_checkpoint_0_without_a_copy(
+    scratch: str, tmp_path: Path
+) -> None:
     folder = model(tmp_path / "models" / "mine")
-    paths = stage(tmp_path / "run" / "_base" / "mine", folder)
+    (tmp_path / scratch).mkdir(parents=True)
+    if scratch != "runs":
+        (tmp_path / "runs").symlink_to(tmp_path / scratch)
+    paths = stage(tmp_path / "runs" / "_base" / "mine", folder)
     assert main([str(paths.folder)]) == 0
     assert paths.checkpoint(0).resolve() == folder
     marker = read_json(paths.done)

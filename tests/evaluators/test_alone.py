@@ -26,6 +26,10 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
+    """A link to a scratch disk, as on many clusters, and evaluations on another one."""
+    for name, folder in {"runs": "scratch/mine/runs", "runs/evals": "large"}.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / name).symlink_to(tmp_path / folder)
     monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
     monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
     return tmp_path / "runs"
@@ -175,13 +179,21 @@ def test_what_cannot_be_run_is_refused_with_value_rule_and_remedy(words, more, s
         assert code == 1 and said in capsys.readouterr().err
 
 
-def test_changed_weights_under_the_same_name_are_refused(words, root, model, tmp_path, capsys):
+def test_a_moved_model_is_linked_again_and_changed_weights_under_its_name_are_refused(
+    words, root, model, tmp_path, capsys
+):
     copy = tmp_path / "copy"
     copy.mkdir()
     for file in model.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
     mine = [*(word for word in words if not word.startswith("checkpoint=")), f"checkpoint={copy}"]
     assert main(["run", *mine, "n_samples=1", "name=mine", "--dry-run"]) == 0
+    link = StagePaths(root / "evals" / "mine").checkpoint(0)
+    assert link.resolve() == copy
+    copy = copy.rename(tmp_path / "moved")
+    mine[-1] = f"checkpoint={copy}"
+    assert main(["run", *mine, "n_samples=1", "name=mine", "--dry-run"]) == 0
+    assert link.resolve() == copy
     weights = copy / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1

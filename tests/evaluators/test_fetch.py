@@ -58,6 +58,8 @@ def test_a_benchmark_is_fetched_once_and_its_revision_is_told(tmp_path, here, ca
 
 def test_a_sweep_finds_what_was_fetched_and_its_own_folder_is_a_link_to_it(tmp_path, here):
     assert fetch(tmp_path, "aime25") == 0
+    (tmp_path / "another" / "large" / "disk").mkdir(parents=True)
+    (tmp_path / "groupsize").symlink_to(tmp_path / "another" / "large" / "disk")
     overrides = ["experiment=qwen2.5-7b", "evaluation@experiment.evaluation=in-domain"]
     plan = make_plan(config.load("groupsize", [*overrides, f"run_root={tmp_path}"]))
     paths = freeze.run_paths(plan.declaration)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from zipfile import ZipFile
 import jsonschema
 import passk_inference
 import pytest
+from inspect_ai._view.common import get_log_files
 from inspect_ai.log import read_eval_log
 
 from fgrpo_bench.analysis import analysed
@@ -49,6 +51,20 @@ def test_every_eval_evers_schemas_take_every_file_and_row(evaluated, schemas, tm
     wrong = json.loads(log.read_text()) | {"schema_version": 3}
     with pytest.raises(jsonschema.ValidationError):
         schemas["eval"].validate(wrong)
+
+
+def test_inspects_viewer_lists_every_log_of_a_folder(evaluated, tmp_path):
+    """It takes all but one log of a task_id for retries, by the file's name and then by the log."""
+    paths = [FORMATS["inspect"](each, tmp_path, draws=False)[0] for each in evaluated]
+    listed = asyncio.run(get_log_files(str(tmp_path), True, {}, 0, 0)).files
+    assert {Path(each.name).name for each in listed} == {path.name for path in paths}
+    assert len({each.task_id for each in listed}) == len(listed) == len(evaluated) > 1
+    heads = {Path(path).name: read_eval_log(str(path), header_only=True).eval for path in paths}
+    for each in listed:
+        head = heads[Path(each.name).name]
+        assert (each.task, each.task_id) == (head.task, head.task_id)
+    for name in ("eval_id", "run_id"):
+        assert len({getattr(head, name) for head in heads.values()}) == len(evaluated)
 
 
 def test_inspect_reads_the_log_with_all_draws_as_epochs(evaluated, tmp_path):

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.graders import get_grader
+from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import read_json
 from sweeps import REPOSITORY
 from sweeps.cli import main
+from sweeps.freeze import freeze, run_paths
+from sweeps.plan import make_plan
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text(encoding="utf-8")
 SMALL = ["experiment.train.steps=2", "experiment.train.save_every=2", "profile.max_parallel=2"]
@@ -33,10 +36,12 @@ def block(language: str) -> str:
     return str(found)
 
 
-def test_the_example_is_planned_and_grades(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+def test_the_example_is_planned_after_a_smoke_sweep_and_grades(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["plan", *words]) == 0
+    smoke = make_plan(config.load("smoke", [f"run_root='{tmp_path}/runs'"]))
+    freeze(run_paths(smoke.declaration), smoke, nothing_to_run=False)
+    assert main(["run", *words, "--dry-run"]) == 0
     assert "grpo-n4-g1-s11" in capsys.readouterr().out
     from sums import Sums, SumsSpec  # type: ignore[import-not-found]
 
@@ -50,6 +55,6 @@ def test_the_example_is_planned_and_grades(
 @pytest.mark.slow
 def test_the_example_runs_to_its_report(words: list[str], tmp_path: Path) -> None:
     assert main(["run", *words, *SMALL]) == 0
-    folder = tmp_path / "runs" / "smoke" / "countdown-tiny" / "v1"
+    folder = tmp_path / "runs" / "smoke" / "countdown-tiny" / "sums"
     assert read_json(folder / "sweep.json")["plugins"] == {"sums": "0.1"}
     assert (folder / "report" / "report.md").exists()

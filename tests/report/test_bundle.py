@@ -7,6 +7,7 @@ import io
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from fgrpo_bench.report.build import render
 from fgrpo_bench.report.exports import bundle, check_bundle
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.paths import RunPaths
+from sweeps.local import drive
 from tests.support.report import copy, published_and_gated
 from tests.support.staged import DESIGN, OTHER, staged_sweep
+from tests.support.tiny_run import tiny_plan, tiny_run
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,25 @@ def test_the_same_results_give_the_same_bytes(archive, reported, tmp_path):
             assert one.name == other.name
             assert one.mtime == 0
             assert not one.uname
+
+
+def test_a_bundle_of_a_real_run_names_no_folder_of_this_machine_and_no_user(tmp_path, monkeypatch):
+    home = tmp_path / "home of somebody"
+    for name, value in {"HOME": str(home), "USER": "somebody", "LOGNAME": "somebody"}.items():
+        monkeypatch.setenv(name, value)
+    paths, out = tiny_run(home / "runs"), tmp_path / "out.tar.gz"
+    words = ["bundle", "smoke", "--draws", "--root", str(paths.root), "--out", str(out)]
+    assert main(words) == 0
+    with tarfile.open(out) as packed:
+        contents = {each.name: packed.extractfile(each).read() for each in packed}
+    assert f"smoke-countdown-tiny-v1/runs/{paths.sweep_json.relative_to(paths.root)}" in contents
+    for name, content in contents.items():
+        assert not [each for each in (str(tmp_path), "somebody") if each.encode() in content], name
+    before = paths.sweep_json.read_bytes()
+    paths.root.rename(tmp_path / "moved")
+    moved = replace(paths, root=tmp_path / "moved")
+    assert drive.run(tiny_plan(moved.root)[0].declaration, finish=lambda *_: None) == 0
+    assert moved.sweep_json.read_bytes() == before
 
 
 def edit(path: Path, old: str, new: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,12 +14,13 @@ import polars as pl
 
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.specs import config, to_dict
+from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import now, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import METRICS, PASSK, write_table
+from sweeps.freeze import stored_declaration
 from sweeps.plan import make_plan, plan_record
 
 SMALL = [
@@ -58,8 +58,7 @@ def write_sweep(
     and copied from then on.
     """
     chosen = tuple(SMALL if overrides is None else overrides)
-    run_root = os.environ.get("FGRPO_RUN_ROOT")
-    return copy(_written_once(sweep, chosen, success_rates, run_root), root)
+    return copy(_written_once(sweep, chosen, success_rates), root)
 
 
 def copy(results: SweepResults, root: Path) -> SweepResults:
@@ -81,9 +80,8 @@ def _templates() -> TemporaryDirectory[str]:
 
 @cache
 def _written_once(
-    sweep: str, overrides: tuple[str, ...], success_rates: SuccessRates, run_root: str | None
+    sweep: str, overrides: tuple[str, ...], success_rates: SuccessRates
 ) -> SweepResults:
-    """run_root: of the environment, which the declaration holds."""
     root = template_root()
     declaration = config.load(sweep, overrides)
     plan = make_plan(declaration)
@@ -98,7 +96,7 @@ def _written_once(
         paths.sweep_json,
         sealed(
             {
-                "declaration": to_dict(declaration),
+                "declaration": stored_declaration(declaration),
                 "git_commit": "0" * 40,
                 "git_dirty": False,
                 "versions": {"python": "3.11.0", "torch": "2.13.0"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.__main__ import main
+from fgrpo_bench.tracking.read import DIGEST
 from fgrpo_bench.tracking.store import embedded_uri, find_store, without_password
 from fgrpo_bench.tracking.sync import sync_run
-from tests.support.mlflow_store import contents, runs, server, without_files
+from tests.support.mlflow_store import contents, held, runs, server, without_files
 from tests.support.servers import free_port, stop
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
@@ -93,15 +95,44 @@ def test_a_damaged_database_is_named_and_made_again_once_it_is_deleted(swept):
     assert "delete mlflow.db" in str(caught.value)
 
 
-def test_a_root_that_was_moved_is_said_rather_than_written_to_its_old_place(swept, tmp_path):
+@pytest.mark.parametrize("is_moved", [True, False], ids=["moved", "copied"])
+def test_a_root_that_was_moved_or_copied_takes_its_store_along(swept, tmp_path, is_moved):
+    old, new = tmp_path, tmp_path.with_name(f"{tmp_path.name} elsewhere")
     sync_run(swept.paths)
-    moved = dataclasses.replace(swept.paths, root=tmp_path / "moved")
-    moved.root.mkdir()
-    for path in [p for p in tmp_path.iterdir() if p != moved.root]:
-        path.rename(moved.root / path.name)
-    with pytest.raises(ConnectionError, match="the runs were moved"):
-        sync_run(moved)
-    assert not swept.paths.mlflow_artifacts.exists()
+    before, ids = held(swept), ids_of(swept.paths)
+    shutil.copytree(old, new)
+    moved = dataclasses.replace(swept, paths=dataclasses.replace(swept.paths, root=new))
+    if is_moved:
+        shutil.rmtree(old)
+    result = sync_run(moved.paths)
+    assert (result.created, result.replaced) == (0, 0)
+    assert ids_of(moved.paths) == ids, "no run is another one"
+    after = held(moved)
+    for run in (*before.values(), *after.values()):
+        run["tags"].pop(DIGEST)  # the folder is part of what a run is computed from
+    assert repr(after).replace(str(new), str(old)) == repr(before)
+    assert all(run["artifacts"] for run in after.values() if run["tags"]["kind"] != "cell")
+    assert sync_run(moved.paths).unchanged == 6
+    if is_moved:
+        assert not old.exists(), "nothing is written to the old place"
+    else:
+        assert sync_run(swept.paths).unchanged == 6
+
+
+def test_a_store_that_was_moved_without_its_artifacts_is_refused(swept, tmp_path):
+    sync_run(swept.paths)
+    moved = dataclasses.replace(swept.paths, root=tmp_path.with_name(f"{tmp_path.name}-moved"))
+    shutil.copytree(tmp_path, moved.root, ignore=shutil.ignore_patterns("mlflow-artifacts"))
+    for _ in range(2):
+        with pytest.raises(ConnectionError, match="without its artifacts") as caught:
+            sync_run(moved)
+    assert "delete mlflow.db" in str(caught.value)
+    moved.mlflow_db.unlink()
+    assert sync_run(moved).created == 6
+
+
+def ids_of(paths: RunPaths) -> set[str]:
+    return {run.info.run_id for run in runs(embedded_uri(paths))}
 
 
 def test_the_environment_names_the_store_and_an_argument_goes_first(swept, monkeypatch):

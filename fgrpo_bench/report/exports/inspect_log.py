@@ -13,6 +13,7 @@ from typing import Any
 
 from fgrpo_bench import __version__
 from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, stopped
+from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.files import write_whole
 
 VERSION = 2
@@ -22,12 +23,14 @@ REASONS = {"stop": "stop", "length": "max_tokens"}
 
 
 def write(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:
-    """<date>_<benchmark>_<model>.json. ValueError for draws of a design that stops, and of a gated
-    benchmark."""
+    """<date>_<benchmark>_<model>_<id>.json. ValueError for draws of a design that stops, and of a
+    gated benchmark."""
     if draws and evaluated.design is not None:
         raise stopped(evaluated, "inspect averages the draws of a problem")
     date, model = evaluated.finished.strftime("%Y-%m-%dT%H-%M-%S"), evaluated.model.split("/")[1]
-    path = folder / f"{date}_{evaluated.benchmark}_{model}.json"
+    # `_` separates the parts, of which the viewer reads the second and the last
+    parts = [date, *(name.replace("_", "-") for name in (evaluated.benchmark, model))]
+    path = folder / f"{'_'.join([*parts, _identity(evaluated)])}.json"
     head = json.dumps(_head(evaluated), allow_nan=False)
 
     def stream(aside: Path) -> None:
@@ -42,10 +45,16 @@ def write(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:
     return [path]
 
 
+def _identity(evaluated: Evaluated) -> str:
+    """Of a log; the viewer shows one of those with the same, as if the others were retries."""
+    of = [evaluated.model, evaluated.benchmark, evaluated.marker["fingerprint"]]
+    return fingerprint(of)[:22]
+
+
 def _head(evaluated: Evaluated) -> dict[str, Any]:
     created, settings = evaluated.finished.isoformat(), evaluated.settings
     counts = evaluated.counts
-    n_drawn, identity = int(counts["n_drawn"].sum()), str(evaluated.marker["fingerprint"])
+    n_drawn, identity = int(counts["n_drawn"].sum()), _identity(evaluated)
     metrics = {}
     for row in evaluated.estimates:
         if row.mean is None:
@@ -60,9 +69,9 @@ def _head(evaluated: Evaluated) -> dict[str, Any]:
         "version": VERSION,
         "status": "success",
         "eval": {
-            "eval_id": identity[:22],
-            "run_id": identity[:22],
-            "task_id": f"{identity[:14]}-{evaluated.benchmark}",
+            "eval_id": identity,
+            "run_id": identity,
+            "task_id": identity,
             "created": created,
             "task": evaluated.benchmark,
             "dataset": {"name": evaluated.benchmark, "samples": counts.height},
