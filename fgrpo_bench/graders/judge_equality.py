@@ -22,6 +22,7 @@ EXACT = 1e-12
 ROUNDED = "different numbers that are both tiny"
 UNSOLVED = "equations without a solution that are not multiples of each other"
 ORDER = "the written order of a pair"
+FORM = "an interval and an inequality, or a pair and a vector"
 
 _mended: list[str] = []
 _rounded: list[str] = []
@@ -160,6 +161,54 @@ def _name(item: Any) -> str:
     what is no assignment to a variable."""
     left = getattr(item, "lhs", None)
     return str(left).partition("_")[0] if left is not None and left.is_Symbol else ""
+
+
+def in_one_form(gold: Any, answer: Any) -> tuple[Any, Any] | None:
+    """Both as tuples where one is a row or column and the other a pair or longer tuple, or both as
+    sets of numbers where one is an interval or a union and the other inequalities; else None."""
+    from sympy import FiniteSet, MatrixBase, Set
+
+    if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
+        both = _entries(gold), _entries(answer)
+    elif isinstance(gold, Set) or isinstance(answer, Set):
+        both = _solutions(gold), _solutions(answer)
+        if both == (gold, answer) or any(isinstance(side, FiniteSet) for side in both):
+            return None
+    else:
+        return None
+    return None if None in both else both
+
+
+def _entries(items: Any) -> Any:
+    """The entries of a row, a column, a tuple or what is read as an open interval; else None."""
+    from sympy import Interval, MatrixBase, Tuple
+
+    if isinstance(items, MatrixBase):
+        return Tuple(*items.flat()) if 1 in items.shape else None
+    if isinstance(items, Interval) and items.is_open:
+        return Tuple(items.start, items.end)
+    return items if isinstance(items, Tuple) else None
+
+
+def _solutions(written: Any) -> Any:
+    """The real numbers of a set, or those that solve one of several inequalities in one unknown;
+    None where they cannot be told."""
+    from latex2sympy2_extended.logic import And
+    from sympy import Eq, FiniteSet, Set, Union
+    from sympy.core.relational import Relational
+
+    alternatives = written.args if isinstance(written, FiniteSet) else (written,)
+    if (
+        all(isinstance(each, Relational | And) and not each.atoms(Eq) for each in alternatives)
+        and len(written.free_symbols) == 1
+    ):
+        try:
+            return Union(*(each.as_set() for each in alternatives))
+        except MemoryError:
+            raise
+        except Exception:  # SymPy has many for what it cannot solve
+            return None
+    return written if isinstance(written, Set) else None
 
 
 def _unsolved(equation: Any) -> bool:
