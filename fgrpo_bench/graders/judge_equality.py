@@ -191,24 +191,37 @@ def _entries(items: Any) -> Any:
 
 
 def _solutions(written: Any) -> Any:
-    """The real numbers of a set, or those that solve one of several inequalities in one unknown;
-    None where they cannot be told."""
+    """The real numbers of a set, or those within one of several bounds of one variable; None for
+    all else, such as an inequality that has yet to be solved."""
     from latex2sympy2_extended.logic import And
-    from sympy import Eq, FiniteSet, Set, Union
+    from sympy import FiniteSet, Set, Union
     from sympy.core.relational import Relational
 
     alternatives = written.args if isinstance(written, FiniteSet) else (written,)
-    if (
-        all(isinstance(each, Relational | And) and not each.atoms(Eq) for each in alternatives)
-        and len(written.free_symbols) == 1
-    ):
-        try:
-            return Union(*(each.as_set() for each in alternatives))
-        except MemoryError:
-            raise
-        except Exception:  # SymPy has many for what it cannot solve
-            return None
-    return written if isinstance(written, Set) else None
+    if not all(isinstance(each, Relational | And) for each in alternatives):
+        return written if isinstance(written, Set) else None
+    relations = written.atoms(Relational)
+    if len(written.free_symbols) != 1 or not all(map(_is_bound, relations)):
+        return None
+    try:
+        return Union(*(each.as_set() for each in alternatives))
+    except MemoryError:
+        raise
+    except Exception:  # SymPy has many for what has no real solution
+        return None
+
+
+def _is_bound(relation: Any) -> bool:
+    """Whether a variable, or the absolute value of its difference from a number, is compared with a
+    number or another such."""
+    from sympy import Abs, Eq
+
+    def plain(side: Any) -> bool:
+        if isinstance(side, Abs):
+            return all(term.is_Symbol or term.is_number for term in side.args[0].as_ordered_terms())
+        return bool(side.is_Symbol or side.is_number)
+
+    return not isinstance(relation, Eq) and all(map(plain, relation.args))
 
 
 def _unsolved(equation: Any) -> bool:

@@ -21,7 +21,7 @@ _CORNERS = re.compile(
     r"\\(angle|measuredangle|triangle)(?![A-Za-z])\s*+(\{)?\s*+([A-Z])\s*+([A-Z])\s*+([A-Z])\s*+"
     r"(?(2)\})(?![A-Za-z_'^])"
 )
-_LEADING = re.compile(r"\s*+(?:(?:=|\\(?:approx|sim(?:eq)?)(?![A-Za-z]))\s*+)++")
+_LEADING = re.compile(r"^\s*+(?:(?:=|\\(?:approx|sim(?:eq)?)(?![A-Za-z]))\s*+)++")
 _ENERGY = re.compile(r"(?<![A-Za-z\\])E(?=\s*_)")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3})")
 _GROUPED = re.compile(r"\s*-?[0-9]{1,3}(?:,[0-9]{3})+\s*")
@@ -46,9 +46,7 @@ def as_read(text: str, *, several: bool = False) -> str:
     >>> as_read("100,200"), as_read("100,200", several=True), as_read("= 3")
     ('100,200', '100, 200', '3')
     """
-    text = (
-        _LEADING.sub("", text, count=1) if text.lstrip().startswith(("=", "\\a", "\\s")) else text
-    )
+    text = _LEADING.sub("", text)
     if several and _GROUPED.fullmatch(text):
         text = _THOUSANDS.sub(", ", text)
     text = text.replace("\\langle", "(").replace("\\rangle", ")")

@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"\\[A-Za-z]++|[A-Za-z]++(?:'[a-z]++)?|[0-9]++|\S")
 _TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it)|mbox|operatorname|rm|bf|it)")
 _STANDS_ALONE = frozenset(",;:.()[]{}=~$") | {"\\angle", "\\measuredangle", "\\triangle"}
 _SIDES = re.compile(r"\\(?:left|right)(?![A-Za-z])")
-_NAMED = re.compile(r"^[^=(){}\[\],]*+(?:=|\\in(?![A-Za-z]))|^\([^(){}=]*+\)\s*+=")
+_NAMED = re.compile(r"^\\?[^=(){}\[\],\\]*+(?:=|\\in(?![A-Za-z]))|^\([^(){}=]*+\)\s*+=")
 _BRACKET = re.compile(r"\\[{}]|[(){}\[\]]")
 _VOWELS = frozenset("aeiou")
 

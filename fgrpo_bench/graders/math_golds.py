@@ -64,7 +64,7 @@ def stored_gold(answer: str) -> str:
 
 
 def _rewrite(answer: str) -> str:
-    answer = _unwrap(rewritten(answer).strip())
+    answer = _unwrap(rewritten(answer))
     answer = UNREADABLE.get(answer, answer)
     answer = answer.replace("\\varnothing", "\\emptyset")
     answer = _NUMPY.sub(

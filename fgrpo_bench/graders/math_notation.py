@@ -62,6 +62,8 @@ _BRACE = re.compile(rf"({_LOOKS_OF.pattern})|\\.|[{{}}]", re.DOTALL)
 
 _SPACE = r"(?:\s|~|\\[ ,;:!])"
 _TEXT = r"\\(?:text(?:bf|it|rm)?|mathrm|mbox)"
+_SIGN = r"[<>]|\\(?:leq?|geq?)(?![A-Za-z])"
+_MIRRORED = str.maketrans(">g", "<l")
 _DIGITS = 40
 """Most digits of a repeating decimal, on either side of where its period begins."""
 
@@ -70,7 +72,7 @@ def rewritten(text: str) -> str:
     """A gold or an answer with every notation rewritten once.
 
     >>> rewritten("3½"), rewritten(r"\\color{red}{x²}"), rewritten(r"\\Large 12\\,345")
-    ('3\\\\frac{1}{2}', 'x^{2}', ' 12345')
+    ('3\\\\frac{1}{2}', 'x^{2}', '12345')
     >>> rewritten(r"0.1\\overline{6}"), rewritten("]0, 1]"), rewritten(r"\\text{Area} = 12")
     ('\\\\frac{15}{90}', '(0, 1]', '12')
     """
@@ -82,7 +84,7 @@ def rewritten(text: str) -> str:
         text = _shown(_LOOKS.sub(" ", text))
     for pattern, replacement in RULES:
         text = pattern.sub(replacement, text)
-    return text
+    return text.strip()
 
 
 def _shown(text: str) -> str:
@@ -110,7 +112,7 @@ def _joined(number: re.Match[str]) -> str:
 def _repeating(decimal: re.Match[str]) -> str:
     """A fraction: all digits less those before the period, over as many nines as the period has
     digits with as many zeros behind as there are decimals before it."""
-    whole = decimal["whole"]
+    whole = "0" + decimal["whole"]
     if decimal["dotted"]:
         before, period = decimal["first"], decimal["dotted"] + (decimal["rest"] or "")
         period += decimal["last"] or ""
@@ -123,6 +125,16 @@ def _repeating(decimal: re.Match[str]) -> str:
 def _mixed(number: re.Match[str]) -> str:
     proper = int(number[2]) < int(number[3])
     return f"{number[1]}\\frac{{{number[2]}}}{{{number[3]}}}" if proper else number[0]
+
+
+def _between(bounds: re.Match[str]) -> str:
+    """Two bounds of a variable from either side as one chain."""
+    name, sign, bound, other_sign, other = bounds.groups()
+    if (sign[0] == ">" or "g" in sign) == (other_sign[0] == ">" or "g" in other_sign):
+        return bounds[0]
+    if "<" in sign or "l" in sign:
+        sign, bound, other_sign, other = other_sign, other, sign, bound
+    return f"{bound} {sign.translate(_MIRRORED)} {name} {other_sign} {other}"
 
 
 def _turned(interval: re.Match[str]) -> str:
@@ -153,7 +165,7 @@ RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     # 0.1\overline{6}, 0.\dot{1}2\dot{3}, 0.333\ldots
     (
         re.compile(
-            rf"(?<![\w.])(?P<whole>[0-9]{{1,{_DIGITS}}})\.(?:"
+            rf"(?<![\w.])(?P<whole>[0-9]{{0,{_DIGITS}}})\.(?:"
             rf"(?P<before>[0-9]{{0,{_DIGITS}}}?)(?:"
             rf"\\(?:overline|bar)\s*+(?:\{{(?P<bar>[0-9]{{1,{_DIGITS}}})\}}|(?P<digit>[0-9]))"
             r"|(?P<times>[0-9]{1,6}?)(?P=times){2,20}(?:\\[lc]?dots(?![A-Za-z])|\.\.\.))"
@@ -187,8 +199,20 @@ RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(rf"^\s*+{_TEXT}\s*+\{{([^{{}}]*+)\}}\s*+(=(?=[^=,;]++$)|(?=\S))"), _unnamed),
     (re.compile(r"^\s*+(?:[Tt]he )?(?:final )?[Aa]nswer is:?(?=\s)"), ""),
     (
-        re.compile(r"^((?:[^A-Za-z\\=<>!,;]|\\[A-Za-z]++)++)=\s*+([A-Za-z](?:_\w)?+)\s*+$"),
+        re.compile(
+            r"^(?!\s*+[A-Za-z]\w*+\()(?=[^=]*[0-9])((?:[^\\=<>!,;_]|\\[A-Za-z]++)++)="
+            r"\s*+([A-Za-z](?:_\w)?+)\s*+$"
+        ),
         r"\2 = \1",
+    ),
+    # x > 1 and x < 3
+    (
+        re.compile(
+            rf"^\s*+([a-z])\s*+({_SIGN})([^<>,;=]*?)"
+            rf"(?:{_TEXT}\s*+\{{\s*+and\s*+\}}|\\(?:land|wedge)|(?<![A-Za-z])and)(?![A-Za-z])"
+            rf"\s*+\1\s*+({_SIGN})([^<>,;=]*+)$"
+        ),
+        _between,
     ),
     # ]1, 3] and [1, 3[
     (
