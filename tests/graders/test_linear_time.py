@@ -68,6 +68,7 @@ BOXES = (
     Text("{", before="\\boxed{1}, "),
     Text("\\boxed{1}, "),
     Text("\\boxed{1} and "),
+    Text("\\boxed{1} for part (a), $y_2 ="),
     Text(" ", before="\\boxed{1}", after="\\boxed{2}"),
     Text("</think>"),
 )

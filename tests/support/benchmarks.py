@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
-CASES = tuple(REPOSITORY / "tests/cases" / name for name in ("math.json", "math-variants.json"))
+CASES = REPOSITORY / "tests/cases"
+TABLES = ("math.json", "math-variants.json")
 OUTPUTS = "outputs_qwen25math_cot100x8"
 
 
@@ -25,4 +26,6 @@ def folder() -> Path | None:
 
 def cases() -> list[dict[str, Any]]:
     """Rows of both case tables: gold, response, outcome, why, deviation."""
-    return [row for table in CASES for row in json.loads(table.read_text(encoding="utf-8"))]
+    return [
+        row for table in TABLES for row in json.loads((CASES / table).read_text(encoding="utf-8"))
+    ]
