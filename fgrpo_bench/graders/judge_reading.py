@@ -25,15 +25,16 @@ _LEADING = re.compile(r"^\s*+(?:(?:=|\\(?:approx|sim(?:eq)?)(?![A-Za-z]))\s*+)++
 _ENERGY = re.compile(r"(?<![A-Za-z\\])E(?=\s*_)")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3})")
 _GROUPED = re.compile(r"\s*-?[0-9]{1,3}(?:,[0-9]{3})+\s*")
-_UNIT = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
+_PASSED_OVER = re.compile(r"[€£¥₹]|(?<=\\circ)\s*+[CF](?![A-Za-z])")
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
 _INDEX = re.compile(r"_\s*+\{?\s*+i(?![A-Za-z])|(?<![A-Za-z\\])i\s*+=|\\(?:sum|prod)(?![A-Za-z])")
 _MODULUS = re.compile(
     r"\\p?mod(?![A-Za-z])\s*+(?:\{([^{}]*+)\}|([0-9]++|[a-z](?![A-Za-z])))"
     r"|\(\s*+(?:\\b?mod|\\(?:text|mathrm)\s*+\{\s*+mod\s*+\}|mod)(?![A-Za-z])([^()]*+)\)"
 )
-_LETTER = re.compile(
-    r"\s*+\\(?:text(?:bf|it|rm)?|math(?:bf|rm)|mbox)\s*+\{\s*+\(?([A-J])[).]?\s*+\}(?:\s|\\ |~)*+"
-)
+_TEXT = r"\s*+\\(?:text(?:bf|it|rm)?|math(?:bf|rm)|mbox)\s*+\{\s*+"
+_LETTER = re.compile(rf"{_TEXT}(?:\(([A-J])\)|([A-J])[).:])\s*+\}}(?:\s|\\ |~)*+")
+_LETTER_ALONE = re.compile(rf"(?:{_TEXT})?+\s*+\(?[A-J]\)?\s*+\}}?")
 
 
 def as_read(text: str, *, several: bool = False) -> str:
@@ -50,9 +51,9 @@ def as_read(text: str, *, several: bool = False) -> str:
     if several and _GROUPED.fullmatch(text):
         text = _THOUSANDS.sub(", ", text)
     text = text.replace("\\langle", "(").replace("\\rangle", ")")
-    text = _MODULUS.sub("", text)
+    text = _MODULUS.sub("", _PASSED_OVER.sub("", text))
     if not _INDEX.search(text):
-        text = _UNIT.sub("I", text)  # which math-verify reads as the imaginary unit
+        text = _IMAGINARY.sub("I", text)  # which math-verify reads as the imaginary unit
     text = _ENERGY.sub(r"\\mathcal{E}", text)  # `E_0` alone cannot be read
     return _CORNERS.sub(_corners, _NUMERAL.sub(_numeral, text)) if text else text
 
@@ -76,10 +77,9 @@ def chosen(answer: str, gold: str) -> str:
     letter = _LETTER.match(answer)
     if letter is None or letter.end() == len(answer):
         return answer
-    of_gold = _LETTER.match(gold)
-    if gold.strip(" ()") in set("ABCDEFGHIJ") or (of_gold and of_gold.end() == len(gold)):
-        return letter[1]
-    return answer if of_gold else answer[letter.end() :]
+    if _LETTER_ALONE.fullmatch(gold):
+        return letter[1] or letter[2]
+    return answer if _LETTER.match(gold) else answer[letter.end() :]
 
 
 def _numeral(written: re.Match[str]) -> str:

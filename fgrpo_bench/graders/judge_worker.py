@@ -159,7 +159,8 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         with judge_equality.plain():
             plainly = bool(verify(wanted, parsed, timeout_seconds=None))
     if not same and boxed and (alike := judge_equality.in_one_form(wanted[0], parsed[0])):
-        same, why = bool(verify(*alike, timeout_seconds=None)), judge_equality.FORM
+        same = bool(verify(*alike, timeout_seconds=None))
+        why = judge_equality.FORM if same else why
     if same and boxed and (objection := refusal(gold, answer, several=several)):
         same, why = False, objection
     reason = "equal by math-verify" if same else "not equal by math-verify"

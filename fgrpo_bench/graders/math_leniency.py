@@ -18,7 +18,7 @@ KINDS: dict[str, re.Pattern[str]] = {
     ),
     "a degree sign": re.compile(r"\\circ(?![A-Za-z])|°|\\degree"),
     "a percent sign": re.compile(r"%"),
-    "a currency sign": re.compile(r"\\\$|[€£¥]"),
+    "a currency sign": re.compile(r"\\\$|[€£¥₹]"),
     "the left side of an equation": re.compile(r"(?<![<>!:\\])="),
     "dots or a prime": re.compile(r"\\[lc]?dots(?![A-Za-z])|\.\.\.|'"),
 }

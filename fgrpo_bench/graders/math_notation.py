@@ -53,7 +53,7 @@ _LOOKS = re.compile(
 """Commands without an argument that is shown."""
 _LOOKS_OF = re.compile(
     r"\\(?:(?:text|page)?color(?:box)?\s*+\{[^{}]*+\}|boldsymbol|bm|pmb|uline|underline"
-    r"|(?:math|text)(?:bf|it|sf|tt|rm|normal)(?=\s*+\{[-+0-9.,/=%\s]++\})"
+    r"|(?:math(?:bf|it|sf|tt|rm)|text(?:bf|it|sf|tt|rm)?)(?=\s*+\{[-+0-9.,/=%\s]++\})"
     r"|mathbf(?=\s*+\{\s*+[a-z]\s*+=))\s*+\{"
 )
 """Commands whose last argument is shown: of letters in another font only where they are a number
