@@ -52,12 +52,12 @@ _LOOKS = re.compile(
 )
 """Commands without an argument that is shown."""
 _LOOKS_OF = re.compile(
-    r"\\(?:(?:text|page)?color(?:box)?\s*+\{[^{}]*+\}|boldsymbol|bm|pmb|uline|underline"
-    r"|(?:math(?:bf|it|sf|tt|rm)|text(?:bf|it|sf|tt|rm)?)(?=\s*+\{[-+0-9.,/=%\s]++\})"
-    r"|mathbf(?=\s*+\{\s*+[a-z]\s*+=))\s*+\{"
+    r"(?:\\(?:(?:text|page)?color(?:box)?\s*+\{[^{}]*+\}|boldsymbol|bm|pmb|uline|underline)"
+    r"|(?<![\w}])(?<![\w}]\s)\\(?:math(?:bf|it|sf|tt|rm)|text(?:bf|it|sf|tt|rm)?)"
+    r"(?=\s*+\{(?:[-+0-9.,/=%\s]++\}|\s*+[a-z]\s*+=)))\s*+\{"
 )
 """Commands whose last argument is shown: of letters in another font only where they are a number
-or an equation, since a vector in bold is another thing than its letter."""
+or an equation, since a vector in bold is another thing than its letter, and not behind a number."""
 _BRACE = re.compile(rf"({_LOOKS_OF.pattern})|\\.|[{{}}]", re.DOTALL)
 
 _SPACE = r"(?:\s|~|\\[ ,;:!])"
