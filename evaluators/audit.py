@@ -18,6 +18,7 @@ from evaluators.summary import level_line, levels
 from fgrpo_bench.analysis.tasks import LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
+from fgrpo_bench.graders.choice_statements import CONCLUSION
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import after_thoughts, last_box
@@ -109,6 +110,10 @@ def _audit(
         part = part.with_columns(pl.Series("plain", list(_plain(part, golds)), dtype=pl.String))
         otherwise = pl.col("plain") != pl.col("outcome")
         kinds.append(("judged otherwise by plain math-verify", part, otherwise))
+    if grader == "choice":
+        weakest = (pl.col("outcome") == "correct") & pl.col("reason").str.ends_with(CONCLUSION)
+        kinds.append(("without a letter", table, pl.col("extracted").is_null()))
+        kinds.append((f"correct, but only {CONCLUSION}", table, weakest))
     distinct = table.filter(pl.col("extracted").is_not_null())
     return Audit(
         benchmark=stored.benchmark.name,

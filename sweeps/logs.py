@@ -4,8 +4,9 @@ where that attempt failed."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,29 +54,55 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
     raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
 
 
-def latest_log(stage: StagePaths) -> Path:
-    """The newest attempt's log; FileNotFoundError where the stage was never started."""
+def others(paths: RunPaths, stage: Mapping[str, Any]) -> list[str]:
+    """The other kinds of stages that `find_stage` knows of a stage's point."""
+    stages = {each["name"]: each for each in read_json(paths.plan, PLAN)["stages"]}
+    own = [each for each in stages.values() if each["point_id"] == stage["point_id"]]
+    needed = [stages[need] for each in own for need in each["needs"]]
+    kinds = dict.fromkeys(each["kind"] for each in [*own, *needed])
+    return [kind for kind in kinds if kind != stage["kind"]]
+
+
+def latest_log(stage: StagePaths, output: Callable[[], Path | None]) -> Path:
+    """The newest attempt's log; FileNotFoundError where the stage was never started.
+
+    output: what the job of a stage without a log wrote itself; None where there is none.
+    """
     written = logs(stage)
-    if not written:
+    latest = written[-1] if written else output()
+    if latest is None:
         raise FileNotFoundError(
             f"{stage.folder} was never started, so it has no log; "
             "`python -m sweeps status <sweep>` tells what was"
         )
-    return written[-1]
+    return latest
+
+
+def _outputs(paths: RunPaths) -> dict[str, Path]:
+    """By stage, what its last job wrote itself; empty where none was submitted."""
+    if not paths.submissions.exists():
+        return {}
+    from sweeps.slurm.attempts import outputs  # loads submitit, which few need
+
+    return outputs(paths)
 
 
 def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) -> Iterator[str]:
     """The last lines of the latest log; then, to follow, what is appended while anybody works on
     the stage, over all its attempts."""
     folder = StagePaths(paths.folder / stage["name"])
-    log = latest_log(folder)
+
+    def output() -> Path | None:
+        return _outputs(paths).get(stage["name"])
+
+    log = latest_log(folder, output)
     yield f"==> {log}\n"
     with log.open(encoding="utf-8", errors="replace") as file:
         yield "".join(file.read().splitlines(keepends=True)[-lines:])
         while follow:
             follow = read_stages(paths, [stage])[0].state == "running"
             yield file.read()
-            if latest_log(folder) != log:
+            if latest_log(folder, output) != log:
                 yield from read(paths, stage, lines=lines, follow=follow)
                 return
             time.sleep(FOLLOW_SECONDS)
@@ -83,18 +110,22 @@ def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) ->
 
 def with_last_lines(paths: RunPaths, answer: Mapping[str, Any]) -> dict[str, Any]:
     """A status (as of sweeps.status.report) with `log` and `last_lines` at every failed stage."""
+    outputs = cache(lambda: _outputs(paths))
     points = [
-        point | {"stages": [_with_lines(paths, stage) for stage in point["stages"]]}
+        point | {"stages": [_with_lines(paths, stage, outputs) for stage in point["stages"]]}
         for point in answer["points"]
     ]
     return {**answer, "points": points}
 
 
-def _with_lines(paths: RunPaths, stage: dict[str, Any]) -> dict[str, Any]:
+def _with_lines(
+    paths: RunPaths, stage: dict[str, Any], outputs: Callable[[], Mapping[str, Path]]
+) -> dict[str, Any]:
     if stage["state"] != "failed":
         return stage
     try:
-        log = latest_log(StagePaths(paths.folder / stage["name"]))
+        folder = StagePaths(paths.folder / stage["name"])
+        log = latest_log(folder, lambda: outputs().get(stage["name"]))
     except FileNotFoundError:
         return stage | {"log": None, "last_lines": []}
     lines = [printable(line) for line in tail(log) if line.strip()]

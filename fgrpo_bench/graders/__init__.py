@@ -6,7 +6,8 @@ A grader never raises for any text, never runs any of it, takes time linear in i
 hurt it most in tests/graders/test_linear_time.py. A version is raised with any change of judgement.
 
 There are more files than graders, since what may hang runs in a process of its own (judge_*,
-ifeval_worker) and mathematics has rules for golds, parts, tolerances and leniency (math_*).
+ifeval_worker), mathematics has rules for golds, parts, tolerances and leniency (math_*), and
+letters are looked for as a reader does (choice_*).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from fgrpo_bench.records import Grade, Problem
 Grader = Callable[[Problem, str], Grade]
 
 GRADERS: dict[str, tuple[int, Grader]] = {
-    "choice": (2, choice.grade),
+    "choice": (3, choice.grade),
     "countdown": (1, countdown.grade),
-    "ifeval": (1, ifeval.grade),
+    "ifeval": (2, ifeval.grade),
     "math": (3, math.grade),
     "math-tolerance": (3, math_tolerance.grade),
     "maze": (1, maze.grade),
@@ -31,7 +32,7 @@ GRADERS: dict[str, tuple[int, Grader]] = {
 }
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
-answer within microseconds."""
+answer within milliseconds."""
 
 
 def get_grader(name: str) -> Grader:

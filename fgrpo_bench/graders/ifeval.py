@@ -1,9 +1,8 @@
 """Instruction following (IFEval): does a response do all that its prompt asks for?
 
-The checkers are lm-eval's. They run in a process that can be killed (`ifeval_worker`): some need
-time that grows with the square of the text, 22 s for 64 kB of opening brackets. A response that
-takes more processor time or memory than the limit, or makes a checker fail, is unscored. What is
-checked is the text after the last `</think>`.
+The checkers are lm-eval's, or say the same in time linear in the text. They run in a process that
+can be killed (`ifeval_worker`): a response that takes more processor time or memory than the limit,
+or makes a checker fail, is unscored. What is checked is the text after the last `</think>`.
 
 Strict: the response follows an instruction as it is. Loose: it does, or one of seven variants
 without its first line, last line or asterisks. The outcome of a grade is strict at prompt level,

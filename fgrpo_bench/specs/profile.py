@@ -55,11 +55,12 @@ class SlurmProfile:
     cpus_per_task: Positive
     """Processors of a stage."""
     mem_gb: PositiveFloat | None
-    """Memory of a stage on each node, GiB."""
+    """Memory of a stage on each node, GiB; null asks for none, as where a cluster declares none."""
     time_minutes: Positive
     """Time limit of one job; a stage that needs longer saves, is requeued and goes on."""
     signal_seconds: Positive
-    """How long before the time limit a stage is told to save."""
+    """How long before the time limit a stage is told to save; SLURM may tell it up to 60 s
+    earlier."""
     save_gb_per_second: PositiveFloat | None
     """GB (10^9 bytes) of a training state that all processes of a run together write in a second;
     null estimates no save."""

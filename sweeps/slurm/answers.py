@@ -23,30 +23,6 @@ ACTIVE = {
     *("SIGNALING", "STAGE_OUT"),
 }
 """States in which SLURM may still run the job, by itself or when released."""
-NEVER = {
-    "DependencyNeverSatisfied": "its input failed",
-    "launch failed requeued held": "SLURM could not launch it and holds it",
-    "BadConstraints": "no node can ever fit what it asks for",
-}
-"""Reasons of a pending job that it cannot get over by waiting, in words."""
-
-LIMITS = {
-    "PartitionTimeLimit": "the partition allows less time now than the jobs ask for: give `run` "
-    "with a lower profile.time_minutes or another profile.partition, which sends them again",
-    "PartitionNodeLimit": "the partition allows fewer nodes now: give `run` with a lower "
-    "profile.nodes or another profile.partition, which sends them again",
-    "PartitionDown": "the partition starts no jobs now: wait, or give `run` with another "
-    "profile.partition, which sends them again",
-    "PartitionInactive": "the partition takes no jobs now: wait, or give `run` with another "
-    "profile.partition, which sends them again",
-    "AccountNotAllowed": "the partition no longer takes this account: give `run` with another "
-    "profile.account or profile.partition, which sends them again",
-    "QOSNotAllowed": "the partition no longer takes this quality of service: give `run` with "
-    "another profile.qos or profile.partition, which sends them again",
-    "JobHeldUser": "somebody holds them: `scontrol release <job>` lets them go",
-    "JobHeldAdmin": "the site holds them: ask it",
-}
-"""Reasons of a pending job that only somebody's hand can end, and what that can do."""
 
 Failure = Literal[
     "preempted", "timed out", "node failure", "out of memory", "cancelled", "lost", "failed"

@@ -103,6 +103,21 @@ def throttle(sizes: Sequence[int], at_once: int) -> list[int]:
     return shares
 
 
+def beyond(sendings: Iterable[Sending], at_once: int) -> Iterator[str]:
+    """A warning for each kind whose arrays may together run more than `at_once` elements."""
+    arrays: dict[str, list[int]] = defaultdict(list)
+    for sending in sendings:
+        arrays[sending.batch.kind].append(sending.at_once)
+    for kind, shares in arrays.items():
+        if sum(shares) > at_once:
+            yield (
+                f"warning: {sum(shares)} {kind} jobs may run at once although "
+                f"profile.max_parallel={at_once}, as they are sent in {len(shares)} arrays and "
+                "SLURM bounds each by itself: a limit over all jobs is the site's to set (GrpJobs "
+                "of an account or qos)"
+            )
+
+
 def _groups(
     stages: Iterable[Record], done: Collection[str], places: Mapping[str, Place], limit: int
 ) -> Iterator[Group]:

@@ -16,9 +16,11 @@ from pathlib import Path
 
 from fgrpo_bench.stages.attempts import Note, attempts, step, tail
 from fgrpo_bench.stages.files import FULL
-from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from sweeps.slurm import submissions
 from sweeps.slurm.code import damage, in_words, manifest_path
 from sweeps.slurm.packing import output_file
+from sweeps.text import printable
 
 IDLE_ATTEMPTS = 3
 """A job whose stage got no further in so many attempts is not run again: it gets nowhere, whether
@@ -30,6 +32,8 @@ PROBE_BYTES = 65_536
 """What must fit before anything is sent: more than the files of a batch of some stages."""
 TAIL_BYTES = 16_384
 SHOWN_CHARACTERS = 300
+OF_SLURM = ("srun: ", "slurmstepd: ")
+"""How the lines begin that SLURM itself writes into the output of a job."""
 
 
 def last_note(stage: StagePaths, job_id: str | None, batch: str | None) -> Note | None:
@@ -86,6 +90,27 @@ def of_start(batch: Path, job_id: str) -> Note | None:
     if words is None and log.exists() and log.stat().st_size == 0:
         words = f"disk full? it could not even write its log, {log}"
     return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
+
+
+def last_words(output: Path) -> str:
+    """The last line of a job's own output that is not SLURM's, and the file; empty where it left
+    none."""
+    try:
+        lines = [line for line in tail(output, TAIL_BYTES) if line.strip()]
+    except OSError:
+        return ""
+    own = [line for line in lines if not line.startswith(OF_SLURM)]
+    return f"{printable(own[-1], SHOWN_CHARACTERS)} ({output})" if own else ""
+
+
+def outputs(paths: RunPaths) -> dict[str, Path]:
+    """By stage, the output of the job that it was sent with last, where that wrote any."""
+    files = {
+        stage: output_file(paths.batch(places[-1].batch.name), places[-1].job_id)
+        for stage, places in submissions.read(paths.submissions).places().items()
+        if places[-1].job_id is not None
+    }
+    return {stage: file for stage, file in files.items() if file.exists()}
 
 
 def damaged_path(batch: Path, job_id: str) -> Path:

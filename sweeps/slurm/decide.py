@@ -6,13 +6,15 @@ submissions. A stage is submitted again only where nothing of it can still run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sweeps.slurm.answers import FAILURES, NEVER, Job
+from sweeps.slurm.answers import FAILURES, Job
 from sweeps.slurm.arrays import Record, is_job
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY
+from sweeps.slurm.reasons import NEVER
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0
@@ -25,9 +27,14 @@ FATAL = ("failed", "never started", "impossible")
 ANEW = "asked for anew"
 FREE = ("cancelled before it began", "input incomplete", ANEW)
 """Fates that count as no attempt."""
+STILL = {"SUSPENDED": "suspended", "STOPPED": "suspended"}
+"""States of a job that has begun and stands still, of which SLURM gives no reason."""
+RAISED = r"[\w.]*(Error|Exception): "
+"""How the line begins with which Python ends; what was killed ends with another."""
 REMEDIES = {
     "out of memory": "raise profile.mem_gb and give `run` again; the same memory may not do",
-    "killed": "if that was for want of memory, raise profile.mem_gb and give `run` again",
+    "killed": "by hand, with its node, or for want of memory: then raise profile.mem_gb and give "
+    "`run` again",
 }
 """What the user can do where another attempt alone may not help."""
 
@@ -48,6 +55,9 @@ class Seen:
     """Whether squeue shows it."""
     note: Mapping[str, Any] | None = None
     """What the element's last attempt noted; None where none began."""
+    said: str = ""
+    """The last line of the output of a job that failed and noted no end, and its file; empty where
+    it wrote none."""
     starts: int = 0
     """Attempts that jobs noted since the stage was last allowed, SLURM's requeues among them."""
     idle: bool = False
@@ -89,7 +99,7 @@ def standing_of(seen: Seen, *, now: float, max_attempts: int) -> Standing:
         if waits and seen.anew:
             return Standing(state="again", fate=ANEW, cancel=job)
         if not (waits and job.reason in NEVER):
-            return Standing(state="active", fate=job.reason)
+            return Standing(state="active", fate=STILL.get(job.state, job.reason))
         fate = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
         return _after(fate, seen, max_attempts, cancel=job)
     if seen.doubt:
@@ -100,7 +110,7 @@ def standing_of(seen: Seen, *, now: float, max_attempts: int) -> Standing:
         if seen.at_work:
             return Standing(state="active", fate="at work, though SLURM does not show it")
         return _after(_noted(seen.note) or "lost", seen, max_attempts)
-    fate = _fate(job, seen.note)
+    fate = _fate(job, seen.note, seen.said)
     mends = fate in ("preempted", "node failure") or job.state == "COMPLETED"
     if mends and job.ended is not None and now - job.ended < GRACE_SECONDS:
         return Standing(state="active", fate=f"{fate}; SLURM may requeue it")
@@ -110,7 +120,7 @@ def standing_of(seen: Seen, *, now: float, max_attempts: int) -> Standing:
 def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: Job | None = None) -> Standing:
     if seen.attempts <= 0:  # allowed again since, or it never began
         return Standing(state="again", fate=fate, cancel=cancel)
-    advice = _advice(fate, seen.job)
+    advice = _advice(fate, seen)
     if fate in FATAL:
         return Standing(state="failed", fate=f"{fate}{advice}", cancel=cancel)
     if seen.idle and fate not in FREE:
@@ -122,21 +132,26 @@ def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: Job | None = Non
     return Standing(state="again", fate=f"{fate}{advice}", cancel=cancel)
 
 
-def _advice(fate: str, job: Job | None) -> str:
+def _advice(fate: str, seen: Seen) -> str:
     if fate in REMEDIES:
         return f" ({REMEDIES[fate]})"
-    if fate != "never started" or job is None or not job.node:
+    if fate != "never started":
         return ""
-    return f": can {job.node} see the run root and the interpreter (profile.python)?"
+    node = seen.job.node if seen.job is not None else ""
+    ask = f"can {node} see the run root and the interpreter (profile.python)?" if node else ""
+    words = "; ".join(filter(None, [seen.said, ask]))
+    return f": {words}" if words else ""
 
 
-def _fate(job: Job, note: Mapping[str, Any] | None) -> str:
+def _fate(job: Job, note: Mapping[str, Any] | None, said: str) -> str:
     failure = FAILURES.get(job.state, "failed")
     if failure == "cancelled":
         return failure if note is not None else "cancelled before it began"
     if failure != "failed":
         return failure
-    return _noted(note) or ("never started" if note is None else "killed")
+    if note is None or "outcome" in note:
+        return _noted(note) or "never started"
+    return f"its job failed: {said}" if re.match(RAISED, said) else "killed"
 
 
 def _noted(note: Mapping[str, Any] | None) -> str | None:

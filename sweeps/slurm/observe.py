@@ -18,8 +18,9 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import answers, recover, scheduler
 from sweeps.slurm.answers import Answer, Job, elements
 from sweeps.slurm.arrays import Record
-from sweeps.slurm.attempts import last_note, of_batches, of_start, stands_still
+from sweeps.slurm.attempts import last_note, last_words, of_batches, of_start, stands_still
 from sweeps.slurm.decide import Decision, Seen
+from sweeps.slurm.packing import output_file
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import Batch, History, Place
 
@@ -131,7 +132,10 @@ def _seen(
     notes = of_batches(stage, history.tried[name])
     note = last_note(stage, place.job_id, place.batch.name)
     if place.job_id is not None and job is not None and job.state == "FAILED":
-        note = note or of_start(paths.batch(place.batch.name), place.job_id)
+        batch = paths.batch(place.batch.name)
+        note = note or of_start(batch, place.job_id)
+        if note is None or "outcome" not in note:
+            seen = replace(seen, said=last_words(output_file(batch, place.job_id)))
     at_work = queued is None and is_locked(stage.lock)
     still = stands_still(stage, notes)
     return replace(seen, note=note, at_work=at_work, starts=len(notes), idle=still)

@@ -78,6 +78,11 @@ class Payload(Job):
                     end(stage, note, exit_code=EXIT_CONTINUE, outcome=UNREADY, seconds=0.0)
                     raise RuntimeError(f"{need} is not complete, so {self.folder} cannot start")
             exit_code, received = self._run(output)
+        if not stage.logs.is_dir():  # to note the end there would make the folders anew
+            raise RuntimeError(
+                f"{self.folder} is gone: was the run root moved or removed? Before it is moved "
+                "back, what stages made there meanwhile is to be removed"
+            )
         outcome, why = ending(exit_code, marked=is_marked(stage)), None
         if outcome == "failed":
             why = of_failure(stage, log, Path(self.cwd))

@@ -13,8 +13,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fgrpo_bench import engines
@@ -22,17 +21,16 @@ from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.plan import Plan
 from sweeps.slurm.arrays import Sending
+from sweeps.slurm.refusals import UNAVAILABLE, explained, fitting, partition_of
 from sweeps.slurm.scheduler import Call, Node, list_nodes
 from sweeps.slurm.submissions import REPORT, Batch
 from sweeps.slurm.submit import Sender
-from sweeps.text import counted
 
 PATIENCE_S = (0.5, 1.5)
 """Waits before a refusal is asked for again that what sinfo says of the nodes does not explain."""
 
-UNAVAILABLE = "Requested node configuration is not available"
-"""What `sbatch --test-only` says of a request that no node in service fits."""
-
+EARLY_SECONDS = 60
+"""How much earlier than asked SLURM may send a signal ahead of a time limit (sbatch --signal)."""
 LARGEST = next(kind.name for kind in KINDS.values() if kind.takes == "profile")
 """The kind whose jobs ask for most."""
 MOUNTS = Path("/proc/mounts")
@@ -57,14 +55,16 @@ def check(
         refusal, nodes = _ask(sender.text(Sending(batch=batch)), profile, call)
         if refusal is None:
             continue
-        if UNAVAILABLE in refusal and _in_use(nodes, profile) < profile.nodes <= _fitting(
+        if UNAVAILABLE in refusal and _in_service(nodes, profile) < profile.nodes <= _most(
             nodes, profile
         ):
             say("note: too few of the nodes that fit are in service now, so the jobs will wait")
             break
-        raise ValueError(f"no job was sent: {refusal}{_explained(refusal, nodes, profile)}")
+        raise ValueError(f"no job was sent: {refusal}{explained(refusal, nodes, profile, call)}")
     _check_time(nodes, profile)
     _check_folder(sender.paths.root, nodes, profile, mounts)
+    if (warning := _short_turn(profile)) is not None:
+        say(warning)
 
 
 def _ask(text: str, profile: SlurmProfile, call: Call) -> tuple[str | None, list[Node]]:
@@ -75,8 +75,8 @@ def _ask(text: str, profile: SlurmProfile, call: Call) -> tuple[str | None, list
     for wait_s in (*PATIENCE_S, None):
         nodes = list_nodes(profile.partition, call)
         refusal = _refusal(text, call)
-        explained = refusal is None or UNAVAILABLE not in refusal
-        if explained or _in_use(nodes, profile) < profile.nodes or wait_s is None:
+        is_explained = refusal is None or UNAVAILABLE not in refusal
+        if is_explained or _in_service(nodes, profile) < profile.nodes or wait_s is None:
             break
         time.sleep(wait_s)
     return refusal, nodes
@@ -94,67 +94,42 @@ def _refusal(text: str, call: Call) -> str | None:
     return None
 
 
-def _explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile) -> str:
-    if "Invalid job array specification" in refusal:
-        return (
-            f": profile.max_array_size={profile.max_array_size} is more than the site's "
-            "MaxArraySize; null asks the site"
-        )
-    if UNAVAILABLE not in refusal or not nodes:
-        return ""
-    fitting = _fitting(nodes, profile)
-    if fitting >= profile.nodes:
-        return (
-            ", although nodes of this size are in service: look at profile.constraint, "
-            "profile.exclude and profile.additional_parameters"
-        )
-    asked = [counted(profile.cpus_per_task, "processor")]
-    if profile.mem_gb is not None:
-        asked.append(f"{_memory_mb(profile)} MB of memory")
-    if profile.gpus_per_node is not None:
-        asked.append(counted(profile.gpus_per_node, "GPU"))
-    return (
-        f": a stage asks for {counted(profile.nodes, 'node')} with {', '.join(asked)}, and "
-        f"{_partition(nodes)} has {fitting} such (up to {max(n.cpus for n in nodes)} processors, "
-        f"{max(n.memory_mb for n in nodes)} MB and {max(n.gpus for n in nodes)} GPUs a node); "
-        "lower profile.nodes, profile.cpus_per_task, profile.mem_gb or profile.gpus_per_node, or "
-        "name another profile.partition"
-    )
+def _most(nodes: Iterable[Node], profile: SlurmProfile) -> int:
+    """Most nodes of one partition that fit."""
+    return max(fitting(nodes, profile).values(), default=0)
 
 
-def _fitting(nodes: Sequence[Node], profile: SlurmProfile) -> int:
-    """Most nodes of one partition that have what a stage asks for on each."""
-    fitting = Counter(
-        node.partition
-        for node in nodes
-        if node.cpus >= profile.cpus_per_task
-        and node.memory_mb >= _memory_mb(profile)
-        and node.gpus >= (profile.gpus_per_node or 0)
-    )
-    return max(fitting.values(), default=0)
-
-
-def _in_use(nodes: Sequence[Node], profile: SlurmProfile) -> int:
-    return _fitting([node for node in nodes if node.in_service], profile)
-
-
-def _memory_mb(profile: SlurmProfile) -> int:
-    return round((profile.mem_gb or 0) * 1024)
-
-
-def _partition(nodes: Sequence[Node]) -> str:
-    return "partition " + ",".join(dict.fromkeys(node.partition for node in nodes))
+def _in_service(nodes: Iterable[Node], profile: SlurmProfile) -> int:
+    return _most([node for node in nodes if node.in_service], profile)
 
 
 def _check_time(nodes: Sequence[Node], profile: SlurmProfile) -> None:
-    most = max((node.max_minutes for node in nodes), default=math.inf)
+    """Only partitions with nodes that fit count: in no other one can the jobs begin."""
+    counts = fitting(nodes, profile)
+    fit = [node for node in nodes if counts[node.partition] >= profile.nodes] or nodes
+    most = max((node.max_minutes for node in fit), default=math.inf)
     if profile.time_minutes > most:
+        where = partition_of(fit)
+        alone = "" if where == partition_of(nodes) else ", whose nodes alone fit a stage,"
         raise ValueError(
             f"time_minutes={profile.time_minutes} is over the {most:.0f} minutes that "
-            f"{_partition(nodes)} allows, so SLURM would leave the jobs waiting for ever "
+            f"{where}{alone} allows, so SLURM would leave the jobs waiting for ever "
             "(PartitionTimeLimit); lower profile.time_minutes - a stage that needs longer saves, "
             "is requeued and goes on - or name another profile.partition"
         )
+
+
+def _short_turn(profile: SlurmProfile) -> str | None:
+    """A warning where SLURM may tell a stage to save before it has done anything."""
+    before_s = profile.time_minutes * 60 - profile.signal_seconds
+    if before_s >= EARLY_SECONDS:
+        return None
+    return (
+        f"warning: profile.time_minutes={profile.time_minutes} and profile.signal_seconds="
+        f"{profile.signal_seconds} leave a job {before_s} s before it is told to save, and SLURM "
+        f"may tell it up to {EARLY_SECONDS} s early: jobs may do little but load and save, and a "
+        "stage that gets no further in several is given up; raise profile.time_minutes"
+    )
 
 
 def _check_folder(root: Path, nodes: Sequence[Node], profile: SlurmProfile, mounts: Path) -> None:
@@ -169,7 +144,7 @@ def _check_folder(root: Path, nodes: Sequence[Node], profile: SlurmProfile, moun
     python = profile.python or sys.executable
     raise ValueError(
         f"nodes could not see the run root {root}: it lies on {mount}, a disk of this machine "
-        f"alone ({kind}), and node {elsewhere.name} of {_partition(nodes)} is another machine; "
+        f"alone ({kind}), and node {elsewhere.name} of {partition_of(nodes)} is another machine; "
         f"name a folder that all of them see, with run_root=<folder> or FGRPO_RUN_ROOT=<folder>, "
         "or, where this machine exports the disk to them, set profile.shared_run_root=true. The "
         f"interpreter {python} must be there on the nodes as well (profile.python names another)"

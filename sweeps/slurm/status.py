@@ -14,10 +14,10 @@ from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
-from sweeps.slurm.answers import LIMITS
 from sweeps.slurm.arrays import is_job
 from sweeps.slurm.decide import Decision, Seen, standing_of
 from sweeps.slurm.observe import observe
+from sweeps.slurm.reasons import remedy
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.tick import frozen_profile
 from sweeps.text import counted, table
@@ -42,11 +42,11 @@ def stuck(decision: Decision) -> list[str]:
     """A line for each reason that no waiting ends, with what can be done about it."""
     held: dict[str, list[str]] = {}
     for name, standing in decision.standings.items():
-        if standing.state == "active" and standing.fate in LIMITS:
+        if standing.state == "active" and remedy(standing.fate) is not None:
             held.setdefault(standing.fate, []).append(name)
     return [
         f"{counted(len(names), 'stage')} ({names[0]}{', ...' if len(names) > 1 else ''}) will not "
-        f"begin by waiting, as SLURM says {reason}: {LIMITS[reason]}"
+        f"begin by waiting, as SLURM says {reason}: {remedy(reason)}"
         for reason, names in held.items()
     ]
 
@@ -105,7 +105,9 @@ def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
     job, place = seen.job, seen.place
     state: str = standing.state
     if state == "active":
-        state = job.state.lower() if job is not None and seen.queued else "pending"
+        at_work = seen.at_work or _begun(seen)
+        unseen = "running" if at_work else "pending"
+        state = job.state.lower() if job is not None and seen.queued else unseen
     return {
         "state": {"new": "waiting", "again": "ended"}.get(state, state),
         "attempts": max(seen.attempts, seen.starts),
@@ -114,6 +116,12 @@ def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
         "elapsed": job.elapsed if job is not None else "",
         "reason": standing.fate,
     }
+
+
+def _begun(seen: Seen) -> bool:
+    """Whether its job noted that it began, and nothing says that it ended."""
+    ended = seen.job is not None and not seen.job.active
+    return seen.note is not None and "outcome" not in seen.note and not ended
 
 
 def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> str:

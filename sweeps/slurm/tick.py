@@ -23,7 +23,7 @@ from fgrpo_bench.stages.shapes import PLAN, PROFILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import answers, recover, scheduler, submissions
 from sweeps.slurm.answers import Job
-from sweeps.slurm.arrays import arrange
+from sweeps.slurm.arrays import arrange, beyond
 from sweeps.slurm.attempts import check_room
 from sweeps.slurm.code import in_words, mend
 from sweeps.slurm.decide import ANEW, Decision, Seen, decide
@@ -193,6 +193,8 @@ def _submit(
         name=partial(recover.batch_name, paths),
         now=clock(),
     )
+    for warning in beyond(sendings, profile.max_parallel):
+        say(warning)
     send(sender, sendings, call)
     if any(sending.batch.kind == REPORT for sending in sendings):
         former = [job for job in left(observed) if history.batches[job.name].kind == REPORT]

@@ -6,7 +6,8 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.audit import audit, render
-from evaluators.stored import Stored, find
+from evaluators.stored import find
+from fgrpo_bench.graders.choice import LETTERS, permutation
 from tests.support.evaluations import write_source
 
 LONG = "\\boxed{x}" + "y" * 500
@@ -69,11 +70,25 @@ def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(sto
     assert facts["findings"][-1]["of"] == 4  # an even part of at most 5
 
 
-def test_no_text_of_a_gated_benchmark_is_shown(stored, monkeypatch):
-    monkeypatch.setattr(Stored, "gated", property(lambda _: True))
-    shown = render(audit(stored))
-    assert "math500-000000, draw 1" in shown
-    assert "it is" not in shown and "boxed{" not in shown and "no answer" not in shown
+def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_shown(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+    choices = "Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3"
+    source = tmp_path / "source.csv"
+    source.write_text(f"Record ID,Question,{choices}\nrec1,Which?,right,1,2,3\n")
+    words = [f"path={source}", "expected_rows=1"]
+    assert main(["fetch", "gpqa", *words]) == 0
+    right = LETTERS[permutation("rec1").index(0)]
+    texts = [f"It must be {right}.", f"The answer is {right}.", "The answer is secret.", "secret"]
+    file = tmp_path / "theirs.jsonl"
+    file.write_text(json.dumps({"problem_id": "gpqa-000000", "responses": texts}) + "\n")
+    assert main(["import", str(file), *words, "--benchmark", "gpqa", "--name", "theirs"]) == 0
+    (made,) = audit(find("theirs")[0])
+    counts = {each.kind: each.count for each in made.findings}
+    assert counts["without a letter"] == 2 and counts["correct, but only in a conclusion"] == 1
+    shown = render([made])
+    assert "gpqa-000000, draw 2" in shown and "secret" not in shown and "must be" not in shown
 
 
 def test_an_unknown_evaluation_is_named_with_those_there_are(stored, capsys):

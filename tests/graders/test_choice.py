@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,10 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.graders import get_grader, grader_version
-from fgrpo_bench.graders.choice import LETTERS, extract, grade, guessing_floor, permutation
+from fgrpo_bench.graders.choice import LETTERS, grade, guessing_floor, permutation
+from fgrpo_bench.graders.choice_reading import read
 from fgrpo_bench.records import Problem
 
 CASES = json.loads((Path(__file__).parents[1] / "cases/choice.json").read_text(encoding="utf-8"))
+
+
+def letter_of(response: str) -> str | None:
+    statement = read(response)
+    return None if statement is None else statement.letter
 
 
 def problem(gold: str) -> Problem:
@@ -29,6 +36,19 @@ def test_the_grader_judges_as_the_case_table_says(case):
 
 def test_at_least_half_of_the_cases_must_fail():
     assert 2 * sum(case["outcome"] != "correct" for case in CASES) >= len(CASES)
+
+
+def test_the_documentation_has_a_row_of_the_case_table_for_every_example_that_it_shows():
+    page = Path(__file__).parents[2] / "docs/grading.md"
+    section = page.read_text(encoding="utf-8").partition("## How choices are graded")[2]
+    read_there, _, not_read = section.partition("| no statement |")
+    not_read = not_read.partition("| read, though it is none |")[0]
+    for text, outcome in ((read_there, "correct"), (not_read, "incorrect")):
+        rows = "".join(line for line in text.splitlines(keepends=True) if line.startswith("|"))
+        shown = re.findall(r"`([^`]+)`", rows)
+        cases = [case["response"] for case in CASES if case["outcome"] == outcome]
+        assert len(shown) > 10
+        assert [part for part in shown if not any(part in response for response in cases)] == []
 
 
 HOSTILE = {
@@ -46,7 +66,7 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
 def test_a_letter_after_hostile_text_is_found_in_time_that_grows_with_its_length(text):
     begun = time.process_time()
-    assert extract(text + " so \\boxed{C}") == "C"
+    assert letter_of(text + " so \\boxed{C}") == "C"
     assert time.process_time() - begun < 5
 
 
@@ -58,14 +78,14 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(LETTERS))
 def test_a_box_with_one_letter_at_the_end_always_counts(text, letter):
-    assert extract(f"{text} So \\boxed{{{letter}}}") == letter
+    assert letter_of(f"{text} So \\boxed{{{letter}}}") == letter
     assert grade(problem(letter), f"{text} So \\boxed{{{letter}}}").outcome == "correct"
 
 
 @given(st.text(max_size=80) | st.lists(PIECES, max_size=30).map("".join))
 def test_what_is_extracted_is_a_letter_of_the_text_or_nothing(text):
-    letter = extract(text)
-    assert letter is None or (letter in LETTERS and letter in text)
+    letter = letter_of(text)
+    assert letter is None or (letter in LETTERS and letter in text.upper())
 
 
 @given(
@@ -78,7 +98,22 @@ def test_letters_that_are_joined_settle_nothing_after_any_text_without_a_box(
     text, form, joint, letters
 ):
     both = joint.join(form.format(letter) for letter in letters[:2])
-    assert extract(f"{text}\nSo the answer is {both}.") is None
+    assert letter_of(f"{text}\nSo the answer is {both}.") is None
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (r"The answer is (A). \boxed{B}", "the right choice, in a box"),
+        ("The answer is (A). <answer>B</answer>", "the right choice, in a tag"),
+        ("It must be A. The answer is (B).", "the right choice, as the answer"),
+        ("It must be C.", "another choice, in a conclusion"),
+        ("The answer is (B) or (C).", "not settled, as the answer"),
+        ("I do not know.", "no letter found"),
+    ],
+)
+def test_the_strongest_kind_of_statement_decides_and_the_reason_names_it(response, reason):
+    assert grade(problem("B"), response).reason == reason
 
 
 def test_the_order_of_choices_follows_from_the_record_and_puts_the_right_one_everywhere_alike():
@@ -101,4 +136,4 @@ def test_the_guessing_floor_is_the_chance_of_a_right_guess_among_k():
 
 def test_the_grader_is_among_the_graders():
     assert get_grader("choice") is grade
-    assert grader_version("choice") == "choice-2"
+    assert grader_version("choice") == "choice-3"

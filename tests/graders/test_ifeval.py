@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fgrpo_bench.graders import get_grader, grader_version, ifeval, punkt
+from fgrpo_bench.graders import get_grader, grader_version, ifeval, ifeval_worker, punkt
 from fgrpo_bench.graders.ifeval import grade, judge_instructions
 from fgrpo_bench.records import Problem
 
@@ -84,8 +84,33 @@ def test_no_text_of_a_model_makes_the_grader_raise(text):
     assert grade(every_type(), text).outcome in ("incorrect", "unscored")
 
 
+PIECES = st.sampled_from(
+    ["[", "]", "\n", " ", "\t", "\x85", "*", "-", "<", "<<", ">", ">>", "p.", "P.S.", "P.P.S", "x"]
+)
+ARGUMENTS = {
+    "detectable_content:number_placeholders": {"num_placeholders": 2},
+    "detectable_content:postscript": {"postscript_marker": "P.S."},
+    "detectable_format:number_bullet_lists": {"num_bullets": 1},
+    "detectable_format:title": {},
+}
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(["P.S.", "P.P.S", "x p."]))
+def test_the_linear_checkers_say_what_lm_evals_say(text, marker):
+    from lm_eval.tasks.ifeval.instructions_registry import INSTRUCTION_DICT
+
+    assert ARGUMENTS.keys() == ifeval_worker.LINEAR.keys()
+    for name, arguments in ARGUMENTS.items():
+        given_here = arguments | ({"postscript_marker": marker} if "postscript" in name else {})
+        theirs = INSTRUCTION_DICT[name](name)
+        theirs.build_description(**given_here)
+        assert ifeval_worker.LINEAR[name](text, **given_here) == theirs.check_following(text), name
+
+
 HOSTILE = {
-    "brackets": "[" * 2**16,
+    "full stops": ". " * 2**16,
     "lone surrogates": "\ud83d\0" * 1_000,
     "nested JSON": '{"a":' * 13_000,
 }
@@ -126,4 +151,4 @@ def test_other_punkt_data_is_refused_with_the_command_that_mends_it(tmp_path):
 
 def test_the_grader_is_among_the_graders():
     assert get_grader("ifeval") is grade
-    assert grader_version("ifeval") == "ifeval-1"
+    assert grader_version("ifeval") == "ifeval-2"

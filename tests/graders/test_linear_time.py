@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.graders import GRADERS, get_grader, ifeval, judge_reading, judge_words, worker
+from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, scan_boxes
@@ -163,6 +164,17 @@ CHOICES = (
     Text(" ", before="the answer is $\\mathbf", after="B"),
     Text("\\text{ or ", before="the answer is (B)"),
     Text("or ", before="the answer is (B) "),
+    *(Text(f"{part}the answer is ") for part in ("", "if ", "some say ", "wait, ", "not ")),
+    *(Text(f"{part}the answer is (B). ") for part in ("", "if ", "some say ", "wait, no, ")),
+    *(Text(part) for part in ("not ", "some say ", "wait, ", "option ", "option B is correct. ")),
+    *(Text(part) for part in ("so B, ", "so likely ", "A and ", "the option that ", "B. x\n\n")),
+    *(Text(part) for part in ("<answer>", "</answer>", "<answer>B</answer>", "`", '"', '"B', "(b")),
+    *(Text(f"{part}\n") for part in ("", "B", "*", "option", "so", ". ")),
+    Text("that is ", before="the answer is B. "),
+    Text("no, ", before="the answer is B. "),
+    Text("A, ", after=" are correct."),
+    Text("\n", before="the answer"),
+    Text("*", before="B"),
 )
 PUZZLES = (
     *BOXES[:3],
@@ -189,6 +201,11 @@ MOVES = (
     Text(" ", after="!"),
     Text("RDx", before="!"),
 )
+MARKS = (
+    *(Text(part) for part in ("<<", "<<<>", ">>", "[", "[x", "[]", "[\n", "******\n")),
+    *(Text(part, before="word", after="end") for part in ("\n", " ", "\t\n", "*\n", "-\n", "p.")),
+)
+"""What would hurt checkers that look for titles, placeholders, bullets and postscripts."""
 INSTRUCTED = json.dumps({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
 GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "choice": (("B",), CHOICES),
@@ -202,6 +219,10 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
 }
 """Golds and texts of each grader."""
 BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
+    "bullets": (lambda text: checkers.bullets(text, 3), MARKS),
+    "placeholders": (lambda text: checkers.placeholders(text, 3), MARKS),
+    "postscript": (lambda text: checkers.postscript(text, "P.P.S"), MARKS),
+    "title": (checkers.title, MARKS),
     "after_thoughts": (after_thoughts, BOXES),
     "last_box": (last_box, BOXES),
     "scan_boxes": (scan_boxes, BOXES),

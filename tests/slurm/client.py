@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from tests.slurm.config import NODES
+from tests.slurm.config import NODES, user_name
 from tests.slurm.processes import PATIENCE_S, wait_until
 
 
@@ -42,6 +42,12 @@ class Client:
 
     def sacctmgr(self, *arguments: str) -> str:
         return self.run("sacctmgr", "--immediate", "--noheader", "--parsable2", *arguments)
+
+    def add_account(self, name: str) -> None:
+        """An account of this user's, if there is none of the name."""
+        if not self.sacctmgr("show", "account", name):
+            self.sacctmgr("add", "account", name)
+            self.sacctmgr("add", "user", user_name(), f"account={name}")
 
     def scontrol(self, *arguments: str) -> str:
         return self.run("scontrol", *arguments)

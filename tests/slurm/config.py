@@ -32,7 +32,8 @@ class Settings:
     max_array_size: SLURM's MaxArraySize; the largest array index is one less.
     preempt_signal: whether a preempted job gets the signal of its `--signal` before SIGTERM, which
         sites have to switch on.
-    enforce_accounts: whether a job needs an account and a quality of service that exist.
+    enforce_accounts: whether a job needs an account and a quality of service that exist, and their
+        limits hold.
     requeue_delay_s: the life of a job credential; a requeued job starts that much later.
     min_job_age_s: how long squeue shows a job that ended; SLURM looks every 10 s at most.
     first_job_id: the first that a controller without a state gives out.
@@ -87,7 +88,7 @@ def host_name() -> str:
 def slurm_conf(settings: Settings) -> str:
     host, user, folder = host_name(), user_name(), settings.folder
     user_signal = "SlurmctldParameters=preempt_send_user_signal" if settings.preempt_signal else ""
-    enforced = "AccountingStorageEnforce=associations,qos" if settings.enforce_accounts else ""
+    enforced = "AccountingStorageEnforce=limits,qos" if settings.enforce_accounts else ""
     preemptible = "PreemptMode=REQUEUE GraceTime=5"
     nodes = "\n".join(
         f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={settings.node_port(node)} "

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.specs import config
 from sweeps.plan import make_plan, plan_record
-from sweeps.slurm.arrays import Sending, arrange, throttle
+from sweeps.slurm.arrays import Sending, arrange, beyond, throttle
 from sweeps.slurm.submissions import Place
 
 
@@ -29,6 +29,7 @@ def arranged(
     limit: int = 100,
     done: tuple[str, ...] = (),
     places: dict[str, Place] | None = None,
+    at_once: int = 8,
 ) -> list[Sending]:
     count = Counter[str]()
 
@@ -37,7 +38,7 @@ def arranged(
         return f"{kind}-{count[kind]}"
 
     sendings = arrange(
-        stages, done=done, places=places or {}, limit=limit, at_once=8, name=name, now=0.0
+        stages, done=done, places=places or {}, limit=limit, at_once=at_once, name=name, now=0.0
     )
     for job, sending in enumerate(sendings, start=1):
         sending.batch.job_id = str(job)
@@ -155,3 +156,14 @@ def test_a_small_batch_leaves_its_share_to_a_large_one() -> None:
     assert throttle([20, 1], 4) == [3, 1]
     assert throttle([20, 20], 5) == [2, 3]
     assert throttle([20, 20, 20], 2) == [1, 1, 1], "SLURM has no common throttle"
+
+
+def test_arrays_that_together_run_more_than_was_asked_for_are_warned_of() -> None:
+    sendings = arranged(TWO_SEEDS)
+    assert [*beyond(sendings, 8)] == []
+    small = arranged(records("[1,2,3]", "[2,4]"), limit=2, at_once=1)
+    warmup, train, evaluate = beyond(small, 1)
+    assert warmup.startswith("warning: 2 warmup jobs may run at once although profile.max_parallel")
+    assert train.startswith("warning: 6 train jobs may run at once although profile.max_parallel=1")
+    assert "are sent in 6 arrays" in train and "GrpJobs of an account" in train
+    assert "evaluate jobs" in evaluate

@@ -52,7 +52,10 @@ STOPPED = {"outcome": "stopped", "exit_code": 75}
 OUT_OF_MEMORY = (
     "out of memory (raise profile.mem_gb and give `run` again; the same memory may not do)"
 )
-KILLED = "killed (if that was for want of memory, raise profile.mem_gb and give `run` again)"
+KILLED = (
+    "killed (by hand, with its node, or for want of memory: then raise profile.mem_gb and give "
+    "`run` again)"
+)
 CASES = [
     ("the marker stands", seen(done=True), "done", "", None),
     ("marked, but its job waits", seen("PENDING", done=True), "done", "", "12"),
@@ -62,7 +65,7 @@ CASES = [
     ("it waits", seen("PENDING", reason="Priority"), "active", "Priority", None),
     ("it is held by hand", seen("PENDING", reason="JobHeldUser"), "active", "JobHeldUser", None),
     ("it runs", seen("RUNNING"), "active", "", None),
-    ("it is suspended", seen("SUSPENDED"), "active", "", None),
+    ("it is suspended", seen("SUSPENDED"), "active", "suspended", None),
     ("it is requeued", seen("REQUEUED"), "active", "", None),
     ("its input failed", seen("PENDING", reason="DependencyNeverSatisfied"), "again", None, "12"),
     ("no launch", seen("PENDING", reason="launch failed requeued held"), "again", None, "12"),

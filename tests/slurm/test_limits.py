@@ -11,9 +11,16 @@ import pytest
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.slurm import drive, scheduler
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import NODES
+from tests.slurm.config import NODES, user_name
 from tests.slurm.processes import wait_until
-from tests.slurm.running import check_begun_once, check_fake, fake_until, start_fake
+from tests.slurm.running import (
+    check_begun_once,
+    check_fake,
+    fake_until,
+    hold,
+    job_at_hold,
+    start_fake,
+)
 from tests.support.ticking import all_done
 
 EVAL = ("profile.partition=eval", "profile.signal_seconds=20")
@@ -87,6 +94,32 @@ def test_a_time_limit_that_is_lowered_under_waiting_jobs_is_said_and_a_new_one_r
             limits = cluster.squeue("--array", "--state=PENDING", "--format=%l").split()
             assert limits == ["2:00"] * 7, "six stages and the report"
     fake_until(paths, all_done)
+    check_fake(paths)
+    check_begun_once(paths)
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_a_quality_of_service_that_allows_less_time_is_said_and_so_is_a_suspended_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    cluster.add_account("lab")
+    cluster.sacctmgr("add", "qos", "short", "maxwall=2")
+    cluster.sacctmgr("modify", "user", user_name(), "set", "qos+=short")
+    chosen = ("profile.account=lab", "profile.qos=short", "profile.signal_seconds=20")
+    hold(tmp_path).touch()
+    with cluster.changed(enforce_accounts=True):
+        paths = start_fake(tmp_path, monkeypatch, *chosen)
+        wait_for_reason(cluster, "QOSMaxWallDurationPerJobLimit")
+        (told, *_) = [line for line in followed(paths) if "says QOSMaxWallDurationPerJob" in line]
+        assert "give `run` with a lower profile.time_minutes or another profile.qos" in told
+        start_fake(tmp_path, monkeypatch, *chosen, "profile.time_minutes=2")
+        job = job_at_hold(paths)
+        cluster.scontrol("suspend", job)
+        assert any("suspended 1" in line for line in followed(paths) if " active (" in line)
+        cluster.scontrol("resume", job)
+        hold(tmp_path).unlink()
+        fake_until(paths, all_done)
     check_fake(paths)
     check_begun_once(paths)
 

@@ -80,6 +80,8 @@ def test_while_squeue_makes_no_sense_nothing_is_decided(
         assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
         said = capsys.readouterr()
         assert SHOWN[script] in said.out + said.err
+        (row,) = [line.split() for line in said.out.splitlines() if line.startswith(POINT + "  tr")]
+        assert row[:3] == [POINT, "train", "running"]
     assert paths.submissions.read_bytes() == before
     hold(tmp_path).unlink()
     fake_until(paths, all_done)

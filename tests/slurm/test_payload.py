@@ -233,6 +233,20 @@ def test_a_stage_whose_input_is_incomplete_is_not_started(
     assert not (stage.folder / "steps.jsonl").exists()
 
 
+def test_a_stage_whose_run_root_goes_says_so_and_makes_no_folder_in_its_place(
+    stage: StagePaths, slurm: dict[str, str]
+) -> None:
+    moved = stage.folder.with_name("moved")
+    code = f"import os; os.rename({str(stage.folder)!r}, {str(moved)!r}); exit(1)"
+    job = start(stage, [sys.executable, "-c", code], slurm)
+    _, errors = job.communicate(timeout=PATIENCE_S)
+    assert job.returncode == 1
+    last = errors.strip().splitlines()[-1]
+    assert last.startswith(f"RuntimeError: {stage.folder} is gone: was the run root moved or rem")
+    assert not stage.folder.exists()
+    assert "outcome" not in attempts(StagePaths(moved))[-1]
+
+
 def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it(
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:

@@ -6,6 +6,7 @@ import math
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,9 +78,11 @@ def check(
     sinfo: str = SINFO,
     refusal: str | Callable[[], str] = "",
     root: str = "/scratch/x",
+    choices: str | None = None,
 ) -> list[str]:
     """What is said; SLURM answers with the text of `sinfo`, and refuses in the words of
-    `refusal`, where there are any."""
+    `refusal`, where there are any. choices: what it says when it is asked for values of a key of
+    the profile; None refuses."""
     declaration = config.load("smoke", ["profile=slurm", f"run_root='{root}'", *overrides])
     assert isinstance(declaration.profile, SlurmProfile)
     paths = run_paths(declaration)
@@ -88,6 +91,10 @@ def check(
     said: list[str] = []
 
     def call(command: list[str]) -> str:
+        if command[0] == "sacctmgr" or ("--format=" in command[-1] and "%P" not in command[-1]):
+            if choices is None:
+                raise ValueError(f"`{command[0]}` was refused by SLURM: no")
+            return choices
         if command[0] == "sinfo":
             return sinfo
         assert command[:2] == ["sbatch", "--test-only"]
@@ -107,14 +114,24 @@ NOT_AVAILABLE = "allocation failure: Requested node configuration is not availab
 @pytest.mark.parametrize(
     ("overrides", "refusal", "words"),
     [
-        ([], "Invalid qos specification", "^no job was sent: Invalid qos specification$"),
+        ([], "something else", "^no job was sent: something else$"),
+        (
+            [],
+            "Job violates accounting/QOS policy",
+            "policy: lower profile.time_minutes, .* or name another profile.qos",
+        ),
         (
             ["profile.cpus_per_task=17"],
             NOT_AVAILABLE,
             "not available: a stage asks for 1 node with",
         ),
-        (["profile.nodes=3"], NOT_AVAILABLE, "3 nodes .* gpu has 2 such .* name another"),
-        (["profile.gpus_per_node=5"], NOT_AVAILABLE, "5 GPUs, .* 0 such .* and 4 GPUs a node"),
+        (["profile.nodes=3"], NOT_AVAILABLE, "3 nodes .* 2 such are in partition gpu, .* another"),
+        (
+            ["profile.gpus_per_node=4", "profile.cpus_per_task=16"],
+            NOT_AVAILABLE,
+            "4 GPUs, and 0 such are in partition gpu, which has 1 node with 8 processors, 64000 MB "
+            "and 4 GPUs; 1 node with 16 processors, 32000 MB and 0 GPUs; lower",
+        ),
         (["profile.constraint=big"], NOT_AVAILABLE, "although .* look at profile.constraint"),
         (["profile.time_minutes=2191"], "", r"2191 is over the 2190 .* \(PartitionTimeLimit"),
         (["profile.max_array_size=9"], "Invalid job array specification", "=9 is more than the"),
@@ -125,6 +142,93 @@ def test_a_refusal_has_slurms_words_and_the_remedy(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         check(tmp_path, *overrides, refusal=refusal)
+
+
+@pytest.mark.parametrize(
+    ("override", "refusal", "choices", "words"),
+    [
+        (
+            "profile.partition=gpux",
+            "Invalid partition name specified",
+            "gpu\neval\n",
+            "profile.partition='gpux', and `sinfo` shows gpu, eval",
+        ),
+        (
+            "profile.constraint=big",
+            "Invalid feature specification",
+            "small,old\nold\n(null)\n",
+            "profile.constraint='big', and `sinfo` shows small, old",
+        ),
+        (
+            "profile.account=null",
+            "Invalid account or account/partition combination specified",
+            "lab\nlab\n",
+            "profile.account=null, and `sacctmgr show associations format=account user=ann` shows "
+            "lab",
+        ),
+        (
+            "profile.qos=nope",
+            "Invalid qos specification",
+            "normal,short\n",
+            "profile.qos='nope', and `sacctmgr show associations format=qos user=ann` shows "
+            "normal, short",
+        ),
+        (
+            "profile.qos=nope",
+            "Invalid qos specification",
+            None,
+            "profile.qos='nope', and `sacctmgr show associations format=qos user=ann` shows none: "
+            "ask the site which there are",
+        ),
+        (
+            "profile.gpus_per_node=1",
+            "Invalid generic resource (gres) specification",
+            "cpu|(null)\nbig|license:1,gpu:a100:8\n",
+            "profile.gpus_per_node=1, and GPUs are in partition big: name it as profile.partition",
+        ),
+        (
+            "profile.gpus_per_node=1",
+            "Invalid generic resource (gres) specification",
+            "cpu|(null)\n",
+            "profile.gpus_per_node=1, and `sinfo` shows no GPU (gres) in any partition: null asks "
+            "for none",
+        ),
+    ],
+)
+def test_a_refused_name_is_told_with_its_key_and_what_there_is(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    override: str,
+    refusal: str,
+    choices: str | None,
+    words: str,
+) -> None:
+    monkeypatch.setattr("pwd.getpwuid", lambda _: SimpleNamespace(pw_name="ann"))
+    with pytest.raises(ValueError, match="no job was sent") as refused:
+        check(tmp_path, override, refusal=refusal, choices=choices)
+    assert str(refused.value) == f"no job was sent: {refusal}: {words}"
+
+
+def test_memory_that_the_cluster_does_not_declare_is_left_out(tmp_path: Path) -> None:
+    undeclared = SINFO.replace("64000", "1").replace("32000", "1")
+    with pytest.raises(ValueError, match=r"mem_gb=4 cannot .*RealMemory.* profile.mem_gb=null "):
+        check(tmp_path, sinfo=undeclared, refusal=NOT_AVAILABLE)
+    assert check(tmp_path, "profile.mem_gb=null", sinfo=undeclared) == []
+
+
+def test_only_partitions_whose_nodes_fit_a_stage_count_for_its_time(tmp_path: Path) -> None:
+    two = ["profile.partition='gpu,eval'", "profile.time_minutes=2191"]
+    assert check(tmp_path, *two) == [], "eval has no limit"
+    with pytest.raises(
+        ValueError, match="2190 minutes that partition gpu, whose nodes alone fit a"
+    ):
+        check(tmp_path, *two, "profile.mem_gb=40")
+
+
+def test_a_time_limit_that_slurm_may_signal_at_once_is_warned_of(tmp_path: Path) -> None:
+    (warning,) = check(tmp_path, "profile.time_minutes=1", "profile.signal_seconds=20")
+    assert "leave a job 40 s before it is told to save, and SLURM may tell it up to 60" in warning
+    assert check(tmp_path, "profile.time_minutes=2", "profile.signal_seconds=60") == []
 
 
 def test_jobs_may_wait_for_nodes_that_are_out_of_service(tmp_path: Path) -> None:

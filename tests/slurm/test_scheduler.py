@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sweeps.slurm import scheduler
-from sweeps.slurm.answers import FAILURES, NEVER, elements, parse
+from sweeps.slurm.answers import FAILURES, elements, parse
+from sweeps.slurm.reasons import NEVER
 
 SQUEUE = """\
 41|smoke-train-1f|PENDING||0:00|N/A|DependencyNeverSatisfied

@@ -18,7 +18,7 @@ from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import NODES, user_name
+from tests.slurm.config import NODES
 from tests.slurm.processes import PATIENCE_S, wait_until
 from tests.slurm.running import (
     SLURM,
@@ -89,12 +89,15 @@ def test_an_array_larger_than_the_sites_limit_is_cut(tmp_path: Path, cluster: Cl
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["profile.partition=nope"], "invalid partition specified: nope"),
+        (["profile.partition=nope"], "profile.partition='nope', and `sinfo` shows gpu, eval, high"),
         (["profile.constraint=nope"], "Invalid feature specification"),
-        (["profile.cpus_per_task=9"], r"not available: .* has 0 such \(up to 8 processors"),
-        (["profile.nodes=5"], "not available: a stage asks for 5 nodes .* gpu has 4 such"),
-        (["profile.gpus_per_node=5"], "not available: .*, 5 GPUs, and partition gpu has 0 such"),
-        (["profile.mem_gb=9000"], r"not available: .*9216000 MB .* \(up to .*, 64000 MB"),
+        (["profile.cpus_per_task=9"], "not available: .* and 0 such are in .* with 8 processors"),
+        (
+            ["profile.nodes=5"],
+            "not available: a stage asks for 5 nodes .* 4 such are in partition gpu",
+        ),
+        (["profile.gpus_per_node=5"], "not available: .*, 5 GPUs, and 0 such are in partition gpu"),
+        (["profile.mem_gb=9000"], "not available: .*9216000 MB .* 4 nodes with .*, 64000 MB"),
         (["profile.exclude='n[1-4]'"], "not available, although .* look at profile.constraint"),
         (["+profile.additional_parameters.reservation=no"], "Requested reservation is invalid"),
         (["profile.partition=eval", "profile.time_minutes=61"], "over the 60 minutes .* eval"),
@@ -113,16 +116,17 @@ def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("profile.account=nope", "Invalid account or account/partition combination specified"),
-        ("profile.qos=nope", "Invalid qos specification"),
+        (
+            "profile.account=nope",
+            "combination specified: profile.account='nope', and `sacctmgr .*` shows .*lab",
+        ),
+        ("profile.qos=nope", "Invalid qos .*: profile.qos='nope', and `sacctmgr .*` shows normal"),
     ],
 )
 def test_an_account_or_qos_that_does_not_exist_is_refused_where_the_site_asks_for_one(
     tmp_path: Path, cluster: Cluster, override: str, words: str
 ) -> None:
-    if not cluster.sacctmgr("show", "account", "lab"):
-        cluster.sacctmgr("add", "account", "lab")
-        cluster.sacctmgr("add", "user", user_name(), "account=lab")
+    cluster.add_account("lab")
     with cluster.changed(enforce_accounts=True), pytest.raises(ValueError, match=words):
         start(tmp_path, *TINY, override)
     assert cluster.squeue() == ""

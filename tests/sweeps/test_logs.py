@@ -13,10 +13,14 @@ import pytest
 from fgrpo_bench.stages.files import write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps import REPOSITORY
+from sweeps.slurm.packing import output_file
+from sweeps.slurm.submissions import Batch, append
 from tests.support.fake_sweep import fake_sweep
+from tests.support.slurm_programs import Programs
 
 Sweeps = Callable[..., tuple[int, str, str]]
 Frozen = Callable[..., RunPaths]
+TRAIN = "grpo-n4-g0-s11"
 
 
 def test_logs_print_the_latest_attempt_of_the_stage_started_last(
@@ -29,14 +33,69 @@ def test_logs_print_the_latest_attempt_of_the_stage_started_last(
         note = {"attempt": attempt, "driver": "d", "begun": f"t{attempt}"}
         write_json(point.attempt(attempt), note)
     write_text(paths.warmup(11).log(1), "warming up\n")
-    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
+    code, said, hint = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
     assert code == 0
+    assert hint == "the train stage; --stage shows evaluate, warmup\n"
     assert said == f"==> {point.log(2)}\n2: line 98\n2: line 99\n"
     code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "warmup")
     assert said.endswith("warming up\n")
     code, _, errors = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "evaluate")
     assert code == 2
     assert "was never started" in errors
+
+
+SENT = {"7": ("warmup", "_warmup/s11"), "8": ("train", TRAIN)}
+"""Kind and stage of each job of `on_slurm`."""
+
+
+@pytest.fixture
+def on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: Frozen) -> RunPaths:
+    """A sweep of which two jobs were sent: both failed, and the second had noted that it began."""
+    paths = frozen("profile=slurm")
+    rows = []
+    for job_id, (kind, stage) in SENT.items():
+        batch = Batch(name=f"smoke-{kind}-1", kind=kind, stages=(stage,), begun=0.0)
+        append(paths.submissions, "intent", **batch.intent(None))
+        append(paths.submissions, "submitted", batch=batch.name, job_id=job_id)
+        rows.append(f"echo '{job_id}|{batch.name}|FAILED|n1|0:01|N/A|NonZeroExitCode'")
+    note = {"attempt": 1, "job_id": "8", "batch": "smoke-train-1", "begun": "t", "from_step": None}
+    write_json(paths.point(TRAIN).attempt(1), note)
+    Programs(tmp_path / "bin", monkeypatch).install("squeue", "\n".join(rows))
+    return paths
+
+
+def job_says(paths: RunPaths, job_id: str, words: str) -> Path:
+    """Write a job's own output; the file."""
+    output = output_file(paths.batch(f"smoke-{SENT[job_id][0]}-1"), job_id)
+    write_text(output, f"{words}\nsrun: error: n1: task 0: Exited with exit code 1\n")
+    return output
+
+
+def test_a_job_that_came_to_no_attempt_is_told_by_its_own_output(
+    on_slurm: RunPaths, sweeps: Sweeps
+) -> None:
+    code, _, errors = sweeps("logs", "smoke", "base-s11", "--stage", "warmup")
+    assert (code, "was never started" in errors) == (2, True), "it has not written any yet"
+    words = "ModuleNotFoundError: No module named 'submitit'"
+    output = job_says(on_slurm, "7", words)
+    code, said, _ = sweeps("logs", "smoke", "base-s11", "--stage", "warmup")
+    assert (code, said) == (0, f"==> {output}\n{output.read_text()}")
+    _, said, _ = sweeps("status", "smoke")
+    assert f"never started: {words} ({output}); can n1 see the run root and the interp" in said
+    assert f"  | {words}\n" in said and f"\n  {output}\n" in said
+
+
+def test_a_job_that_began_and_noted_no_end_is_at_work_or_told_by_its_own_output(
+    on_slurm: RunPaths, sweeps: Sweeps, tmp_path: Path
+) -> None:
+    words = "RuntimeError: /r/p is gone: was the run root moved or removed?"
+    output = job_says(on_slurm, "8", words)
+    _, said, _ = sweeps("status", "smoke")
+    assert f"its job failed: {words} ({output})" in said and "memory" not in said
+    (tmp_path / "bin" / "squeue").write_text("#!/bin/sh\necho '<html>'\n")
+    _, said, _ = sweeps("status", "smoke")
+    (row,) = [line.split() for line in said.splitlines() if line.startswith(f"{TRAIN}  train")]
+    assert row[2] == "running" and said.count("squeue's answer makes no sense") == 2
 
 
 def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, frozen: Frozen) -> None:

@@ -22,12 +22,13 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
-from sweeps.slurm.answers import LIMITS, Job
+from sweeps.slurm.answers import Job
 from sweeps.slurm.attempts import (
     IDLE_ATTEMPTS,
     UNREADY,
     check_room,
     damaged_path,
+    last_words,
     of_failure,
     of_start,
     stands_still,
@@ -36,6 +37,7 @@ from sweeps.slurm.code import freeze_code
 from sweeps.slurm.decide import ANEW, Decision, Seen, SlurmState, Standing, decide, standing_of
 from sweeps.slurm.packing import Packing, output_file
 from sweeps.slurm.payload import Payload
+from sweeps.slurm.reasons import remedy
 from sweeps.slurm.status import standing_now, stuck
 from sweeps.slurm.submissions import Batch, Place
 from sweeps.slurm.submit import options
@@ -170,6 +172,35 @@ def test_a_job_that_could_not_even_write_its_log_met_a_full_disk(tmp_path: Path)
     assert of_start(tmp_path, "12") is None
 
 
+@pytest.mark.parametrize(
+    ("lines", "note", "fate"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'submitit'\n",
+            None,
+            "never started: ModuleNotFoundError: No module named 'submitit' ({output})",
+        ),
+        ("", None, "never started"),
+        (
+            "Traceback (most recent call last):\nRuntimeError: /r/p is gone: was it moved?\n",
+            {"attempt": 1},
+            "its job failed: RuntimeError: /r/p is gone: was it moved? ({output})",
+        ),
+        ("step 3/8\x1b[2J\n", {"attempt": 1}, "killed (by hand, with its node, or for want of"),
+    ],
+)
+def test_a_job_that_noted_no_end_is_told_by_its_own_last_line(
+    tmp_path: Path, lines: str, note: dict[str, Any] | None, fate: str
+) -> None:
+    output = output_file(tmp_path, "12")
+    output.write_text(lines and f"{lines}srun: error: n1: task 0: Exited with exit code 1\n")
+    said = last_words(output)
+    assert "\x1b" not in said and "srun" not in said
+    standing = standing_of(seen(note=note, said=said), now=NOW, max_attempts=3)
+    assert standing.fate.startswith(fate.format(output=output))
+    assert last_words(tmp_path / "none") == ""
+
+
 def test_an_attempt_that_fails_while_its_code_goes_says_that_it_was_the_code(
     stage: StagePaths, tmp_path: Path
 ) -> None:
@@ -240,12 +271,13 @@ def decided(**fates: str) -> Decision:
 
 
 def test_why_jobs_wait_is_counted_and_what_no_waiting_ends_comes_with_a_remedy() -> None:
-    decision = decided(a="PartitionTimeLimit", b="PartitionTimeLimit", c="Dependency", e="")
-    assert standing_now(decision) == "4 active (Dependency 1, PartitionTimeLimit 2), 1 done"
+    wall = "QOSMaxWallDurationPerJobLimit"
+    decision = decided(a=wall, b=wall, c="Dependency", e="")
+    assert standing_now(decision) == f"4 active (Dependency 1, {wall} 2), 1 done"
     (line,) = stuck(decision)
-    assert line.startswith("2 stages (a, ...) will not begin by waiting, as SLURM says Partition")
-    assert line.endswith(LIMITS["PartitionTimeLimit"])
-    assert stuck(decided(c="Priority")) == []
+    assert line.startswith(f"2 stages (a, ...) will not begin by waiting, as SLURM says {wall}")
+    assert line.endswith(f": {remedy(wall)}")
+    assert stuck(decided(c="Priority", e="QOSMaxJobsPerUserLimit")) == []
 
 
 def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(

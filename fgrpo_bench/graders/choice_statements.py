@@ -1,0 +1,246 @@
+"""What in a response to a multiple choice names a letter as the answer: statements, of four kinds.
+
+Every expression is possessive or bounded, so that the time is linear in the text. What takes a
+statement back is `choice_reading`'s to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fgrpo_bench.graders.math import boxes
+
+BOX, TAG, PHRASE, CONCLUSION = "in a box", "in a tag", "as the answer", "in a conclusion"
+KINDS = (BOX, TAG, PHRASE, CONCLUSION)
+"""Of statements, the strongest first."""
+LONGEST_BOX = 60
+"""Characters of a box or tag that are read: a letter with its decoration has no more."""
+WINDOW = 160
+"""Characters before and behind a statement that may take it back."""
+
+
+class Statement(NamedTuple):
+    """A letter that a text names as its answer."""
+
+    kind: str
+    letter: str | None
+    """None where another is joined to it."""
+    start: int
+    end: int
+    """Behind the letter and those that are joined to it."""
+
+
+def words(*phrases: str) -> str:
+    """An expression for one of some phrases: whole words in either case, up to three spaces."""
+    return r"(?i:\b(?:" + "|".join(phrases).replace(" ", r"\s{1,3}+") + r")(?!\w))"
+
+
+_STYLE = r"\\(?:text|textbf|textrm|mathrm|mathbf|mathsf|bm|rm|bf)(?![a-z])"
+_BEFORE = rf"(?:{_STYLE}|\\[ ,;(\[]|[\s$:*_~`\"'{{])*+"
+_CHOICE = words("(?:answer )?(?:option|choice|letter)") + r"[\s~:{}*]*+"
+_NAMED = (
+    rf"(?:(?:{words('the')}\s{{1,3}}+)?+(?:{words('correct', 'right')}\s{{1,3}}+)?+{_CHOICE})?+"
+)
+_ADVERB = words(
+    *("therefore", "thus", "hence", "then", "clearly", "obviously", "definitely", "certainly"),
+    *("most", "probably", "likely", "simply", "indeed", "actually", "presumably", "surely"),
+    *("either", "between", "both", "in fact"),
+)
+_ADVERBS = rf"(?:[\s:,$*]++{_ADVERB}){{0,3}}+[\s:,$*]*+"
+_GOES_ON = words("because", "since", "as", "due", "given", "which", "not", "rather", "instead")
+_GOES_ON = rf"(?:{_GOES_ON}|{words('but', 'if', 'unless', 'only')})"
+_JOINED = rf"{words('or', 'and')}[\s(*$'\"`]*+[A-D](?:[)*$'\"`]*+(?:[.,;:!]|$)|\s(?:or|and))"
+_BEHIND = (
+    r"(?:(?<=['\"`][A-D])['\"`]|(?<=\*[A-D])\*|(?=(?:[ \t$*_}\]'\"`]|\\[)\]])*+"
+    rf"(?:[.,;:!)](?!\w)|$|[\u2014/&|]|-\s|\((?!\w\b|\d)|{_GOES_ON}|{_JOINED})))"
+)
+"""What shows that a bare letter is no article, quantity or beginning of a word."""
+_LETTER = (
+    rf"{_BEFORE}{_NAMED}{_BEFORE}"
+    rf"(?:[({{\[]++([A-D])[)}}\]](?![ \t$*]*+\?)|([A-D]){_BEHIND})"
+)
+"""Groups: a letter in brackets, whatever follows; a bare one."""
+_LETTER_LAST = rf"{_BEFORE}{_NAMED}{_BEFORE}[({{\[]*+([A-D])[)}}\]]*+{_BEHIND}"
+"""A letter that ends a clause."""
+_LETTER_AS_CHOICE = rf"{_BEFORE}{_CHOICE}{_BEFORE}\(?+([A-D])\)?+{_BEHIND}"
+"""One behind "option"."""
+_LETTER_IN_PARENTHESES = rf"{_BEFORE}\(([A-D])\){_BEHIND}"
+
+_ALONE = re.compile(rf"(?:{_STYLE}|[\s${{}}().~]|\\[ ,;])*+([A-D])[\s${{}}().]*+")
+_ARTICLE = rf"(?:{words('the')}\s)?(?:{words('correct', 'right', 'best', 'final')}\s)?"
+_CONTENT = re.compile(
+    rf"{_BEFORE}(?:{_ARTICLE}{words('answer', 'option', 'choice')}(?:\s{words('is')})?[\s:~]*+)?+"
+    rf"[\s{{}}]*+{_BEFORE}(?:\(([A-D])\)(?=[\s~}}\\,.:]|$)"
+    r"|([A-D])(?:[).](?=[\s~}\\]|$)|\)(?=\w)|:(?=[\s\\])(?!\s*[A-D]\b)|(?=[\s}*]*+\.?\Z)))"
+)
+"""How a box or tag begins that names a choice: with or without its text behind."""
+_TAGS = re.compile(r"<(/?)answer>", re.IGNORECASE)
+
+_DENIAL = words("wrong", "incorrect", "false", "(?:not|never) (?:the|an?)(?: [a-z]{1,12})?")
+_QUALITY = "(?:correct|right|best|only|final|remaining|closest)"
+_ANSWER = words("answer", "ans", f"{_QUALITY} (?:option|choice|one|letter)")
+_IS = words("is", "must be", "should be", "has to be", "can only be", "(?:seems|appears) to be")
+_PHRASE = re.compile(
+    rf"({_DENIAL}\s{{1,3}}+)?+{_ANSWER}"
+    rf"(?:\s{words('that', 'which', 'to', 'for', 'of')}[^.,;:()\n]{{1,60}}?)?"
+    rf"[\s*_]*+(?:{_IS}|[:=]|[-\u2014](?=\s)|(?<=\n)){_ADVERBS}"
+    rf"(?:{words('not')}\s\(?[A-D]\)?,?\s{words('but')}\s)?+{_LETTER}",
+    re.MULTILINE,
+)
+"""Groups: what denies the phrase, and those of _LETTER."""
+_CALLED = re.compile(
+    r"(?:[(\[]([A-D])[)\]]|(?<![\w-])([A-D]))[*_$}'\"`]*+\s"
+    rf"{words('is', 'are', 'must be', 'has to be')}(?:\s{_ADVERB})?\s"
+    rf"(?:({words('the', 'our', 'my')}\s(?:{words(_QUALITY)}\s)?"
+    rf"{words('answer', 'option', 'choice', 'one')})|{words('correct', 'right')})"
+    rf"(?=[*_]*+(?:[.,;:!)]|\s*+$|\s{_GOES_ON}))",
+    re.MULTILINE,
+)
+"""Groups: a letter in brackets, a bare one, and the noun where it has one."""
+_BEFORE_BARE = words(
+    *("option", "choice", "answer", "so", "that", "hence", "thus", "therefore", "but", "and"),
+    *("or", "only", "both"),
+)
+_NAMED_BEFORE = re.compile(rf"(?:^|[^\w\s]|{_BEFORE_BARE})[\s*_$'\"`]*+\Z", re.MULTILINE)
+"""What stands before a bare letter that is called correct; else it is a "statement B"."""
+_OTHER_BEFORE = re.compile(
+    rf"(?<!\w)[A-D][)*$'\"`]*+\s*+(?:,|/|&|{words('or', 'and')})+\s*+(?:{_CHOICE})?+\Z"
+)
+_LEADS = words(
+    "(?:it|this|that) (?:must|has to|should|can only) be",
+    "leav(?:es|ing)(?: only| us with| me with)?",
+    "left with",
+    "(?:I|we)(?: would| will|'d|'ll)? (?:go with|choose|pick|select)",
+    "I(?: would|'d)? (?:say|guess)",
+    "guess is",
+    "by elimination",
+)
+_OTHERWISE = words("wait", "no", "actually", "correction", "sorry") + "[,:]"
+_HENCE = rf"(?:(?<!\bis )(?<!\bare ){words('therefore', 'thus', 'hence', 'so')}"
+_HENCE += rf"|{words('probably', 'most likely')})"
+_EQUALS = words(
+    "(?:it|this|that|which) is",
+    "(?:it|that)'s",
+    "correspond(?:s|ing)? to",
+    "match(?:es|ing)",
+    "agrees with",
+    "closest to",
+)
+_CONCLUSION = re.compile(
+    r"\b(?=[a-zA-Z])(?:"  # most positions fail here, which is three times as fast
+    rf"(?:{_LEADS}|{_OTHERWISE}){_ADVERBS}{_LETTER_LAST}"
+    # not "so B, the field, is"
+    rf"|{_HENCE}{_ADVERBS}{_LETTER_LAST}(?!,\s(?!{_GOES_ON}|[(*$]*+[A-D](?:\W|$)))"
+    rf"|{_EQUALS}{_ADVERBS}{_LETTER_IN_PARENTHESES}"
+    rf"|(?:{_EQUALS}|{words('is')}){_ADVERBS}{_LETTER_AS_CHOICE})",
+    re.MULTILINE,
+)
+_SENTENCE = words("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
+_LINE = re.compile(
+    rf"^[ \t*_`$\"'#>]*+{_NAMED}(?:{_STYLE}|[ \t$*_`\"'{{])*+"
+    r"(?:\(([A-D])\)|([A-D])(?:[.)](?!\w)|(?=[*_`$\"'}]*+\s*?$)))"
+    rf"(?!\s{_SENTENCE})(?![^\n]*[ ({{][A-D][.)])[^\n]*+",
+    re.MULTILINE,
+)
+"""A line that begins with a choice, or is a letter alone."""
+
+_NEXT = re.compile(
+    rf"((?:{_STYLE}|\\(?:boxed|fbox)|\\[ ,;]|[\s$*_~(){{}}\[\],/&|'\"`]"
+    rf"|{words('or', 'and', 'nor', 'perhaps', 'maybe', 'possibly', 'option', 'choice', 'either')}"
+    r"){1,40}+)([A-D])(?!\w)"
+)
+"""Groups: what stands between a letter and the next, the next."""
+_EITHER = re.compile(rf"[/|]|{words('or', 'nor')}")
+_LISTED = re.compile(rf"[,&]|{words('and')}")
+_ENDS = re.compile(r"[ \t$*_)}\]'\"`]*+(?:[.,;:!?/&|]|$|(?:or|and|nor|are)\b)", re.MULTILINE)
+_CLAUSE = re.compile(r"[ \t$*_)}\]]*+(?:is|was|has|does|can|cannot|would)\b")
+
+
+def enclosed(text: str) -> tuple[list[Statement], list[tuple[int, str]]]:
+    """Statements in boxes and tags; and those that hold something else: beginning and content."""
+    statements, others = list[Statement](), list[tuple[int, str]]()
+    until = -1
+    for kind, spans in ((BOX, boxes(text)), (TAG, _tags(text))):
+        for start, begin, end in spans:
+            content = text[begin : min(end, begin + LONGEST_BOX)]
+            named = _content(content, whole=end - begin <= LONGEST_BOX)
+            if named is None:
+                others.append((start, content))
+            elif kind == TAG or start >= until:  # else it is joined to the box before
+                letter, until = _run(text, named[0], begin + named[1])
+                if letter is not None:  # nothing within is joined to it: look behind the box
+                    letter, until = _run(text, letter, end)
+                statements.append(Statement(kind, letter, start, until))
+    return statements, others
+
+
+def _content(content: str, *, whole: bool) -> tuple[str, int] | None:
+    """The letter in a box or tag and where it ends; None where that holds something else."""
+    if whole and (alone := _ALONE.fullmatch(content)):
+        return alone[1], alone.end()
+    if named := _CONTENT.match(content):
+        return named[1] or named[2], named.end()
+    return None
+
+
+def _tags(text: str) -> Iterator[tuple[int, int, int]]:
+    """As `boxes`; the last tag may be open, as where sampling stops at the closing one."""
+    opened = None
+    for tag in _TAGS.finditer(text):
+        if not tag[1]:
+            opened = tag
+        elif opened is not None:
+            yield opened.start(), opened.end(), tag.start()
+            opened = None
+    if opened is not None:
+        yield opened.start(), opened.end(), len(text)
+
+
+def phrases(text: str) -> Iterator[Statement]:
+    """Letters behind "the answer is" and its like."""
+    for phrase in _PHRASE.finditer(text):
+        if phrase[1] is None:
+            letter, end = _run(text, phrase[2] or phrase[3], phrase.end())
+            yield Statement(PHRASE, letter, phrase.start(), end)
+
+
+def called(text: str) -> Iterator[Statement]:
+    """Letters before "is the answer" or "is correct"; the latter is a conclusion."""
+    for match in _CALLED.finditer(text):
+        before = text[max(0, match.start() - WINDOW) : match.start()]
+        if match[1] or _NAMED_BEFORE.search(before):
+            letter = None if _OTHER_BEFORE.search(before) else match[1] or match[2]
+            kind = PHRASE if match[3] or letter is None else CONCLUSION
+            yield Statement(kind, letter, match.start(), match.end())
+
+
+def conclusions(text: str) -> Iterator[Statement]:
+    """Letters in which an argument ends, and those alone on the first or last line."""
+    for conclusion in _CONCLUSION.finditer(text):
+        group = conclusion.lastindex or 0
+        letter, end = _run(text, conclusion[group], conclusion.end())
+        yield Statement(CONCLUSION, letter, conclusion.start(group), end)
+    lines = list(_LINE.finditer(text))
+    if len({line[1] or line[2] for line in lines}) == 1:  # else the choices are listed
+        for line in (lines[0], lines[-1]):
+            if not text[: line.start()].strip() or not text[line.end() :].strip():
+                yield Statement(CONCLUSION, line[1] or line[2], line.start(), line.end())
+
+
+def _run(text: str, letter: str, end: int) -> tuple[str | None, int]:
+    """The letter, None where another is joined to it; and the end of the last joined one."""
+    letters = {letter}
+    while following := _NEXT.match(text, end):
+        between, after = following[1], following.end()
+        either = _EITHER.search(between) is not None
+        if between.rstrip().endswith(("(", "[", "{")):
+            joined = "\n" not in between and not _CLAUSE.match(text, after)
+        else:
+            joined = _LISTED.search(between) is not None and _ENDS.match(text, after) is not None
+        if not (joined or either):
+            break
+        letters.add(following[2])
+        end = after
+    return (letter if len(letters) == 1 else None), end
