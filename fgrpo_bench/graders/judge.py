@@ -21,7 +21,7 @@ from fgrpo_bench.graders.verdicts import Question, VerdictStore
 from fgrpo_bench.graders.worker import OfProcess, Workers, interrupted, judges
 from fgrpo_bench.records import Grade
 
-VERSION = 2
+VERSION = 3
 """Raised with any change of judgement here or in the worker; stored verdicts belong to one."""
 SECONDS = 5.0
 """Processor seconds of a judgement."""

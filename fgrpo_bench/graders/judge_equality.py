@@ -22,6 +22,7 @@ EXACT = 1e-12
 ROUNDED = "different numbers that are both tiny"
 UNSOLVED = "equations without a solution that are not multiples of each other"
 ORDER = "the written order of a pair"
+FORM = "an interval and an inequality, or a pair and a vector"
 
 _mended: list[str] = []
 _rounded: list[str] = []
@@ -160,6 +161,67 @@ def _name(item: Any) -> str:
     what is no assignment to a variable."""
     left = getattr(item, "lhs", None)
     return str(left).partition("_")[0] if left is not None and left.is_Symbol else ""
+
+
+def in_one_form(gold: Any, answer: Any) -> tuple[Any, Any] | None:
+    """Both as tuples where one is a row or column and the other a pair or longer tuple, or both as
+    sets of numbers where one is an interval or a union and the other inequalities; else None."""
+    from sympy import FiniteSet, MatrixBase, Set
+
+    if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
+        both = _entries(gold), _entries(answer)
+    elif isinstance(gold, Set) or isinstance(answer, Set):
+        both = _solutions(gold), _solutions(answer)
+        if both == (gold, answer) or any(isinstance(side, FiniteSet) for side in both):
+            return None
+    else:
+        return None
+    return None if None in both else both
+
+
+def _entries(items: Any) -> Any:
+    """The entries of a row, a column, a tuple or what is read as an open interval; else None."""
+    from sympy import Interval, MatrixBase, Tuple
+
+    if isinstance(items, MatrixBase):
+        return Tuple(*items.flat()) if 1 in items.shape else None
+    if isinstance(items, Interval) and items.is_open:
+        return Tuple(items.start, items.end)
+    return items if isinstance(items, Tuple) else None
+
+
+def _solutions(written: Any) -> Any:
+    """The real numbers of a set, or those within one of several bounds of one variable; None for
+    all else, such as an inequality that has yet to be solved."""
+    from latex2sympy2_extended.logic import And
+    from sympy import FiniteSet, Set, Union
+    from sympy.core.relational import Relational
+
+    alternatives = written.args if isinstance(written, FiniteSet) else (written,)
+    if not all(isinstance(each, Relational | And) for each in alternatives):
+        return written if isinstance(written, Set) else None
+    relations = written.atoms(Relational)
+    if len(written.free_symbols) != 1 or not all(map(_is_bound, relations)):
+        return None
+    try:
+        return Union(*(each.as_set() for each in alternatives))
+    except MemoryError:
+        raise
+    except Exception:  # SymPy has many for what has no real solution
+        return None
+
+
+def _is_bound(relation: Any) -> bool:
+    """Whether a variable, or the absolute value of its difference from a number, is compared with a
+    number or another such."""
+    from sympy import Abs, Eq
+
+    def plain(side: Any) -> bool:
+        if isinstance(side, Abs):
+            return all(term.is_Symbol or term.is_number for term in side.args[0].as_ordered_terms())
+        return bool(side.is_Symbol or side.is_number)
+
+    return not isinstance(relation, Eq) and all(map(plain, relation.args))
 
 
 def _unsolved(equation: Any) -> bool:

@@ -21,10 +21,20 @@ _CORNERS = re.compile(
     r"\\(angle|measuredangle|triangle)(?![A-Za-z])\s*+(\{)?\s*+([A-Z])\s*+([A-Z])\s*+([A-Z])\s*+"
     r"(?(2)\})(?![A-Za-z_'^])"
 )
-_LEADING = re.compile(r"\s*+(?:(?:=|\\approx(?![A-Za-z]))\s*+)++")
+_LEADING = re.compile(r"^\s*+(?:(?:=|\\(?:approx|sim(?:eq)?)(?![A-Za-z]))\s*+)++")
 _ENERGY = re.compile(r"(?<![A-Za-z\\])E(?=\s*_)")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3})")
 _GROUPED = re.compile(r"\s*-?[0-9]{1,3}(?:,[0-9]{3})+\s*")
+_PASSED_OVER = re.compile(r"[€£¥₹]|(?<=\\circ)\s*+[CF](?![A-Za-z])")
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
+_INDEX = re.compile(r"_\s*+\{?\s*+i(?![A-Za-z])|(?<![A-Za-z\\])i\s*+=|\\(?:sum|prod)(?![A-Za-z])")
+_MODULUS = re.compile(
+    r"\\p?mod(?![A-Za-z])\s*+(?:\{([^{}]*+)\}|([0-9]++|[a-z](?![A-Za-z])))"
+    r"|\(\s*+(?:\\b?mod|\\(?:text|mathrm)\s*+\{\s*+mod\s*+\}|mod)(?![A-Za-z])([^()]*+)\)"
+)
+_TEXT = r"\s*+\\(?:text(?:bf|it|rm)?|math(?:bf|rm)|mbox)\s*+\{\s*+"
+_LETTER = re.compile(rf"{_TEXT}(?:\(([A-J])\)|([A-J])[).:])\s*+\}}(?:\s|\\ |~)*+")
+_LETTER_ALONE = re.compile(rf"(?:{_TEXT})?+\s*+\(?[A-J]\)?\s*+\}}?")
 
 
 def as_read(text: str, *, several: bool = False) -> str:
@@ -37,12 +47,39 @@ def as_read(text: str, *, several: bool = False) -> str:
     >>> as_read("100,200"), as_read("100,200", several=True), as_read("= 3")
     ('100,200', '100, 200', '3')
     """
-    text = _LEADING.sub("", text, count=1) if text.lstrip().startswith(("=", "\\a")) else text
+    text = _LEADING.sub("", text)
     if several and _GROUPED.fullmatch(text):
         text = _THOUSANDS.sub(", ", text)
     text = text.replace("\\langle", "(").replace("\\rangle", ")")
+    text = _MODULUS.sub("", _PASSED_OVER.sub("", text))
+    if not _INDEX.search(text):
+        text = _IMAGINARY.sub("I", text)  # which math-verify reads as the imaginary unit
     text = _ENERGY.sub(r"\\mathcal{E}", text)  # `E_0` alone cannot be read
     return _CORNERS.sub(_corners, _NUMERAL.sub(_numeral, text)) if text else text
+
+
+def modulus(text: str) -> str | None:
+    """What a normalised gold or answer is taken modulo; None where it is not.
+
+    >>> modulus(r"5 \\pmod{7}"), modulus("5 (mod 7)"), modulus("5")
+    ('7', '7', None)
+    """
+    written = _MODULUS.search(text)
+    return None if written is None else "".join(written.groups("")).strip(" ~\\")
+
+
+def chosen(answer: str, gold: str) -> str:
+    """Of an answer that is a letter of a choice and its value, the one that the gold is.
+
+    >>> chosen(r"\\textbf{(C) } 12", "(C)"), chosen(r"\\textbf{(C) } 12", "12"), chosen("12", "12")
+    ('C', '12', '12')
+    """
+    letter = _LETTER.match(answer)
+    if letter is None or letter.end() == len(answer):
+        return answer
+    if _LETTER_ALONE.fullmatch(gold):
+        return letter[1] or letter[2]
+    return answer if _LETTER.match(gold) else answer[letter.end() :]
 
 
 def _numeral(written: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Words of a boxed answer that a reader sees and math-verify does not; for `judge_worker`.
+"""Words and brackets that a reader sees in a box and math-verify does not; for `judge_worker`.
 
 math-verify drops any text at the end of an answer as a unit, and multiplies the letters of a word,
 so that their order is lost. What it takes for equal is refused here where the answer denies, leaves
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
+from fgrpo_bench.graders.judge_reading import as_read, modulus
 
 DENIALS = frozenset(
     [
@@ -23,15 +25,23 @@ BOUNDS = frozenset(["least", "most"])
 _TOKEN = re.compile(r"\\[A-Za-z]++|[A-Za-z]++(?:'[a-z]++)?|[0-9]++|\S")
 _TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it)|mbox|operatorname|rm|bf|it)")
 _STANDS_ALONE = frozenset(",;:.()[]{}=~$") | {"\\angle", "\\measuredangle", "\\triangle"}
+_SIDES = re.compile(r"\\(?:left|right)(?![A-Za-z])")
+_NAMED = re.compile(r"^\\?[^=(){}\[\],\\]*+(?:=|\\in(?![A-Za-z]))|^\([^(){}=]*+\)\s*+=")
+_BRACKET = re.compile(r"\\[{}]|[(){}\[\]]")
 _VOWELS = frozenset("aeiou")
 
 
 def refusal(gold: str, answer: str, *, several: bool) -> str | None:
     """Why a reader takes an answer for another one that math-verify finds equal; None where not.
 
-    gold, answer: as `judge_reading.as_read` writes them. several: whether the gold has several
-    parts, of which alternatives may then be. Linear in their lengths.
+    gold, answer: normalised. several: whether the gold has several parts, of which alternatives may
+    then be. Linear in their lengths.
     """
+    if None not in (moduli := (modulus(gold), modulus(answer))) and moduli[0] != moduli[1]:
+        return "another modulus"
+    gold, answer = as_read(gold), as_read(answer)
+    if {_enclosing(gold), _enclosing(answer)} == {"(", "\\{"}:
+        return "a pair for a set, or the reverse"
     theirs, ours = _tokens(gold), _tokens(answer)
     in_gold = {token.lower() for token in theirs}
     denied = next((word for word in _denials(ours, several=several) if word not in in_gold), None)
@@ -53,6 +63,18 @@ def denies(text: str) -> bool:
     (True, False)
     """
     return any(True for _ in _denials(_tokens(text), several=False))
+
+
+def _enclosing(text: str) -> str:
+    """The bracket around a list of which it is all, behind a name or not; empty where none is."""
+    text = _NAMED.sub("", _SIDES.sub("", text)).strip()
+    opened = 0
+    for bracket in _BRACKET.finditer(text):
+        opened += 1 if bracket[0][-1] in "({[" else -1
+        if opened <= 0:
+            around = bracket.end() == len(text) and "," in text
+            return (_BRACKET.match(text) or [""])[0] if around else ""
+    return ""
 
 
 def _tokens(text: str) -> list[str]:

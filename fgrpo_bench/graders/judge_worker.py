@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fgrpo_bench.graders import judge_equality
-from fgrpo_bench.graders.judge_reading import as_read
+from fgrpo_bench.graders.judge_reading import as_read, chosen
 from fgrpo_bench.graders.judge_words import refusal
 from fgrpo_bench.graders.math_parts import parts
 
@@ -28,6 +28,7 @@ TESTED = {"math-verify": "0.9.0", "latex2sympy2_extended": "1.11.0"}
 REFUSED, ACCEPTED = "equal by math-verify alone: ", "equal, though not by math-verify alone: "
 """How a reason begins where math-verify's own verdict on what it was given is the other one."""
 TO_SIX_DECIMALS = "equal by math-verify to 6 decimals"
+AS_PERCENT = "equal by math-verify, which passes over a percent sign"
 
 
 def by_math_verify(outcome: str, reason: str) -> str:
@@ -142,6 +143,7 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
     extracted: str | None = answer
     if boxed:
+        answer = chosen(answer, gold)
         parsed = _read_box(as_read(answer, several=several))
     else:
         parsed = parse(answer, parsing_timeout=None)
@@ -156,13 +158,16 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         why = mended[0]
         with judge_equality.plain():
             plainly = bool(verify(wanted, parsed, timeout_seconds=None))
-    if same and boxed and (objection := refusal(as_read(gold), as_read(answer), several=several)):
+    if not same and boxed and (alike := judge_equality.in_one_form(wanted[0], parsed[0])):
+        same = bool(verify(*alike, timeout_seconds=None))
+        why = judge_equality.FORM if same else why
+    if same and boxed and (objection := refusal(gold, answer, several=several)):
         same, why = False, objection
     reason = "equal by math-verify" if same else "not equal by math-verify"
     if same != plainly:
         reason = f"{ACCEPTED if same else REFUSED}{why}"
     elif same and rounded:
-        reason = TO_SIX_DECIMALS
+        reason = AS_PERCENT if ("%" in gold) != ("%" in answer) else TO_SIX_DECIMALS
     outcome = "correct" if same else "incorrect"
     return {"outcome": outcome, "extracted": extracted, "reason": reason}
 

@@ -5,7 +5,7 @@ gold of several parts with those that are joined to it (`math_parts`); without a
 math-verify finds in the whole text after that tag. Equality is math-verify's with the mends of
 `judge_equality`, between golds and answers that are normalised alike (`math_golds`), decided in a
 process that can be killed (`judge`): a judgement that runs out of time or memory is unscored, never
-wrong. Where verdicts differ from plain math-verify's on purpose, tests/cases/math.json says so,
+wrong. Where verdicts differ from plain math-verify's on purpose, tests/cases/math*.json say so,
 with the reason; what stays as math-verify has it stands in docs/grading.md.
 """
 

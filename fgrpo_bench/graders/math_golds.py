@@ -1,13 +1,16 @@
 """Answers rewritten so that math-verify reads what their author meant; golds and answers alike.
 
-Many published golds are not LaTeX: `4.5e33` is read as 4.5 times Euler's number times 33, `5.` and
-`-1./3` are not read at all. Each rule has its rows in tests/cases/math.json.
+What readers take for one another is a rule of `math_notation`. Many published golds are not LaTeX:
+`4.5e33` is read as 4.5 times Euler's number times 33, `5.` and `-1./3` are not read at all. Each
+rule has its rows in tests/cases/math.json.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+from fgrpo_bench.graders.math_notation import rewritten
 
 LONGEST = 4_000
 """Characters of an answer that is rewritten; golds of benchmarks have some hundreds at most."""
@@ -61,7 +64,7 @@ def stored_gold(answer: str) -> str:
 
 
 def _rewrite(answer: str) -> str:
-    answer = _unwrap(answer.strip())
+    answer = _unwrap(rewritten(answer))
     answer = UNREADABLE.get(answer, answer)
     answer = answer.replace("\\varnothing", "\\emptyset")
     answer = _NUMPY.sub(
@@ -83,18 +86,27 @@ def _without_last_dots(answer: str) -> str:
 
 
 def _unwrap(answer: str) -> str:
-    """Without one pair of dollars, math brackets or a box around the whole."""
+    """Without one pair of dollars, math brackets, a box or braces around the whole."""
     for left, right in _WRAPPED:
         inner = answer[len(left) : -len(right)]
         has_content = len(answer) > len(left) + len(right)
         if has_content and answer.startswith(left) and answer.endswith(right) and left not in inner:
             return inner.strip() if not inner.endswith("\\") else answer
-    if answer.startswith("\\boxed{") and answer.endswith("}"):
-        inner = answer[len("\\boxed{") : -1]
-        depth = 0
-        for brace in re.findall(r"\\.|[{}]", inner, re.DOTALL):
-            depth += {"{": 1, "}": -1}.get(brace, 0)
-            if depth < 0:
-                return answer
-        return inner.strip() if depth == 0 else answer
+    for left in ("\\boxed{", "{"):
+        if answer.startswith(left) and answer.endswith("}"):
+            return _inside(answer, left)
     return answer
+
+
+def _inside(answer: str, left: str) -> str:
+    """Without the brace at the end and what stands for its other, where the two belong together;
+    braces around a list stay, which may be meant as a set."""
+    inner = answer[len(left) : -1]
+    if left == "{" and "," in inner:
+        return answer
+    depth = 0
+    for brace in re.findall(r"\\.|[{}]", inner, re.DOTALL):
+        depth += {"{": 1, "}": -1}.get(brace, 0)
+        if depth < 0:
+            return answer
+    return inner.strip() if depth == 0 and inner.strip() else answer

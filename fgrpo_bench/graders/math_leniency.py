@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
+from fgrpo_bench.graders.math_golds import normalise
 
 KINDS: dict[str, re.Pattern[str]] = {
     "a unit or text behind": re.compile(
@@ -17,7 +18,7 @@ KINDS: dict[str, re.Pattern[str]] = {
     ),
     "a degree sign": re.compile(r"\\circ(?![A-Za-z])|°|\\degree"),
     "a percent sign": re.compile(r"%"),
-    "a currency sign": re.compile(r"\\\$|[€£¥]"),
+    "a currency sign": re.compile(r"\\\$|[€£¥₹]"),
     "the left side of an equation": re.compile(r"(?<![<>!:\\])="),
     "dots or a prime": re.compile(r"\\[lc]?dots(?![A-Za-z])|\.\.\.|'"),
 }
@@ -36,6 +37,7 @@ def leniencies(gold: str, answer: str, reason: str) -> list[str]:
     >>> leniencies(r"90^\\circ", "x = 90", "equal by math-verify")
     ['a degree sign', 'the left side of an equation']
     """
+    gold = normalise(gold)  # as the answer of a grade is
     kinds = [kind for kind, marks in KINDS.items() if _of(marks, gold) != _of(marks, answer)]
     return [*kinds, DECIMALS] if reason == TO_SIX_DECIMALS else kinds
 

@@ -1,8 +1,9 @@
 """What counts as one answer: how many parts an answer has, and which boxes are one answer together.
 
 An answer has several parts where it is a list, a pair or longer tuple, or a set. Where the gold has
-several and the last box has fewer, the boxes before it that are joined to it by nothing but commas,
-`and` and space belong to it (`math.final_answer`). A gold of one part takes the last box alone.
+several and the last box has fewer, the boxes before it belong to it that are joined to it by
+nothing but commas, space, names (`y_2 =`, `part (b):`) and words such as `and`
+(`math.final_answer`). A gold of one part takes the last box alone.
 """
 
 from __future__ import annotations
@@ -21,9 +22,15 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _GROUPED = re.compile(r"\s*+[-+]?[0-9]{1,3}(?:,[0-9]{3})++(?:\.[0-9]*+)?\s*+")
+_NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+="
+_LABEL = r"\(\s*+(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})\s*+\)"
+_WORD = (
+    r"(?:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number)"
+    r"(?![A-Za-z])"
+)
 _JOINT = re.compile(
-    r"(?:[\s$,;~&]|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])|\\text\s*+\{[\s,]*+(?:and\s*+)?\}"
-    r"|and(?![A-Za-z]))*+"
+    rf"(?:[\s$,;:~&]|{_NAME}|{_LABEL}|{_WORD}|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])"
+    rf"|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
 )
 
 
@@ -57,7 +64,7 @@ def parts(answer: str) -> int:
 def joins(between: str) -> bool:
     """Whether the text between two boxes makes them one answer.
 
-    >>> joins("$, $"), joins(" and "), joins(" or maybe ")
-    (True, True, False)
+    >>> joins("$, $"), joins(" and $y_2 = "), joins(" for part (a) and "), joins(" or maybe ")
+    (True, True, True, False)
     """
     return len(between) <= LONGEST_JOINT and _JOINT.fullmatch(between) is not None

@@ -73,7 +73,7 @@ def _close(gold: Decimal, answer: str) -> Grade | None:
 
 def _bare(answer: str) -> str:
     """Without `E =` in front and one `\\text{ J}` behind; a text that is more than a unit stays."""
-    if name := _NAME.match(answer):
+    if (name := _NAME.match(answer)) and not denies(name[0]):
         answer = answer[name.end() :]
     behind = _UNIT.search(answer)
     if behind and behind.end() == len(answer) and not denies(behind[1]):

@@ -20,7 +20,7 @@ from tests.support.dashboard import GRADER, add_draws
 from tests.support.report import copy, small_sweep
 
 ALSO = "experiment.evaluation.benchmarks.countdown.also=[math]"
-SECOND = "math-2"
+SECOND = "math-3"
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ SPEC = {
     "evaluation": EVALUATION | {"benchmarks": {name: {"dataset": None} for name in SIZES}},
 }  # fmt: skip
 LONG = 1_500
-VERSION = "math-2"
+VERSION = "math-3"
 
 
 def write_sweep(root: Path) -> RunPaths:

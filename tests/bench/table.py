@@ -30,7 +30,7 @@ def write_grades(path: Path) -> None:
             "outcome": pl.Series(["incorrect", "correct"]).gather(right.astype(np.uint32)),
             "extracted": wrong.gather(rng.integers(0, 1_000, PROBLEMS * N)),
             "reason": pl.Series(["not equal by math-verify"]).new_from_index(0, PROBLEMS * N),
-            "grader_version": pl.Series(["math-2"]).new_from_index(0, PROBLEMS * N),
+            "grader_version": pl.Series(["math-3"]).new_from_index(0, PROBLEMS * N),
         },
         schema=GRADES,
     )

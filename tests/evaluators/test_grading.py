@@ -88,8 +88,8 @@ def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
     with graded(later, "math", workers=1) as grading:
         assert grading.finish(draws).equals(table)
     assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
-    assert read_table(later.grades("math-2"), GRADES).equals(table)
-    assert not later.judging("math-2").exists()
+    assert read_table(later.grades("math-3"), GRADES).equals(table)
+    assert not later.judging("math-3").exists()
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
         with pytest.raises(Stopped):
             sampled(paths, first, until=60)
         first._take(first._workers.answers("math", wait=True))
-    assert paths.judging("math-2").exists() and not paths.grades("math-2").exists()
+    assert paths.judging("math-3").exists() and not paths.grades("math-3").exists()
     with graded(paths, "math", workers=1) as second:
         table = second.finish(sampled(paths, second))
     assert len(table) == 120 and second.tally.graded == 60

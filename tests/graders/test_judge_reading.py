@@ -45,11 +45,25 @@ def test_parts_are_counted(answer, number):
     assert parts(answer) == number
 
 
-def test_commas_and_space_join_boxes_and_sentences_do_not():
-    assert all(
-        map(joins, ["", ", ", "$, $", " and ", "$ \\text{ and } $", "\\\\ \\quad ", ",\n\n"])
-    )
-    assert not any(map(joins, [" or ", ". So ", " andy ", " x = ", "," * (LONGEST_JOINT + 1)]))
+def test_commas_names_and_a_few_words_join_boxes_and_sentences_do_not():
+    joints = [
+        "",
+        ", ",
+        "$, $",
+        " and ",
+        "$ \\text{ and } $",
+        "\\\\ \\quad ",
+        ",\n\n",
+        " or $x_2 = ",
+    ]
+    named = [
+        " \\text{ and } \\beta = ",
+        " for (i), and for (ii): ",
+        " is the first root, the other is ",
+    ]
+    assert all(map(joins, [*joints, *named]))
+    other = [". So ", " andy ", " is wrong, the answer is ", " = ", "," * (LONGEST_JOINT + 1)]
+    assert not any(map(joins, other))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +83,12 @@ def test_commas_and_space_join_boxes_and_sentences_do_not():
         ("\\angle CBAD", "\\angle CBAD"),
         ("= 3", "3"),
         ("\\approxeq 3", "\\approxeq 3"),
+        ("3+4i, e^{i\\pi}, xi", "3+4I, e^{I\\pi}, xi"),
+        ("a_i+4i", "a_i+4i"),
+        ("\\sum_{i=1}^3 i", "\\sum_{i=1}^3 i"),
+        ("5 \\pmod{7}", "5 "),
+        ("\\simeq 3", "3"),
+        ("\\alpha = 3", "\\alpha = 3"),
         ("E_{0} + \\bar E_1 + E^2", "\\mathcal{E}_{0} + \\bar \\mathcal{E}_1 + E^2"),
     ],
 )
@@ -82,6 +102,20 @@ def test_words_that_deny_are_seen_and_others_are_not():
     assert not any(map(denies, ["metres", "and more", "square knots", "notes", "order"]))
     assert refusal("\\text{not prime}", "\\text{not prime}", several=False) is None
     assert refusal("3", "", several=False) is None
+
+
+def test_a_pair_is_no_set_and_a_residue_has_its_modulus():
+    pairs = ["(1,2)", "\\left(1,2\\right)", "(x,y)=(1,2)", "\\langle 1, 2 \\rangle"]
+    sets = ["\\{1,2\\}", "x \\in \\left\\{1,2\\right\\}", "S = \\{(1,3),(2,4)\\}"]
+    neither = ["1,2", "(1,2),(3,4)", "[1,2]", "(3)", "(1,2", "2)", ""]
+    for pair in pairs:
+        for group in sets:
+            for sides in ((pair, group), (group, pair)):
+                assert refusal(*sides, several=True) == "a pair for a set, or the reverse"
+        assert all(refusal(pair, other, several=True) is None for other in (*pairs, *neither))
+    assert refusal("3 \\pmod{5}", "3 (\\bmod 7)", several=False) == "another modulus"
+    assert refusal("3 \\pmod{5}", "3 (mod 5)", several=False) is None
+    assert refusal("3", "3 \\pmod 7", several=False) is None
 
 
 def test_words_and_points_keep_their_order_and_products_do_not():
@@ -124,8 +158,8 @@ def test_outputs_are_counted_by_what_decided_nothing(tmp_path, capsys):
 def test_the_documentation_has_a_row_of_the_case_table_for_every_answer_that_it_shows():
     text = (Path(__file__).parents[2] / "docs/grading.md").read_text(encoding="utf-8")
     shown = {answer for case in benchmarks.cases() for answer in (case["gold"], case["response"])}
-    first = text.partition("| still an answer |")[2].partition("The other way round")[0]
-    answers = [part for i, part in enumerate(first.split("`")) if i % 2]
-    assert len(answers) > 30
+    rules = text.partition("## What is read like its gold")[2].partition("## What stays as")[0]
+    answers = [part for i, part in enumerate(rules.split("`")) if i % 2]
+    assert len(answers) > 120
     missing = [each for each in answers if not any(each in case for case in shown)]
     assert missing == []

@@ -22,6 +22,7 @@ from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, scan_boxes
 from fgrpo_bench.graders.math_golds import normalise, stored_gold
 from fgrpo_bench.graders.math_leniency import leniencies
+from fgrpo_bench.graders.math_notation import rewritten
 from fgrpo_bench.graders.math_parts import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
@@ -68,6 +69,7 @@ BOXES = (
     Text("{", before="\\boxed{1}, "),
     Text("\\boxed{1}, "),
     Text("\\boxed{1} and "),
+    Text("\\boxed{1} for part (a), $y_2 ="),
     Text(" ", before="\\boxed{1}", after="\\boxed{2}"),
     Text("</think>"),
 )
@@ -89,6 +91,31 @@ ANSWERS = (
     Text("x=", after="1"),
     Text("\\text{ and } "),
     Text("1, "),
+    Text("½√²"),
+    Text("\\large "),
+    Text("\\color{red}{", close="}"),
+    Text("\\boldsymbol{"),
+    Text("{", close="}"),
+    Text("1\\,234 "),
+    Text("\\,234", before="1", after=","),
+    Text("0.\\overline{3}"),
+    Text("3", before="0.\\overline{"),
+    Text("0.\\dot{1}2"),
+    Text("3", before="0.", after="\\ldot"),
+    Text("1.12", after="..."),
+    Text("3 1/2 "),
+    Text("3 ", after="1/2"),
+    Text("\\sin 45 "),
+    Text("\\sin    "),
+    Text("\\text{a is} "),
+    Text("a is ", before="\\text{", after="} 7"),
+    Text("1+", after="=x"),
+    Text("x>1 and "),
+    Text("]1,"),
+    Text("1", before="]", after=",2"),
+    Text("\\{x \\mid "),
+    Text("<x", before="\\{x \\mid 1", after="\\}"),
+    Text("5 percent "),
 )
 WORDS = (
     *ANSWERS,
@@ -103,6 +130,15 @@ WORDS = (
     Text("abc "),
     Text("not "),
     Text("f("),
+    Text("(", close=")"),
+    Text("\\{1,", close="\\}"),
+    Text("(mod "),
+    Text("\\pmod{"),
+    Text("_", before="i"),
+    Text("i "),
+    Text("y_"),
+    Text("\\text{ and and "),
+    Text("\\textbf{(C) ", after="} 1"),
 )
 """What is looked at for its words, names, units and bases."""
 BOXED = tuple(
@@ -196,6 +232,8 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "parts": (parts, WORDS),
     "joins": (joins, WORDS),
     "as_read": (judge_reading.as_read, WORDS),
+    "rewritten": (rewritten, ANSWERS),
+    "chosen": (lambda text: judge_reading.chosen(text, "C"), WORDS),
     "refusal": (lambda text: judge_words.refusal("1", text, several=False), WORDS),
     "leniencies": (lambda text: leniencies("1", text, ""), WORDS),
     "number": (number, ANSWERS),

@@ -13,6 +13,8 @@ from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import LONGEST, grade_with, last_box, scan_boxes
 from fgrpo_bench.graders.math_golds import normalise
+from fgrpo_bench.graders.math_leniency import leniencies
+from fgrpo_bench.graders.math_notation import CHARACTERS
 from fgrpo_bench.records import Grade, Problem
 from tests.support import benchmarks
 
@@ -71,8 +73,21 @@ def test_the_reason_says_what_a_reader_sees_and_math_verify_does_not(judge):
     assert told["another word of the same letters"].endswith("letters of a word in another order")
     assert told["words that deny at the end"].endswith("says 'not' and the gold does not")
     assert told["another product"] == "not equal by math-verify"
-    equal = grade(judge, "\\frac{1}{3}", "\\boxed{0.333333}")
-    assert equal.reason == "equal by math-verify to 6 decimals"
+    assert told["a pair for a set of two"].endswith("a pair for a set, or the reverse")
+    assert told["a residue with another modulus than the gold's"].endswith("another modulus")
+    equal = {
+        "0.333333": "equal by math-verify to 6 decimals",
+        "33.3333333\\%": "equal by math-verify, which passes over a percent sign",
+        "\\frac{2}{6}": "equal by math-verify",
+    }
+    for answer, reason in equal.items():
+        assert grade(judge, "\\frac{1}{3}", f"\\boxed{{{answer}}}").reason == reason
+    for answer in ("25\\%", "25 \\text{ percent}"):
+        percent = grade(judge, "25", f"\\boxed{{{answer}}}")
+        assert percent.reason == "equal by math-verify, which passes over a percent sign"
+        assert leniencies("25", percent.extracted or "", percent.reason) == ["a percent sign"]
+    interval = grade(judge, "(1, 3]", "\\boxed{1 < x \\le 3}").reason
+    assert interval.startswith("equal, though not by math-verify alone: an interval and an ")
 
 
 HOSTILE = {
@@ -143,7 +158,7 @@ def test_the_grader_is_among_the_graders_and_works_from_asyncio():
 
     correct = [i for i, each in enumerate(asyncio.run(grades())) if each.outcome == "correct"]
     assert correct == [4]
-    assert grader_version("math") == "math-2"
+    assert grader_version("math") == "math-3"
 
 
 PIECES = st.sampled_from(
@@ -161,7 +176,12 @@ def test_a_box_at_the_end_is_always_found(text, value):
     assert last_box(f"{text} \\boxed{{{value}}}") == str(value)
 
 
-@given(st.text(max_size=60))
+SIGNS = st.sampled_from(
+    [*map(chr, CHARACTERS), *"√²₁1.3 ,{}[]$=x\\", "\\overline{3}", "\\text{is }"]
+)
+
+
+@given(st.text(max_size=60) | st.lists(SIGNS, max_size=20).map("".join))
 def test_extracting_and_normalising_never_raise_and_normalising_twice_changes_nothing(text):
     last_box(text)
     assert normalise(normalise(text)) == normalise(text)

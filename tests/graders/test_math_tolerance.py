@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fgrpo_bench.graders.math_golds import normalise, stored_gold
 from fgrpo_bench.graders.math_tolerance import grade_with, number
 from fgrpo_bench.records import Problem
+from tests.support import benchmarks
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "cases/math-tolerance.json").read_text(encoding="utf-8")
@@ -27,6 +28,16 @@ def outcome(judge, gold, response):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"].replace(" ", "-"))
 def test_the_grader_judges_as_the_case_table_says(judge, case):
     assert outcome(judge, case["gold"], case["response"]) == case["outcome"]
+
+
+def test_the_grader_reads_natural_variants_as_math_does(judge):
+    for case in benchmarks.cases():
+        if case["why"] not in TOLERANT:
+            assert outcome(judge, case["gold"], case["response"]) == case["outcome"], case
+
+
+TOLERANT = {"a small decimal to six places"}
+"""Where the two differ: this one tolerates a share of the gold, `math` six decimals."""
 
 
 def test_at_least_half_of_the_cases_must_fail():

@@ -1,4 +1,4 @@
-"""Where real benchmark golds and outputs are, and the case table of the math grader.
+"""Where real benchmark golds and outputs are, and the case tables of the math grader.
 
 They are looked for in the folder FGRPO_BENCHMARKS, or shared/benchmarks beside the checkout.
 """
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
-CASES = REPOSITORY / "tests/cases/math.json"
+CASES = REPOSITORY / "tests/cases"
+TABLES = ("math.json", "math-variants.json")
 OUTPUTS = "outputs_qwen25math_cot100x8"
 
 
@@ -24,6 +25,7 @@ def folder() -> Path | None:
 
 
 def cases() -> list[dict[str, Any]]:
-    """Rows of the case table: gold, response, outcome, why, deviation."""
-    rows: list[dict[str, Any]] = json.loads(CASES.read_text(encoding="utf-8"))
-    return rows
+    """Rows of both case tables: gold, response, outcome, why, deviation."""
+    return [
+        row for table in TABLES for row in json.loads((CASES / table).read_text(encoding="utf-8"))
+    ]
