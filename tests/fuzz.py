@@ -22,10 +22,13 @@ from types import FunctionType
 from fgrpo_bench import mazes
 from fgrpo_bench.graders import (
     choice,
+    choice_reading,
+    choice_statements,
     countdown,
     ifeval_worker,
     math,
     math_golds,
+    math_notation,
     math_tolerance,
     maze,
 )
@@ -63,8 +66,10 @@ def normalise(text: str) -> None:
 
 def letters(text: str) -> None:
     """A letter is one of four, and a box at the end counts."""
-    assert choice.extract(text) in (None, *choice.LETTERS)
-    assert choice.extract(f"{text} So \\boxed{{B}}") == "B"
+    statement = choice_reading.read(text)
+    assert statement is None or statement.letter in (None, *choice.LETTERS)
+    boxed = choice_reading.read(f"{text}\n\nSo \\boxed{{B}}")
+    assert boxed is not None and boxed.letter == "B"
 
 
 def arithmetic(text: str) -> None:
@@ -109,7 +114,8 @@ def parsers(text: str) -> None:
 MAZE = Maze(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).train_problem(0)
 PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
 MODULES = (
-    *(choice, countdown, ifeval_worker, math, math_golds, math_tolerance, maze, mazes),
+    *(choice, choice_reading, choice_statements, countdown, ifeval_worker, math, math_golds),
+    *(math_notation, math_tolerance, maze, mazes),
     *(brackets, compare, equations, extract, fillings, literals, placements, squares, statements),
 )
 TARGETS: dict[str, Callable[[str], None]] = {
