@@ -33,7 +33,7 @@ help: ## List the targets
 
 setup: $(COMMAND) ## Install the pinned packages into .venv (TORCH_INDEX=<url> chooses a build of torch)
 
-setup-dev: $(VENV)/.dev ## The same, with what tests and checks need
+setup-dev: $(VENV)/.dev $(COMMAND) ## The same, with what tests and checks need
 
 $(VENV)/.base: requirements/base.txt
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
