@@ -142,10 +142,17 @@ def test_a_benchmark_without_problems_is_refused() -> None:
 
 
 def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.placement.gpu_memory_gb=18.0"]
-    assert main(["plan", "groupsize", *tight, "profile.placement.vllm_gpu_memory=0.9"]) == 0
+    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.placement.gpu_memory_gb=44.0"]
+    assert main(["plan", "groupsize", *tight]) == 0
     said = capsys.readouterr().out
-    assert said.count("warning: qwen2.5-7b with 7.62 billion parameters needs 14.2 GiB") == 1
-    assert said.count("warning: qwen2.5-7b needs 14.2 GiB a GPU in an evaluation") == 1
+    assert said.count("warning: qwen2.5-7b with 7.62 billion parameters needs 40.5 GiB") == 1
+    assert said.count("warning: qwen2.5-7b in vLLM has a key-value cache of 352,299 tok") == 1
     assert said.count("\nsaving a training state of 91.4 GB takes about 91 s") == 1
+    memory = (
+        "\nmemory of a GPU, of 44 GiB, for grpo-n4-g0-s11: 40.5 in an update (states 14.2 + logits "
+        "23.2 + activations 3.1), 19.5 in an optimizer step, 18.0 in sync and save, 34.8 in "
+        "rollouts (vLLM 33.0 + policy 1.8)\n"
+    )
+    assert said.count(memory) == 1
+    assert said.count("\nvLLM's key-value cache holds 1,834 tokens a sequence in training") == 1
     assert make_plan(declared()).warnings == ()
