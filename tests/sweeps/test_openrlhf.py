@@ -149,7 +149,7 @@ def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> 
     assert said.count("warning: qwen2.5-7b in vLLM has a key-value cache of 352,299 tok") == 1
     assert said.count("\nsaving a training state of 91.4 GB takes about 91 s") == 1
     memory = (
-        "\nmemory of a GPU, of 44 GiB, for grpo-n4-g0-s11: 40.5 in an update (states 14.2 + logits "
+        "\nGiB of a GPU's 44 by grpo: 40.5 in an update (states 14.2 + logits "
         "23.2 + activations 3.1), 19.5 in an optimizer step, 18.0 in sync and save, 34.8 in "
         "rollouts (vLLM 33.0 + policy 1.8)\n"
     )

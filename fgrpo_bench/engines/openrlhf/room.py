@@ -75,7 +75,7 @@ def summary(points: Sequence[SweepPoint], placement: Placement, *, nodes: int) -
     assert pretrained is not None
     shape = shape_of(pretrained)
     lines = [
-        f"memory of a GPU, of {placement.gpu_memory_gb:g} GiB, for {point.point_id}: "
+        f"GiB of a GPU's {placement.gpu_memory_gb:g} by {point.algorithm.name}: "
         f"{peaks['an update']:.1f} in an update (states {most.states:.1f} + logits "
         f"{most.logits:.1f} + activations {most.activations:.1f}), "
         f"{peaks['an optimizer step']:.1f} in an optimizer step, "

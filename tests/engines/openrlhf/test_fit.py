@@ -65,7 +65,7 @@ def test_a_shipped_experiment_fits_a_shipped_placement_or_is_told_one_that_it_fi
         tight = (experiment, placement, algorithm) == ("qwen3-4b-base", "single-gpu", "grpo-kl")
         assert len(said) == tight, said
         (summed, cached) = ENGINE.memory([it], cluster)
-        assert summed.startswith(f"memory of a GPU, of 80 GiB, for {it.point_id}: ")
+        assert summed.startswith(f"GiB of a GPU's 80 by {algorithm}: ")
         assert cached.endswith(f"sequences of up to {memory.longest(it):,}")
 
 
