@@ -113,7 +113,7 @@ def test_fields_that_training_specs_did_not_always_have_are_identity_only_where_
     assert evaluated.fingerprint == stage.fingerprint, "what is drawn on meanwhile makes no weights"
 
 
-def test_how_a_run_is_laid_out_is_no_identity() -> None:
+def test_how_a_run_is_laid_out_and_what_counts_its_memory_is_no_identity() -> None:
     marks = [
         {stage.name: stage.fingerprint for stage in make_plan(declaration).stages}
         for declaration in (
@@ -124,6 +124,7 @@ def test_how_a_run_is_laid_out_is_no_identity() -> None:
                 "profile.placement.evaluation_tensor_parallel=4",
                 "profile.placement.vllm_max_num_seqs=64",
             ),
+            declared("experiment.train.pretrained.shape=null"),
             config.load("groupsize", ["experiment=qwen2.5-7b", "profile=slurm-multinode"]),
         )
     ]
