@@ -6,7 +6,7 @@ Nothing here or in a module that defines an ENGINE loads torch, ray or another h
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -158,3 +158,5 @@ class Engine:
     """ValueError where a fetched dataset, whose rows the function tells, is too small."""
     save: Callable[[SweepPoint, SlurmProfile], Save | None] = nothing
     """What a save takes; None where nobody can tell."""
+    memory: Callable[[Sequence[SweepPoint], Profile], list[str]] = no_warnings
+    """What the points need of a GPU's memory, in lines; none where nobody can tell."""

@@ -8,6 +8,7 @@ from fgrpo_bench.specs.base import check_name as check_name
 from fgrpo_bench.specs.base import from_dict as from_dict
 from fgrpo_bench.specs.base import to_dict as to_dict
 from fgrpo_bench.specs.dataset import DatasetSpec as DatasetSpec
+from fgrpo_bench.specs.dataset import ModelShape as ModelShape
 from fgrpo_bench.specs.dataset import PretrainedSpec as PretrainedSpec
 from fgrpo_bench.specs.dataset import withheld as withheld
 from fgrpo_bench.specs.evaluation import BenchmarkPrompt as BenchmarkPrompt

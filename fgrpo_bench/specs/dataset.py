@@ -84,6 +84,22 @@ class DatasetSpec:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
+class ModelShape:
+    """What of a published model's architecture says how much memory its tokens take."""
+
+    hidden_size: Positive
+    """Width of the residual stream."""
+    n_layers: Positive
+    """Decoder layers."""
+    n_kv_heads: Positive
+    """Key/value heads."""
+    head_dim: Positive
+    """Width of one of them."""
+    vocabulary_size: Positive
+    """Rows of the embedding."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
 class PretrainedSpec:
     """A published model, or one in a folder of yours."""
 
@@ -94,7 +110,9 @@ class PretrainedSpec:
     revision: str | None
     """Commit on the Hub; null takes the newest at the first fetch. Null for a folder."""
     parameters: Annotated[int, Field(ge=1, le=10**14)]
-    """Number of parameters, for the check that weights and optimizer fit the GPUs."""
+    """Number of parameters, for the check that a run fits the GPUs."""
+    shape: ModelShape | None = None
+    """For the same check; null is what config.json says where path is a folder. Defines nothing."""
 
 
 def withheld(benchmark: object) -> bool:

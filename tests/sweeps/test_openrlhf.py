@@ -113,7 +113,7 @@ def test_fields_that_training_specs_did_not_always_have_are_identity_only_where_
     assert evaluated.fingerprint == stage.fingerprint, "what is drawn on meanwhile makes no weights"
 
 
-def test_how_a_run_is_laid_out_is_no_identity() -> None:
+def test_how_a_run_is_laid_out_and_what_counts_its_memory_is_no_identity() -> None:
     marks = [
         {stage.name: stage.fingerprint for stage in make_plan(declaration).stages}
         for declaration in (
@@ -124,6 +124,7 @@ def test_how_a_run_is_laid_out_is_no_identity() -> None:
                 "profile.placement.evaluation_tensor_parallel=4",
                 "profile.placement.vllm_max_num_seqs=64",
             ),
+            declared("experiment.train.pretrained.shape=null"),
             config.load("groupsize", ["experiment=qwen2.5-7b", "profile=slurm-multinode"]),
         )
     ]
@@ -142,10 +143,17 @@ def test_a_benchmark_without_problems_is_refused() -> None:
 
 
 def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.placement.gpu_memory_gb=18.0"]
-    assert main(["plan", "groupsize", *tight, "profile.placement.vllm_gpu_memory=0.9"]) == 0
+    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.placement.gpu_memory_gb=44.0"]
+    assert main(["plan", "groupsize", *tight]) == 0
     said = capsys.readouterr().out
-    assert said.count("warning: qwen2.5-7b with 7.62 billion parameters needs 14.2 GiB") == 1
-    assert said.count("warning: qwen2.5-7b needs 14.2 GiB a GPU in an evaluation") == 1
+    assert said.count("warning: qwen2.5-7b with 7.62 billion parameters needs 40.5 GiB") == 1
+    assert said.count("warning: qwen2.5-7b in vLLM has a key-value cache of 352,299 tok") == 1
     assert said.count("\nsaving a training state of 91.4 GB takes about 91 s") == 1
+    memory = (
+        "\nGiB of a GPU's 44 by grpo: 40.5 in an update (states 14.2 + logits "
+        "23.2 + activations 3.1), 19.5 in an optimizer step, 18.0 in sync and save, 34.8 in "
+        "rollouts (vLLM 33.0 + policy 1.8)\n"
+    )
+    assert said.count(memory) == 1
+    assert said.count("\nvLLM's key-value cache holds 1,834 tokens a sequence in training") == 1
     assert make_plan(declared()).warnings == ()

@@ -182,7 +182,7 @@ def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anythin
         ),
         (
             ["profile.placement.gpu_memory_gb=10.0"],
-            "it cannot fit; take zero_stage 3, more GPUs",
+            "it cannot fit; take a lower max_tokens_per_gpu, or more GPUs",
         ),
         (["profile.placement.python=null"], "run `make setup-openrlhf`"),
         (["profile.placement.vllm_engines=3"], "change profile.placement.vllm_engines to 8"),
@@ -191,8 +191,8 @@ def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anythin
             "set profile.placement.evaluation_engines to 1, 2, 4 or 8",
         ),
         (
-            ["profile.placement.vllm_max_num_batched_tokens=256"],
-            "is less than vllm_max_num_seqs=512",
+            ["profile.placement.vllm_max_num_batched_tokens=128"],
+            "is less than vllm_max_num_seqs=192",
         ),
     ],
 )

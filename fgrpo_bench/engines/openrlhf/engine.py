@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.engines.engine import Engine
-from fgrpo_bench.engines.openrlhf import extra, fit
+from fgrpo_bench.engines.openrlhf import extra, fit, room
 from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.environment import ENVIRONMENT, check_flags
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
@@ -64,9 +64,16 @@ def _cluster(profile: Profile) -> SlurmProfile | None:
     return profile if isinstance(profile, SlurmProfile) else None
 
 
+def _nodes(profile: Profile) -> int:
+    return profile.nodes if isinstance(profile, SlurmProfile) else 1
+
+
+def _memory(points: Sequence[SweepPoint], profile: Profile) -> list[str]:
+    return room.summary(points, profile.placement, nodes=_nodes(profile))
+
+
 def _check_state(folder: Path, profile: Profile, base_sha256: str | None) -> None:
-    nodes = profile.nodes if isinstance(profile, SlurmProfile) else 1
-    ranks = nodes * profile.placement.actor_gpus_per_node
+    ranks = _nodes(profile) * profile.placement.actor_gpus_per_node
     check_origin(StagePaths(folder).training_states, ranks=ranks, base_sha256=base_sha256)
 
 
@@ -108,4 +115,5 @@ ENGINE = Engine(
     check_state=_check_state,
     check_sizes=_check_sizes,
     save=fit.save,
+    memory=_memory,
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf import fit
+from fgrpo_bench.engines.openrlhf import fit, memory, room
 from fgrpo_bench.engines.openrlhf.engine import ENGINE
-from fgrpo_bench.specs import LocalProfile, SlurmProfile, config
+from fgrpo_bench.specs import LocalProfile, ModelShape, SlurmProfile, config
 from tests.support.points import ALGORITHMS, EXPERIMENTS, declared, point
 
 CLUSTER = declared().profile
@@ -18,17 +20,116 @@ NODE = CLUSTER.placement
 BILLIONS = 7_615_616_512
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-@pytest.mark.parametrize("profile", ["slurm-8gpu", "slurm-multinode"])
-def test_the_shipped_experiments_fit_the_shipped_clusters_with_room_to_spare(
-    experiment: str, profile: str
-) -> None:
-    cluster = config.load("groupsize", [f"experiment={experiment}", f"profile={profile}"]).profile
+PLACEMENTS = {"single-gpu": (1, 1), "node-8gpu": (1, 8), "nodes-2x8gpu": (2, 8)}
+"""Nodes, and GPUs of each, that the placements of conf/ for GPUs are for."""
+ARCHITECTURES = {
+    "qwen2.5-7b": {"heads": 28, "mlp": 18944, "qkv_bias": True, "head_norms": False, "tied": False},
+    "qwen3-4b-base": {
+        "heads": 32,
+        "mlp": 9728,
+        "qkv_bias": False,
+        "head_norms": True,
+        "tied": True,
+    },
+    "llama3.2-3b": {"heads": 24, "mlp": 8192, "qkv_bias": False, "head_norms": False, "tied": True},
+}
+"""What else of the published config.json and modelling code counts parameters."""
+
+
+def on(placement: str, experiment: str, *overrides: str) -> SlurmProfile:
+    """A cluster with GPUs for a placement of conf/."""
+    nodes, gpus = PLACEMENTS[placement]
+    chosen = [f"experiment={experiment}", "profile=slurm-8gpu", f"profile.nodes={nodes}"]
+    chosen += [f"profile.gpus_per_node={gpus}", f"placement@profile.placement={placement}"]
+    cluster = config.load("groupsize", [*chosen, *overrides]).profile
     assert isinstance(cluster, SlurmProfile)
+    return cluster
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_shipped_experiment_fits_a_shipped_placement_or_is_told_one_that_it_fits(
+    experiment: str, placement: str
+) -> None:
+    cluster = on(placement, experiment)
     for algorithm in ALGORITHMS:
         it = point(algorithm, experiment=experiment)
-        assert fit.check(it, cluster, cluster.placement) == []
         assert fit.check_evaluation(it, cluster, cluster.placement) == []
+        if (experiment, placement) == ("qwen2.5-7b", "single-gpu"):
+            with pytest.raises(
+                ValueError, match=r"cannot fit.* fits the 8 GPUs of profile=slurm-8"
+            ):
+                fit.check(it, cluster, cluster.placement)
+            continue
+        said = fit.check(it, cluster, cluster.placement)
+        tight = (experiment, placement, algorithm) == ("qwen3-4b-base", "single-gpu", "grpo-kl")
+        assert len(said) == tight, said
+        (summed, cached) = ENGINE.memory([it], cluster)
+        assert summed.startswith(f"GiB of a GPU's 80 by {algorithm}: ")
+        assert cached.endswith(f"sequences of up to {memory.longest(it):,}")
+
+
+def test_every_profile_that_a_refusal_names_lays_a_run_out_as_it_says() -> None:
+    for name, gpus in room.SHIPPED.items():
+        cluster = config.load("groupsize", ["experiment=qwen2.5-7b", f"profile={name}"]).profile
+        assert isinstance(cluster, SlurmProfile)
+        assert cluster.nodes * cluster.placement.actor_gpus_per_node == gpus
+        assert cluster.placement.zero_stage == 3
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_the_parameters_follow_from_the_shape(experiment: str) -> None:
+    pretrained, rest = memory.published(point(experiment=experiment)), ARCHITECTURES[experiment]
+    assert pretrained is not None and pretrained.shape is not None
+    shape = pretrained.shape
+    width, query = shape.hidden_size, rest["heads"] * shape.head_dim
+    joint = query + 2 * shape.n_kv_heads * shape.head_dim
+    layer = joint * width + query * width + 3 * width * rest["mlp"] + 2 * width
+    layer += joint * rest["qkv_bias"] + 2 * shape.head_dim * rest["head_norms"]
+    embeddings = (1 if rest["tied"] else 2) * shape.vocabulary_size * width
+    assert shape.n_layers * layer + embeddings + width == pretrained.parameters
+
+
+def test_the_sum_of_an_update_has_logits_and_activations_and_the_step_its_gradients() -> None:
+    """Qwen3-4B-Base on one GPU, by hand: 16 bytes of 4.02 billion parameters are 59.9 GiB."""
+    it, one = point(experiment="qwen3-4b-base"), on("single-gpu", "qwen3-4b-base").placement
+    held = memory.phases(it, one, nodes=1)
+    assert held is not None
+    assert held.states == pytest.approx(16 * 4_022_468_096 / 2**30)
+    assert held.logits == pytest.approx(10 * 6144 * 151_936 / 2**30)
+    assert held.activations == pytest.approx(2 * 6144 * 2560 * 36 / 2**30)
+    assert held.step == pytest.approx(6e9 / 2**30)  # a billion parameters at a time
+    assert held.peaks == {
+        "an update": pytest.approx(69.7, abs=0.05),
+        "an optimizer step": pytest.approx(65.5, abs=0.05),
+        "sync and save": pytest.approx(4 * 4.022468096e9 / 2**30 + 4 * 151_936 * 2560 / 2**30),
+        "rollouts": pytest.approx(0.7 * 80 + 7.49, abs=0.01),
+    }
+    wide = {"max_tokens_per_gpu": 16384}
+    with pytest.raises(
+        ValueError, match=r"needs 85\.9 GiB .* in an update: 59\.9 .*23\.2 for logits"
+    ):
+        fit.check(it, None, replace(one, **wide))
+    with pytest.raises(
+        ValueError, match=r"needs 82\.4 GiB .* in an optimizer step: .*22\.5 for gr"
+    ):
+        fit.check(it, None, replace(one, zero_stage=2))
+    bonus = memory.phases(point("grpo-entropy", experiment="qwen3-4b-base"), one, nodes=1)
+    assert bonus is not None and bonus.logits == pytest.approx(1.2 * held.logits)
+    samples = replace(one, max_tokens_per_gpu=None, packing=False, train_micro_batch=2)
+    assert memory.pass_tokens(it, samples) == 2 * 5120
+    assert memory.pass_tokens(it, replace(one, max_tokens_per_gpu=4096)) == 5120
+
+
+def test_vllm_and_what_the_policy_keeps_share_a_gpu_while_it_draws() -> None:
+    one = on("single-gpu", "llama3.2-3b").placement
+    it = point(experiment="llama3.2-3b")
+    with pytest.raises(
+        ValueError, match=r"81\.5 GiB a GPU of 80 GiB in rollouts: 6\.0 for what .*l"
+    ):
+        fit.check(it, None, replace(one, vllm_gpu_memory=0.944))
+    apart = replace(one, colocate=False, vllm_gpu_memory=0.944)
+    assert fit.check(it, None, apart) == []
 
 
 @pytest.mark.parametrize(
@@ -47,7 +148,7 @@ def test_weights_gradients_and_optimizer_are_sharded_by_stage(
 ) -> None:
     placement = replace(NODE, **changes)  # type: ignore[arg-type]
     alone, beside = (
-        fit.training_gib(
+        memory.states_gib(
             BILLIONS, placement, processes=8, has_reference=reference, has_adapters=False
         )
         for reference in (False, True)
@@ -61,35 +162,85 @@ def test_what_cannot_fit_is_refused_with_the_formula_and_the_remedy() -> None:
     with pytest.raises(ValueError, match="it cannot fit") as refused:
         fit.check(point(), CLUSTER, replace(NODE, zero_stage=1, gpu_memory_gb=24.0))
     said = str(refused.value)
-    assert "qwen2.5-7b with 7.62 billion parameters needs 39.0 GiB a GPU" in said
-    assert "2 + 2 + 12 bytes a parameter, zero_stage=1 over 8 processes" in said
-    assert "adam_offload=false) of 24 GiB" in said
-    assert "take zero_stage 3, more GPUs" in said and "adam_offload=true" in said
+    assert "qwen2.5-7b with 7.62 billion parameters needs 65.3 GiB a GPU of 24 GiB" in said
+    assert "in an update: 39.0 for weights, gradients and optimizer (2 + 2 + 12 bytes" in said
+    assert "23.2 for logits (10 bytes x 16,384 tokens x vocabulary), 3.1 for activations" in said
+    assert "at zero_stage=1 over 8 processes, adam_offload=false" in said
+    assert "take a lower max_tokens_per_gpu, or zero_stage 3, or more GPUs (profile" in said
+    assert said.endswith("or adam_offload=true in profile.placement")  # no shipped profile fits it
 
 
-def test_adapters_need_the_weights_and_a_copy_of_them_and_no_optimizer() -> None:
+def test_adapters_need_the_weights_and_for_vllm_a_copy_of_them_and_no_optimizer() -> None:
     lora = "+extra@experiment.train.extra=lora"
-    alone = replace(NODE, zero_stage=2, vllm_engines=1, vllm_tensor_parallel=1)
-    alone = replace(alone, actor_gpus_per_node=1, gpu_memory_gb=40.0)
-    assert fit.check(point("grpo", lora), CLUSTER, alone) == []
-    with pytest.raises(ValueError, match=r"needs 113\.5 GiB a GPU for weights, gradients and"):
-        fit.check(point(), CLUSTER, alone)
-    with pytest.raises(
-        ValueError, match=r"needs 28\.4 GiB a GPU for weights and their copy \(2 \+ 2"
-    ):
-        fit.check(point("grpo", lora), CLUSTER, replace(alone, gpu_memory_gb=24.0))
+    alone = replace(on("single-gpu", "qwen2.5-7b").placement, vllm_gpu_memory=0.6)
+    assert fit.check(point("grpo", lora), None, alone) == []
+    of = r"needs 44\.6 GiB a GPU of 40 GiB in sync and save: 14\.2 .*, 14\.2 for vLLM's w.*, 16\.2"
+    with pytest.raises(ValueError, match=of) as refused:
+        fit.check(point("grpo", lora), None, replace(alone, gpu_memory_gb=40.0))
+    assert "a larger vllm_tensor_parallel" in str(refused.value)
 
 
 def test_the_reference_model_of_a_kl_penalty_is_counted() -> None:
-    tight = replace(NODE, zero_stage=2, gpu_memory_gb=45.0, vllm_gpu_memory=0.9)
-    assert fit.check(point("grpo-kl"), CLUSTER, tight)[0].count("2 for the reference model") == 1
-    assert "reference" not in fit.check(point(), CLUSTER, replace(tight, gpu_memory_gb=30.0))[0]
+    tight = replace(NODE, zero_stage=2, gpu_memory_gb=60.0, max_tokens_per_gpu=9216)
+    tight = replace(tight, vllm_gpu_memory=0.4, vllm_max_num_seqs=64)
+    (said,) = fit.check(point("grpo-kl"), CLUSTER, tight)
+    assert "55.6 GiB" in said and "(2 + 2 + 12 bytes a parameter, 2 for the reference" in said
+    (said,) = fit.check(point(), CLUSTER, replace(tight, gpu_memory_gb=45.0, vllm_gpu_memory=0.6))
+    assert "41.4 GiB" in said and "reference" not in said
 
 
 def test_a_tight_fit_is_a_warning() -> None:
-    tight = replace(NODE, gpu_memory_gb=18.0, vllm_gpu_memory=0.9, vllm_engines=4)
-    (said,) = fit.check(point(), CLUSTER, replace(tight, vllm_tensor_parallel=2))
-    assert re.search(r"needs 14\.2 GiB a GPU .* of 18 GiB: it leaves little for activations", said)
+    tight = replace(NODE, gpu_memory_gb=43.0, vllm_max_num_seqs=96)
+    (said,) = fit.check(point(), CLUSTER, tight)
+    assert re.search(r"needs 40\.5 GiB a GPU of 43 GiB .*: it leaves little for buffers", said)
+    assert "; take a lower max_tokens_per_gpu, or more GPUs" in said
+
+
+def test_a_cache_for_less_than_a_quarter_of_the_longest_sequences_is_a_warning() -> None:
+    """Qwen3-4B has 36 layers with 8 key/value heads of width 128: 147,456 bytes a token."""
+    it, cluster = point(experiment="qwen3-4b-base"), on("node-8gpu", "qwen3-4b-base")
+    former = replace(cluster.placement, vllm_gpu_memory=0.6, vllm_max_num_seqs=512)
+    weights = 2 * 4_022_468_096
+    (said,) = fit.check(it, cluster, former)
+    tokens = int((0.6 * 80 * 2**30 - weights) / 147_456)
+    assert f"{tokens:,} tokens (vllm_gpu_memory=0.6), {tokens // 512} for each of " in said
+    assert "less than a quarter of the longest (5,120)" in said
+    assert f"lower profile.placement.vllm_max_num_seqs to {tokens // 1280}, or raise" in said
+    assert fit.check(it, cluster, replace(former, vllm_max_num_seqs=tokens // 1280)) == []
+    (said,) = fit.check_evaluation(it, cluster, former)
+    tokens = int((0.9 * 80 * 2**30 - weights) / 147_456)
+    assert f"{tokens:,} tokens (evaluation_gpu_memory=0.9), {tokens // 512} for each of " in said
+    assert f"to {tokens // 1280}, or raise profile.placement.evaluation_gpu_memory" in said
+    published = memory.published(it)
+    assert published is not None and published.shape is not None
+    of_two, whole = (
+        memory.samplers(it, replace(former, vllm_tensor_parallel=n), published)[0] for n in (2, 1)
+    )
+    assert of_two.cache_tokens(published.shape) > 2 * whole.cache_tokens(published.shape)
+
+
+def test_a_shape_that_is_not_declared_is_read_from_the_models_folder(tmp_path: Path) -> None:
+    folder = f"experiment.train.pretrained.path={tmp_path}"
+    own = point("grpo", folder, "experiment.train.pretrained.shape=null")
+    small = replace(NODE, max_tokens_per_gpu=None)
+    (said,) = ENGINE.memory([own], CLUSTER)
+    assert "+ logits 0.0 +" in said and "; without logits, activations and cache: set" in said
+    assert f"{tmp_path} is no folder with a config.json that says it" in said
+    config_json = {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28}
+    config_json |= {"num_key_value_heads": 4, "vocab_size": 152064}
+    (tmp_path / "config.json").write_text(json.dumps(config_json))
+    declared_shape = memory.published(point())
+    pretrained = memory.published(own)
+    assert pretrained is not None and declared_shape is not None
+    assert memory.shape_of(pretrained) == declared_shape.shape
+    assert memory.phases(own, small, nodes=1) == memory.phases(point(), small, nodes=1)
+    config_json |= {"num_key_value_heads": None, "head_dim": 64, "num_hidden_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config_json))
+    assert memory.shape_of(pretrained) == ModelShape(
+        hidden_size=3584, n_layers=2, n_kv_heads=28, head_dim=64, vocabulary_size=152064
+    )
+    (tmp_path / "config.json").write_text(json.dumps(config_json | {"head_dim": "wide"}))
+    assert memory.shape_of(pretrained) is None
 
 
 def test_an_engine_that_cannot_hold_the_weights_is_refused_and_a_tight_one_is_a_warning() -> None:
@@ -142,7 +293,7 @@ def test_a_save_is_estimated_and_one_longer_than_the_signals_lead_is_a_warning(
     zero_stage: int, gb: float
 ) -> None:
     """Bytes a parameter: files that DeepSpeed wrote over two ranks, 4 million parameters."""
-    placement = replace(NODE, zero_stage=zero_stage)
+    placement = replace(NODE, zero_stage=zero_stage, vllm_gpu_memory=0.6)
     slow = replace(CLUSTER, save_gb_per_second=0.05, placement=placement)
     found = fit.save(point(), slow)
     assert found is not None and found.gb == pytest.approx(gb, abs=0.05)
