@@ -89,7 +89,8 @@ def model_of(plan: Plan, paths: RunPaths) -> Model:
         if isinstance(profile, SlurmProfile) and profile.save_gb_per_second is not None:
             own_rate = profile.save_gb_per_second
             known = replace(known, save=own_rate, save_source="profile.save_gb_per_second")
-        known = rates.by_check_gpu(known, paths.root, named.name)
+        offloads = profile.placement.adam_offload
+        known = rates.by_check_gpu(known, paths.root, named.name, offloads=offloads)
         known = rates.by_training(
             known,
             [paths.point(each.point_id) for each in plan.points],

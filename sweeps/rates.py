@@ -27,42 +27,43 @@ MOST_TOKENS = 50_000.0
 """A second and GPU, whatever a small model's size would allow: starting kernels takes its time."""
 RESPONSE_SHARE = 0.2
 """Of the longest response, the mean of a model that the table below does not have."""
+ON_H100 = "assumed of an H100 80GB"
+BY_SIZE = f"{ON_H100} by its parameters"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
     """Of one model on one kind of GPU."""
 
-    gpu: str
     generate: float
     """Tokens that a GPU draws in a second, the slow end of a batch included."""
     train: float
     """Tokens of prompts and responses that a GPU takes in a second through everything between
     drawing them and drawing again."""
-    save: float
-    """GB (10^9 bytes) of a training state that a run writes in a second."""
     response: float
     """Tokens of a response, the mean."""
-    source: str = "assumed"
-    """Of the tokens a second, as the next two are of the others."""
+    save: float = 1.0
+    """GB (10^9 bytes) of a training state that a run writes in a second."""
+    source: str = ON_H100
+    """Of the tokens drawn, as the next three are of the others."""
+    train_source: str = ON_H100
     save_source: str = "assumed"
     response_source: str = "assumed"
 
     def __str__(self) -> str:
         return (
-            f"{self.generate:,.0f} tokens drawn and {self.train:,.0f} trained on a second and GPU "
-            f"({self.source}, {self.gpu}), {self.response:,.0f} tokens a response "
+            f"{self.generate:,.0f} tokens drawn a second and GPU ({self.source}), "
+            f"{self.train:,.0f} trained ({self.train_source}), {self.response:,.0f} a response "
             f"({self.response_source}), {self.save:g} GB saved a second ({self.save_source})"
         )
 
 
-H100 = "H100 80GB"
 REFERENCE = 7_615_616_512
 """Parameters of qwen2.5-7b, from whose speeds others follow."""
 TABLE = {
-    "qwen2.5-7b": Rates(gpu=H100, generate=3000.0, train=4500.0, save=1.0, response=1500.0),
-    "llama3.2-3b": Rates(gpu=H100, generate=6000.0, train=9000.0, save=1.0, response=1500.0),
-    "qwen3-4b-base": Rates(gpu=H100, generate=4500.0, train=8000.0, save=1.0, response=2000.0),
+    "qwen2.5-7b": Rates(generate=3000.0, train=4500.0, response=1500.0),
+    "llama3.2-3b": Rates(generate=6000.0, train=9000.0, response=1500.0),
+    "qwen3-4b-base": Rates(generate=4500.0, train=8000.0, response=2000.0),
 }
 """By pretrained.name: what one would expect, measured by nobody here."""
 
@@ -81,29 +82,36 @@ def assumed(model: str, *, parameters: int, longest: int) -> Rates:
         generate=min(large.generate * factor, MOST_TOKENS),
         train=min(large.train * factor, MOST_TOKENS),
         response=RESPONSE_SHARE * longest,
-        source="assumed by its parameters",
+        source=BY_SIZE,
+        train_source=BY_SIZE,
     )
 
 
-def by_check_gpu(rates: Rates, root: Path, model: str) -> Rates:
+def by_check_gpu(rates: Rates, root: Path, model: str, *, offloads: bool) -> Rates:
     """With what check-gpu measured under a run root last; ValueError for a file of it that holds
-    something else."""
+    something else.
+
+    offloads: whether the optimizer is to live in the host's memory; a speed of training that was
+    measured with the other choice tells nothing.
+    """
     files = sorted((root / "_measured").glob("*.json"))
     told = {path: read_json(path, RATES) for path in files}
     own = {path: each for path, each in told.items() if each["model"] == model}
     if not own:
         return rates
     path, last = max(own.items(), key=lambda item: item[1]["date"])
-    source = f"measured by make check-gpu on {last['date']}"
-    return replace(
+    source = f"measured by make check-gpu on {last['gpu']}, {last['date']}"
+    known = replace(
         rates,
-        gpu=last["gpu"],
         generate=_positive(path, last, "generate_tokens_per_second_per_gpu"),
-        train=_positive(path, last, "train_tokens_per_second_per_gpu"),
         save=_positive(path, last, "save_gb_per_second"),
         source=source,
         save_source=source,
     )
+    if last.get("adam_offload", offloads) != offloads:
+        return known
+    train = _positive(path, last, "train_tokens_per_second_per_gpu")
+    return replace(known, train=train, train_source=source)
 
 
 def _positive(path: Path, told: dict[str, Any], name: str) -> float:
@@ -133,11 +141,11 @@ def by_training(
     steps = f"measured in {counted(len(rows), 'step')} here"
     return replace(
         rates,
-        gpu="the GPUs of its runs",
         generate=tokens / (drew * drawing),
         train=(tokens + PROMPT_TOKENS * rollouts) / (rest * training),
         response=tokens / rollouts,
         source=steps,
+        train_source=steps,
         response_source=steps,
     )
 

@@ -70,6 +70,7 @@ RATES = {
     "model": str,
     "gpu": str,
     "date": str,
+    "adam_offload?": bool,
     "generate_tokens_per_second_per_gpu": NUMBER,
     "train_tokens_per_second_per_gpu": NUMBER,
     "save_gb_per_second": NUMBER,

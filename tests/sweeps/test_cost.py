@@ -79,19 +79,26 @@ def test_what_check_gpu_measured_replaces_what_was_assumed(
     transfer: tuple[Plan, RunPaths],
 ) -> None:
     assumed = on_gpus(*transfer)["rates"]
-    assert "(assumed, H100 80GB)" in assumed["words"]
+    assert assumed["words"].startswith(
+        "3,000 tokens drawn a second and GPU (assumed of an H100 80GB), 4,500 trained (assumed of "
+        "an H100 80GB), 1,500 a response (assumed), 1 GB saved a second (profile.save_gb_per_second"
+    )
     folder = transfer[1].root / "_measured"
     older = MEASURED | {"date": "2026-07-01", "generate_tokens_per_second_per_gpu": 1.0}
     write_json(folder / "qwen2.5-7b.NVIDIA-H200.json", MEASURED)
     write_json(folder / "qwen2.5-7b.other.json", older)
     write_json(folder / "qwen3-4b-base.json", older | {"model": "qwen3-4b-base"})
     answer = on_gpus(*transfer)
-    assert answer["rates"]["words"].startswith(
-        "6,000 tokens drawn and 9,000 trained on a second and GPU (measured by make check-gpu on "
-        "2026-07-02, NVIDIA H200), 1,500 tokens a response (assumed), 4 GB saved a second"
+    source = "measured by make check-gpu on NVIDIA H200, 2026-07-02"
+    assert answer["rates"]["words"] == (
+        f"6,000 tokens drawn a second and GPU ({source}), 9,000 trained ({source}), 1,500 a "
+        f"response (assumed), 4 GB saved a second ({source})"
     )
     work = 1530 * (132.8 / 2 + 96.71111 / 2 + 9.23829 / 4)
     assert answer["by_kind"]["train"]["longest"]["seconds"] == pytest.approx(work + 3 * 300)
+    write_json(folder / "qwen2.5-7b.NVIDIA-H200.json", MEASURED | {"adam_offload": True})
+    offloaded = on_gpus(*transfer)["rates"]
+    assert (offloaded["generate"], offloaded["train"]) == (6000.0, assumed["train"])
     write_json(folder / "qwen2.5-7b.zero.json", MEASURED | {"save_gb_per_second": 0})
     write_json(folder / "qwen2.5-7b.NVIDIA-H200.json", older)
     with pytest.raises(ValueError, match=r"zero\.json has save_gb_per_second=0, .* delete it"):

@@ -626,4 +626,9 @@ def test_the_paper_mazes_are_its_grid_and_priced_on_a_gpu(capsys, tmp_path) -> N
     assert len(make_plan(config.load("maze")).points) == 9 * 3
     assert main(["plan", "maze", *overrides]) == 0
     said = capsys.readouterr().out
-    assert "from operations and not from a measured step" in said and "GPU-hours" in said
+    assert "estimated on GPUs: 30 GPU-hours (1 warm-up 0.0, 18 trainings 30," in said
+    assert "from operations and not from a measured step: 5.4e+18 of training" in said
+    assert main(["plan", "maze", "experiment=maze", f"run_root={tmp_path}"]) == 0
+    said = capsys.readouterr().out
+    assert "days of processor time" in said
+    assert "on a GPU (profile.device=cuda) the training would take about 30 GPU-hours" in said

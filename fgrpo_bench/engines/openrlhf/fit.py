@@ -203,19 +203,6 @@ def _divisors(number: int) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
-    """How long a save takes; None where the parameters or the rate are not known."""
-    gb, rate = state_gb(point, profile.placement), profile.save_gb_per_second
-    if gb is None or rate is None:
-        return None
-    return Save(
-        gb=gb,
-        seconds=gb / rate,
-        formula=f"{_state_bytes(profile.placement)} bytes a parameter, "
-        f"profile.save_gb_per_second={rate:g}",
-    )
-
-
 def state_gb(point: SweepPoint, placement: Placement) -> float | None:
     """Size of a training state, 10^9 bytes; None where the parameters are not known."""
     pretrained = published(point)
@@ -225,6 +212,19 @@ def state_gb(point: SweepPoint, placement: Placement) -> float | None:
 def _state_bytes(placement: Placement) -> int:
     """Of a parameter: DeepSpeed saves the optimizer, 12, and before ZeRO 3 the weights beside."""
     return 12 if placement.zero_stage >= 3 else 14
+
+
+def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
+    """How long a save takes; None where the parameters or the rate are not known."""
+    gb, rate = state_gb(point, profile.placement), profile.save_gb_per_second
+    if gb is None or rate is None:
+        return None
+    each = _state_bytes(profile.placement)
+    return Save(
+        gb=gb,
+        seconds=gb / rate,
+        formula=f"{each} bytes a parameter, profile.save_gb_per_second={rate:g}",
+    )
 
 
 def published(point: SweepPoint) -> PretrainedSpec | None:
