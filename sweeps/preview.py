@@ -9,19 +9,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench import engines
-from fgrpo_bench.kinds import KINDS, Stage, evaluate, expected_draws, flops
+from fgrpo_bench.kinds import KINDS, evaluate, expected_draws
 from fgrpo_bench.kinds.graded import find_graded
 from fgrpo_bench.results import averages_of
 from fgrpo_bench.specs import SlurmProfile, to_dict
-from fgrpo_bench.stages.markers import read_marker, undivided
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import Parts, advice, smallest_difference
-from sweeps import schedule
-from sweeps.commands import workers
+from sweeps import cost
 from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
-from sweeps.text import counted, duration, shown, table
+from sweeps.text import counted, shown, table
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.power import Detected, Spread
@@ -62,7 +60,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "points_total": len(plan.points),
         "stages_total": len(plan.stages),
         "stages_to_run": {kind: counts[kind] for kind in KINDS},
-        "cost": estimate(plan, paths, to_run),
+        "cost": cost.estimate(plan, paths, to_run),
         "saving": saving(plan),
         "memory": engines.of(plan.points[0].train).memory(plan.points, declaration.profile),
         "draws": design_draws(plan, paths),
@@ -173,60 +171,6 @@ def _sizes(plan: Plan) -> dict[str, list[int | None]]:
     return sizes | {name: [sizes[own][0] for own in names] for name, names in averages.items()}
 
 
-def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
-    """Processor and wall seconds of what would run, and how many done stages they rest on."""
-    names = {stage.name for stage in to_run}
-    unknown: list[Stage] = []
-    estimated: list[Stage] = []
-    for stage in to_run:
-        (estimated if _is_estimated(stage) else unknown).append(stage)
-    measured: list[schedule.Measured] = []
-    for stage in plan.stages:
-        if stage.name not in names and stage.environment == "base":
-            marker = read_marker(StagePaths(paths.folder / stage.name))
-            took = undivided(marker, marker["cpu_seconds"]) if "cpu_seconds" in marker else None
-            if took is not None:
-                measured.append((stage.kind, schedule.cpu_seconds(stage), took))
-    factors = schedule.calibration(measured)
-    seconds = {
-        stage.name: schedule.scaled(schedule.cpu_seconds(stage), stage.kind, factors)
-        for stage in estimated
-    }
-    at_once = workers(plan.declaration.profile)
-    return {
-        "cpu_seconds": round(sum(seconds.values()), 1),
-        "wall_seconds": round(schedule.wall_seconds(estimated, seconds, at_once), 1),
-        "workers": at_once,
-        "measured_stages": len(measured),
-        "not_estimated": len(unknown),
-        "estimated": len(estimated),
-        "on_processors": _on_processors(plan, unknown),
-        **_on_a_gpu(plan, estimated),
-    }
-
-
-def _on_a_gpu(plan: Plan, stages: list[Stage]) -> dict[str, float]:
-    """Operations of the trainings of our own engine among them that a GPU is to do."""
-    if plan.declaration.profile.device != "cuda":
-        return {}
-    names = {stage.name for stage in stages if stage.kind == "train"}
-    of_points = [flops.training(point) for point in plan.points if point.point_id in names]
-    known = [each for each in of_points if each is not None]
-    return {"training_flops": sum(known)} if known else {}
-
-
-def _on_processors(plan: Plan, stages: list[Stage]) -> int:
-    """How many of some stages are laid out over GPUs where a profile has any, and this has none."""
-    if plan.declaration.profile.device != "cpu":
-        return 0
-    return sum(engines.environment(stage.environment).is_placed for stage in stages)
-
-
-def _is_estimated(stage: Stage) -> bool:
-    kind = KINDS[stage.kind]
-    return stage.environment == "base" and not kind.fetches and kind.cost(stage) is not None
-
-
 def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
     """The answer as a table, a row a point, and a summary."""
     header = ["point", "method", "N", "gamma", "seed", "fingerprint", "warm-up", "train"]
@@ -255,7 +199,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(answer['points_total'], 'point')}, "
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
-            *cost_words(answer["cost"], answer["profile"]),
+            *cost.words(answer["cost"], answer["profile"]),
             *expected_draws.words(answer["draws"]),
             *filter(None, [answer["saving"]]),
             *answer["memory"],
@@ -283,38 +227,3 @@ def family_words(answer: Mapping[str, Any]) -> list[str]:
         ),
         *power,
     ]
-
-
-def cost_words(answer: Mapping[str, Any], profile: str) -> list[str]:
-    """What can be estimated in one line, and what cannot; profile: the name of the one planned."""
-    basis = (
-        f"scaled by {counted(answer['measured_stages'], 'stage')} measured here"
-        if answer["measured_stages"]
-        else "by constants of fgrpo_bench/kinds, nothing measured here yet"
-    )
-    rest, on_processors = answer["not_estimated"], answer["on_processors"]
-    lines = []
-    if answer["estimated"] or not rest:
-        lines.append(
-            f"estimated cost: {duration(answer['cpu_seconds'])} of processor time, "
-            f"{duration(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} "
-            f"({basis})"
-        )
-    if "training_flops" in answer:
-        done = answer["training_flops"]
-        lines.append(
-            f"on a GPU, from operations and not from a measured step: {done:.1e} for training with "
-            f"its rollouts, {done / flops.ASSUMED / 3600:,.0f} GPU-hours if it does "
-            f"{flops.ASSUMED:.0e} a second"
-        )
-    if rest:
-        lines.append(
-            f"cost not estimated: {counted(rest, 'stage')}; nothing here tells how long a download "
-            "or a model of another engine takes"
-        )
-    if on_processors:
-        lines.append(
-            f"no GPU: profile={profile} runs {counted(on_processors, 'stage')} that are made for "
-            "GPUs on processors; profile=slurm-8gpu and others of conf/profile ask for GPUs"
-        )
-    return lines

@@ -24,12 +24,15 @@ FINISH_SECONDS = 15.0
 """Of the report and the sync behind the last stage."""
 START_SECONDS = 2.5
 """Start of a stage: interpreter, imports, loading a checkpoint."""
+PLACED_START_SECONDS = 120.0
+"""Of one by Ray or vLLM on processors, assumed."""
 
 
 def cpu_seconds(stage: Stage) -> float:
     """Processor seconds of a whole stage on one thread, by its kind's constants; its start alone
     where nobody can tell."""
-    return START_SECONDS + (KINDS[stage.kind].cost(stage) or 0.0)
+    start = START_SECONDS if stage.environment == "base" else PLACED_START_SECONDS
+    return start + (KINDS[stage.kind].cost(stage) or 0.0)
 
 
 Measured = tuple[str, float, float]

@@ -15,6 +15,7 @@ from typing import Any
 from fgrpo_bench.specs import (
     DatasetSpec,
     ModelSpec,
+    Placement,
     PretrainedSpec,
     Profile,
     PromptSpec,
@@ -156,6 +157,8 @@ class Engine:
     profile, from a base model with this digest (None is one that is not made yet)."""
     check_sizes: Callable[[SweepPoint, Callable[[DatasetSpec], int]], None] = nothing
     """ValueError where a fetched dataset, whose rows the function tells, is too small."""
+    state_gb: Callable[[SweepPoint, Placement], float | None] = nothing
+    """Size of a whole training state, 10^9 bytes; None where nobody can tell."""
     save: Callable[[SweepPoint, SlurmProfile], Save | None] = nothing
     """What a save takes; None where nobody can tell."""
     memory: Callable[[Sequence[SweepPoint], Profile], list[str]] = no_warnings

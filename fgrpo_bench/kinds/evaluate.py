@@ -259,20 +259,24 @@ def read_spec(stage: StagePaths) -> Spec:
 command = by_module("evaluators", "run")
 
 
-def cost(stage: Stage) -> float:
-    """By its draws and their tokens, of a design the draws that are expected a priori; those on a
-    benchmark whose size only the fetch tells are left out."""
+def draws(stage: Stage) -> float:
+    """How many a stage makes, of a design those that are expected a priori; those on a benchmark
+    whose size only the fetch tells are left out."""
     evaluation = stage.spec["evaluation"]
     problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
+    design = evaluation.get("design")
+    if design is None:
+        return float(problems * evaluation["n_samples"])
+    staged = StagedDesign(stages=design["stages"], enough=design["enough"])
+    return problems * designs.draws_by_prior(staged)
+
+
+def cost(stage: Stage) -> float:
+    """By its draws and their tokens."""
     task = stage.spec["identity"]["sampling"].get("task")
     tokens = flops.lengths(from_dict(TaskSpec, task)).response if task else TOKENS
     a_draw = (DRAW_SECONDS + TOKEN_SECONDS * tokens) * (BASE if stage.step == 0 else 1.0)
-    seconds = a_draw * problems
-    design = evaluation.get("design")
-    if design is None:
-        return float(seconds * evaluation["n_samples"])
-    staged = StagedDesign(stages=design["stages"], enough=design["enough"])
-    return seconds * designs.draws_by_prior(staged)
+    return a_draw * draws(stage)
 
 
 KIND = Kind(name=NAME, noun="evaluation", stages=stages, command=command, cost=cost, in_report=True)

@@ -66,6 +66,16 @@ PROGRESS = {"step?": int, "of?": int, "eta_seconds?": NUMBER | None}
 PROGRESS |= {f"{name}?": NUMBER for name in NUMBERS}
 STEP_ROW = {"step": int, "time_ms": int, "seconds": NUMBER, "tokens": int}
 """Of a line of a training run's step_rows, what there must be."""
+RATES = {
+    "model": str,
+    "gpu": str,
+    "date": str,
+    "adam_offload?": bool,
+    "generate_tokens_per_second_per_gpu": NUMBER,
+    "train_tokens_per_second_per_gpu": NUMBER,
+    "save_gb_per_second": NUMBER,
+}
+"""What check-gpu measured of a model on a GPU."""
 CANARIES = {
     "engine": dict,
     "texts": str,

@@ -27,8 +27,10 @@ from fgrpo_bench.specs import (
     to_dict,
 )
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps import preview
 from sweeps.cli import main
+from sweeps.cost import estimate
 from sweeps.freeze import plan_over
 from sweeps.plan import Plan, make_plan, plan_record
 from sweeps.points import expand
@@ -477,8 +479,8 @@ def refused(declared: Declaration) -> str | None:
 
 @pytest.mark.parametrize("sweep", config.options("sweep"))
 @pytest.mark.parametrize("experiment", [None, *config.options("experiment")])
-def test_every_shipped_yaml_is_composed_loaded_and_planned_with_every_profile(
-    sweep: str, experiment: str | None, profiles: dict[str, Profile]
+def test_every_shipped_yaml_is_composed_loaded_planned_and_priced_with_every_profile(
+    sweep: str, experiment: str | None, profiles: dict[str, Profile], tmp_path: Path
 ) -> None:
     declared = config.load(sweep, [] if experiment is None else [f"experiment={experiment}"])
     assert declared.sweep.name == sweep
@@ -490,7 +492,12 @@ def test_every_shipped_yaml_is_composed_loaded_and_planned_with_every_profile(
             with pytest.raises(ValueError, match=refusal):
                 make_plan(declaration)
         elif declared.experiment.name != "rehearsal" or profile.device == "cpu":
-            assert make_plan(declaration).declaration.profile.name == name
+            plan = make_plan(declaration)
+            assert plan.declaration.profile.name == name
+            paths = RunPaths(root=tmp_path, sweep=sweep, experiment="any", version="v1")
+            cost = estimate(plan, paths, list(plan.stages))
+            assert cost["not_estimated"] == 0
+            assert cost["cpu_seconds"] > 0 or cost["on_gpus"]["gpu_hours"] > 0
 
 
 @pytest.mark.parametrize("group", ["algorithm", "evaluation", "benchmark"])
@@ -619,4 +626,9 @@ def test_the_paper_mazes_are_its_grid_and_priced_on_a_gpu(capsys, tmp_path) -> N
     assert len(make_plan(config.load("maze")).points) == 9 * 3
     assert main(["plan", "maze", *overrides]) == 0
     said = capsys.readouterr().out
-    assert "from operations and not from a measured step" in said and "GPU-hours" in said
+    assert "estimated on GPUs: 30 GPU-hours (1 warm-up 0.0, 18 trainings 30," in said
+    assert "from operations and not from a measured step: 5.4e+18 of training" in said
+    assert main(["plan", "maze", "experiment=maze", f"run_root={tmp_path}"]) == 0
+    said = capsys.readouterr().out
+    assert "days of processor time" in said
+    assert "on a GPU (profile.device=cuda) the training would take about 30 GPU-hours" in said

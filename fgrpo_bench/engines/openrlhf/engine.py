@@ -114,6 +114,7 @@ ENGINE = Engine(
     check_installed=check_flags,
     check_state=_check_state,
     check_sizes=_check_sizes,
+    state_gb=fit.state_gb,
     save=fit.save,
     memory=_memory,
 )

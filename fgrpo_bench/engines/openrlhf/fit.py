@@ -114,16 +114,23 @@ def _divisors(number: int) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
-    """How long a save takes; None where the parameters or the rate are not known.
+def state_gb(point: SweepPoint, placement: Placement) -> float | None:
+    """Size of a training state, 10^9 bytes; None where the parameters are not known."""
+    pretrained = published(point)
+    return None if pretrained is None else _state_bytes(placement) * pretrained.parameters / 1e9
 
-    DeepSpeed saves the optimizer, 12 bytes a parameter, and before ZeRO 3 the weights beside it.
-    """
-    pretrained, rate = published(point), profile.save_gb_per_second
-    if pretrained is None or rate is None:
+
+def _state_bytes(placement: Placement) -> int:
+    """Of a parameter: DeepSpeed saves the optimizer, 12, and before ZeRO 3 the weights beside."""
+    return 12 if placement.zero_stage >= 3 else 14
+
+
+def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
+    """How long a save takes; None where the parameters or the rate are not known."""
+    gb, rate = state_gb(point, profile.placement), profile.save_gb_per_second
+    if gb is None or rate is None:
         return None
-    each = 12 if profile.placement.zero_stage >= 3 else 14
-    gb = each * pretrained.parameters / 1e9
+    each = _state_bytes(profile.placement)
     return Save(
         gb=gb,
         seconds=gb / rate,

@@ -1,0 +1,252 @@
+"""What the stages of a plan that are to run cost: processor time, GPU-hours, days and disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from fgrpo_bench import engines
+from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops
+from fgrpo_bench.kinds.kind import inputs
+from fgrpo_bench.stages.markers import read_marker, undivided
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from sweeps import gpu_cost, rates, schedule
+from sweeps.commands import workers
+from sweeps.plan import Plan
+from sweeps.text import counted, duration
+
+LONG = 2 * 86400
+"""Seconds from which on days are told."""
+
+
+def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]:
+    """As JSON types: processor and wall seconds of what runs without GPUs and how many done stages
+    they rest on, what runs on GPUs (null: nothing), and what is fetched, which has bytes and no
+    time. ValueError for a file of measured rates that cannot be one."""
+    computed = [stage for stage in to_run if not KINDS[stage.kind].fetches]
+    on_gpus = [stage for stage in computed if _is_for_gpus(plan, stage)]
+    others = [stage for stage in computed if not _is_for_gpus(plan, stage)]
+    estimated = [stage for stage in others if KINDS[stage.kind].cost(stage) is not None]
+    names = {stage.name for stage in to_run}
+    done = [s for s in plan.stages if s.name not in names and not KINDS[s.kind].fetches]
+    measured = [
+        (stage.kind, schedule.cpu_seconds(stage), took)
+        for stage in done
+        if stage.environment == "base" and (took := _took(paths, stage, "cpu_seconds")) is not None
+    ]
+    factors = schedule.calibration(measured)
+    seconds = {
+        stage.name: schedule.scaled(schedule.cpu_seconds(stage), stage.kind, factors)
+        for stage in estimated
+    }
+    at_once = workers(plan.declaration.profile)
+    return {
+        "cpu_seconds": round(sum(seconds.values()), 1),
+        "wall_seconds": round(schedule.wall_seconds(estimated, seconds, at_once), 1),
+        "workers": at_once,
+        "measured_stages": len(measured),
+        "not_estimated": len(others) - len(estimated),
+        "estimated": len(estimated),
+        "on_processors": _on_processors(plan, computed),
+        "on_gpus": _on_gpus(plan, paths, on_gpus, done) if on_gpus else None,
+        "training_flops": _operations(plan, names),
+        "downloads": _downloads(to_run),
+    }
+
+
+def _operations(plan: Plan, names: Collection[str]) -> float | None:
+    """Of the trainings among some stages; None where no model of ours is trained."""
+    known = [flops.training(point) for point in plan.points if point.point_id in names]
+    return sum(each for each in known if each is not None) if any(known) else None
+
+
+def _is_for_gpus(plan: Plan, stage: Stage) -> bool:
+    """Whether a stage is priced in GPU-hours: it is to run on GPUs, or trains or samples a model
+    that nobody would run without any."""
+    is_published = inputs(plan.points[0]).pretrained is not None
+    is_placed = engines.environment(stage.environment).is_placed
+    return plan.declaration.profile.device == "cuda" or (is_published and is_placed)
+
+
+def _took(paths: RunPaths, stage: Stage, field: str) -> float | None:
+    """What a done stage's marker says of its time; None where it says nothing."""
+    marker = read_marker(StagePaths(paths.folder / stage.name))
+    return undivided(marker, marker[field]) if field in marker else None
+
+
+def _on_processors(plan: Plan, stages: list[Stage]) -> int:
+    """How many of some stages are laid out over GPUs where a profile has any, and this has none."""
+    if plan.declaration.profile.device != "cpu":
+        return 0
+    return sum(engines.environment(stage.environment).is_placed for stage in stages)
+
+
+def _downloads(stages: list[Stage]) -> dict[str, Any]:
+    """Models in GB (10^9 bytes) at 2 bytes a parameter, and how many datasets."""
+    fetched = [stage.spec for stage in stages if KINDS[stage.kind].fetches]
+    models = [spec["model"]["parameters"] for spec in fetched if "model" in spec]
+    return {"models_gb": 2 * sum(models) / 1e9, "datasets": len(fetched) - len(models)}
+
+
+def _on_gpus(plan: Plan, paths: RunPaths, stages: list[Stage], done: list[Stage]) -> dict[str, Any]:
+    model, profile = gpu_cost.model_of(plan, paths), plan.declaration.profile
+    points = {point.point_id: point for point in plan.points}  # also the names of their trainings
+    measured = [
+        (stage.kind, gpu_cost.job(model, stage, points.get(stage.name)).seconds, took)
+        for stage in done
+        if not (model.rates is not None and stage.name in points)  # whose steps gave the rates
+        and (took := _took(paths, stage, "wall_seconds")) is not None
+    ]
+    factors = schedule.calibration(measured)
+    jobs = {
+        s.name: gpu_cost.job(model, s, points.get(s.name), factors.get(s.kind, 1.0)) for s in stages
+    }
+    has_gpus, at_once = profile.device == "cuda", profile.max_parallel or 1
+    seconds = {name: job.seconds for name, job in jobs.items()}
+    by_kind = {}
+    for kind, n_stages in Counter(stage.kind for stage in stages).items():
+        own = [jobs[stage.name] for stage in stages if stage.kind == kind]
+        longest = max(own, key=lambda job: job.seconds)
+        hours = sum(job.gpus * job.seconds for job in own) / 3600
+        by_kind[kind] = {"stages": n_stages, "gpu_hours": hours, "longest": asdict(longest)}
+    trained = [points[stage.name] for stage in stages if stage.name in points]
+    asked = [s.spec["evaluation"]["benchmarks"] for s in stages if s.kind == evaluate.NAME]
+    return {
+        "by_kind": by_kind,
+        "gpu_hours": sum(own["gpu_hours"] for own in by_kind.values()),
+        "jobs_at_once": at_once,
+        "wall_seconds": (schedule.wall_seconds(stages, seconds, at_once) if has_gpus else None),
+        "requeues_at": getattr(profile, "time_minutes", None) if has_gpus else None,
+        "checkpoints": len(trained) * model.checkpoints,
+        "checkpoint_gb": model.weights_gb,
+        "responses_gb": sum(gpu_cost.response_gb(model, stage) for stage in stages),
+        "states": min(len(trained), at_once) * profile.placement.states_kept,
+        "state_gb": model.state_gb,
+        "model": model.name,
+        "rates": None if model.rates is None else asdict(model.rates) | {"words": str(model.rates)},
+        "measured_stages": len(measured),
+        "filters": any(point.algorithm.dynamic_sampling for point in trained),
+        "of_unknown_size": sorted(
+            {name for own in asked for name in own if own[name]["n_problems"] is None}
+        ),
+    }
+
+
+def words(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
+    """What `estimate` found, a line each; profile: the name of the one planned."""
+    if answer["estimated"]:
+        basis = (
+            f"scaled by {counted(answer['measured_stages'], 'stage')} measured here"
+            if answer["measured_stages"]
+            else "by constants of fgrpo_bench/kinds, nothing measured here yet"
+        )
+        yield (
+            f"estimated cost: {_days(answer['cpu_seconds'])} of processor time, "
+            f"{_days(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} "
+            f"({basis})"
+        )
+    operations, on_gpus = answer["training_flops"], answer["on_gpus"]
+    if on_gpus is not None:
+        yield from _gpu_words(on_gpus, operations)
+    elif operations is not None and answer["wall_seconds"] >= LONG:
+        yield (
+            f"on a GPU (profile.device=cuda) the training would take about "
+            f"{_hours(operations / flops.ASSUMED / 3600)} GPU-hours, {_priced(operations)}"
+        )
+    yield from _download_words(answer["downloads"])
+    if answer["not_estimated"]:
+        yield (
+            f"cost not estimated: {counted(answer['not_estimated'], 'stage')} of kinds that do not "
+            "tell what they take"
+        )
+    if answer["on_processors"]:
+        yield (
+            f"no GPU: profile={profile} runs {counted(answer['on_processors'], 'stage')} that are "
+            "made for GPUs on processors; profile=slurm-8gpu and others of conf/profile ask for "
+            "GPUs"
+        )
+
+
+def _gpu_words(answer: Mapping[str, Any], operations: float | None) -> Iterator[str]:
+    by_kind = {KINDS[kind].noun: own for kind, own in answer["by_kind"].items()}
+    parts = [
+        f"{counted(own['stages'], noun)} {_hours(own['gpu_hours'])}"
+        for noun, own in by_kind.items()
+    ]
+    line = f"estimated on GPUs: {_hours(answer['gpu_hours'])} GPU-hours ({', '.join(parts)})"
+    if answer["wall_seconds"] is not None:
+        jobs = counted(answer["jobs_at_once"], "job")
+        line += f", {_days(answer['wall_seconds'])} with {jobs} at once"
+    yield line if answer["requeues_at"] is None else f"{line}, waits in queues apart"
+    if answer["requeues_at"] is not None:
+        longest = [
+            f"{noun} {_days(own['longest']['seconds'])} on {counted(own['longest']['gpus'], 'GPU')}"
+            f", {counted(own['longest']['requeues'], 'requeue')}"
+            for noun, own in by_kind.items()
+        ]
+        limit = f"profile.time_minutes={answer['requeues_at']}"
+        yield f"  the longest at {limit}: {'; '.join(longest)}"
+    yield f"  disk: {_disk_words(answer)}"
+    if answer["rates"] is not None:
+        yield f"  {answer['model']}: {answer['rates']['words']}"
+        yield f"  {_assumptions(answer)}"
+    elif operations is not None:
+        yield f"  {_priced(operations)}"
+    if answer["of_unknown_size"]:
+        names = ", ".join(answer["of_unknown_size"])
+        yield f"  without draws on {names}, whose size only the fetch tells"
+
+
+def _disk_words(answer: Mapping[str, Any]) -> str:
+    checkpoints, responses = answer["checkpoints"], answer["responses_gb"]
+    of_checkpoints = checkpoints * answer["checkpoint_gb"]
+    line = (
+        f"{of_checkpoints + responses:,.1f} GB kept ({counted(checkpoints, 'checkpoint')} of "
+        f"{answer['checkpoint_gb']:,.2f} GB, responses {responses:,.1f} GB)"
+    )
+    if held := answer["states"] * answer["state_gb"]:
+        line += (
+            f", and {held:,.0f} GB while runs are at work ({counted(answer['states'], 'state')} "
+            f"of {answer['state_gb']:,.1f} GB)"
+        )
+    return line
+
+
+def _assumptions(answer: Mapping[str, Any]) -> str:
+    line = (
+        f"assumed: {rates.PROMPT_TOKENS} tokens a prompt, {gpu_cost.START_SECONDS:.0f} s until a "
+        f"job computes, {gpu_cost.TEXT_BYTES} bytes a token of a stored response"
+    )
+    if answer["filters"]:
+        line += f", {gpu_cost.FILTERED:g} rollouts for each that dynamic sampling keeps"
+    if answer["measured_stages"]:
+        line += f"; scaled by {counted(answer['measured_stages'], 'stage')} measured here"
+    return line
+
+
+def _priced(operations: float) -> str:
+    """What a price of our own engine's training rests on."""
+    return (
+        f"from operations and not from a measured step: {operations:.1e} of training with its "
+        f"rollouts, at {flops.ASSUMED:.0e} a second (assumed)"
+    )
+
+
+def _download_words(answer: Mapping[str, Any]) -> Iterator[str]:
+    parts = [f"a model of {answer['models_gb']:,.1f} GB"] if answer["models_gb"] else []
+    if answer["datasets"]:
+        parts.append(counted(answer["datasets"], "dataset"))
+    if parts:
+        yield f"plus downloads, not timed: {', '.join(parts)}"
+
+
+def _days(seconds: float) -> str:
+    """e.g. 4.3 days, or as `duration` where that is short."""
+    return f"{seconds / 86400:,.1f} days" if seconds >= LONG else duration(seconds)
+
+
+def _hours(hours: float) -> str:
+    """e.g. 0.4 or 1,240."""
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
