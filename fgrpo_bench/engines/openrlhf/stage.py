@@ -27,6 +27,8 @@ from fgrpo_bench.engines.openrlhf.arguments import (
 )
 from fgrpo_bench.engines.openrlhf.installation import check_own_driver
 from fgrpo_bench.engines.openrlhf.prompts import (
+    base_tokenizer,
+    beginning_of_text,
     evaluation_problems,
     token_counter,
     training_problems,
@@ -116,12 +118,14 @@ def prepare(
     """
     train, folder = openrlhf_train(point), paths.folder / "openrlhf"
     folder.mkdir(exist_ok=True)
-    length = token_counter(base, train.prompt)
+    tokenizer = base_tokenizer(base, train.prompt)
+    length = token_counter(tokenizer, train.prompt)
+    beginning = beginning_of_text(tokenizer, train.prompt)
     problems = training_problems(point, data, length)
-    write_prompts(folder / "prompts.jsonl", problems, train.prompt)
+    write_prompts(folder / "prompts.jsonl", problems, train.prompt, beginning=beginning)
     evaluation = evaluation_problems(point, evaluated, length)
     if evaluation:
-        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt)
+        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt, beginning=beginning)
     return RunFiles(
         base=base,
         prompts=folder / "prompts.jsonl",
@@ -156,7 +160,8 @@ def own_arguments(
     }
     if point.algorithm.parameters:
         flags["advantage_parameters"] = json.dumps(point.algorithm.parameters)
-    return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
+    words = [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
+    return words + ["--fgrpo.batch_invariant"] * openrlhf_train(point).batch_invariant
 
 
 def _machines(
