@@ -96,13 +96,12 @@ def messages(prompt: str, spec: PromptSpec) -> str | list[dict[str, str]]:
     return [*system, {"role": "user", "content": prompt}]
 
 
-def write_prompts(
-    path: Path, problems: list[Problem], spec: PromptSpec, *, beginning: str = ""
-) -> None:
+def write_prompts(path: Path, problems: list[Problem], spec: PromptSpec, tokenizer: Any) -> None:
     """One JSON line a problem, as fgrpo_bench.engines.openrlhf.labels describes it.
 
-    beginning: what stands before each text, of `beginning_of_text`.
+    ValueError where the tokenizer adds to a plain prompt what OpenRLHF cannot be given.
     """
+    beginning = beginning_of_text(tokenizer, spec)
     rows = (
         {PROMPT: messages(beginning + problem.prompt, spec), LABEL: make_label(problem)}
         for problem in problems

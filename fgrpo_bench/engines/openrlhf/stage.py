@@ -19,16 +19,10 @@ from typing import Any
 
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.openrlhf import cluster
-from fgrpo_bench.engines.openrlhf.arguments import (
-    RunFiles,
-    arguments,
-    batches,
-    openrlhf_train,
-)
+from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments, batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.installation import check_own_driver
 from fgrpo_bench.engines.openrlhf.prompts import (
     base_tokenizer,
-    beginning_of_text,
     evaluation_problems,
     token_counter,
     training_problems,
@@ -120,12 +114,11 @@ def prepare(
     folder.mkdir(exist_ok=True)
     tokenizer = base_tokenizer(base, train.prompt)
     length = token_counter(tokenizer, train.prompt)
-    beginning = beginning_of_text(tokenizer, train.prompt)
     problems = training_problems(point, data, length)
-    write_prompts(folder / "prompts.jsonl", problems, train.prompt, beginning=beginning)
+    write_prompts(folder / "prompts.jsonl", problems, train.prompt, tokenizer)
     evaluation = evaluation_problems(point, evaluated, length)
     if evaluation:
-        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt, beginning=beginning)
+        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt, tokenizer)
     return RunFiles(
         base=base,
         prompts=folder / "prompts.jsonl",

@@ -137,7 +137,7 @@ def test_a_prompt_is_text_or_the_messages_of_a_chat() -> None:
 
 def test_a_line_of_a_prompt_file_holds_the_prompt_and_the_whole_problem(tmp_path: Path) -> None:
     problem = Problem(benchmark="b", problem_id="b-1", prompt="1+\n1?", target="2", grader="math")
-    write_prompts(tmp_path / "prompts.jsonl", [problem, problem], CHAT)
+    write_prompts(tmp_path / "prompts.jsonl", [problem, problem], CHAT, tokenizer=None)
     lines = (tmp_path / "prompts.jsonl").read_text().splitlines()
     assert len(lines) == 2
     row = json.loads(lines[0])
@@ -188,8 +188,8 @@ def test_training_and_evaluation_read_a_prompt_alike_and_count_it_so(
     problem = Problem(benchmark="b", problem_id="b", prompt="word 1", target="2", grader="math")
     for spec, tokens in ((PLAIN, 2 + more), (CHAT, 2 + 3 + 1 + more)):
         read = base_tokenizer(base, spec)
-        file, beginning = tmp_path / "prompts.jsonl", beginning_of_text(read, spec)
-        write_prompts(file, [problem], spec, beginning=beginning)
+        file = tmp_path / "prompts.jsonl"
+        write_prompts(file, [problem], spec, read)
         written = json.loads(file.read_text())["prompt"]
         text = written
         if spec.chat_template:  # as openrlhf.datasets.prompts_dataset.preprocess_data
