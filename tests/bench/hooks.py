@@ -12,6 +12,7 @@ tokenizer, the metrics row with its fsync, the seeding of updates, and the metri
 updates. Judging is said apart: every reward function does it.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -97,10 +98,11 @@ def measure(folder: Path, python: Path, model: Path, case: Case) -> dict[str, fl
     if case.has_large_tokenizer:
         model = Path(shutil.copytree(model, folder / "model"))
         enlarge(model)
+    problems = itertools.islice(itertools.cycle(train_problems(64)), 2 * case.prompts)
     run = Run(
         folder=folder / "run",
         model=model,
-        prompts=write_prompts(folder / "prompts.jsonl", train_problems(2 * case.prompts)),
+        prompts=write_prompts(folder / "prompts.jsonl", list(problems)),
         options=options(case),
     )
     (folder / "clocks").mkdir()
