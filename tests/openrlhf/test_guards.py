@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from evaluators.vllm import engine_settings
-from fgrpo_bench.engines.openrlhf import guards, rollout
+from fgrpo_bench.engines.openrlhf import driver, guards, rollout
 from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
 from tests.support.vllm_draws import EVALUATION, PLACEMENT
 
@@ -27,6 +27,13 @@ def test_another_version_is_refused_with_the_tested_one_named(name):
     rule = rf"{name} 9\.9\.9 is installed, .* written for {guards.TESTED[name]} "
     with pytest.raises(RuntimeError, match=rule):
         guards.check_versions(installed)
+
+
+def test_a_run_with_another_version_ends_before_ray_or_openrlhf_is_started(monkeypatch):
+    monkeypatch.setitem(guards.TESTED, "openrlhf", "9.9.9")
+    monkeypatch.setattr(driver, "connected", lambda address: pytest.fail("Ray was started"))
+    with pytest.raises(RuntimeError, match=r"^openrlhf [\d.]+ is installed, .* for 9\.9\.9 "):
+        driver.train(options(), [])
 
 
 def nested(**changes):

@@ -50,6 +50,9 @@ class DriverOptions:
     """Tokens of a forward pass of an engine."""
     batch_invariant: bool = False
     """Whether vLLM draws with batch-invariant kernels; a bare flag."""
+    ray_address: str | None = None
+    """Of the Ray cluster that the run takes part in, host:port; None starts one for this machine,
+    whatever others run here."""
 
 
 def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
