@@ -10,6 +10,8 @@ Counted by wall time, as if nothing ran beside anything: focal weights, ordering
 rollouts, labels, seeds and bookkeeping of the reward executor, pickling and unpickling of the
 tokenizer, the metrics row with its fsync, the seeding of updates, and the metrics that ride on
 updates. Judging is said apart: every reward function does it.
+
+Arguments: names of cases; without any all are run.
 """
 
 import itertools

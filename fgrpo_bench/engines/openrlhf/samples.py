@@ -30,8 +30,8 @@ def read_tokenizer(folder: str, use_fast: bool) -> Any:
 class TokenizerOfFolder:
     """Stands for a tokenizer on the way to the engines, where it arrives as the tokenizer itself.
 
-    OpenRLHF sends its tokenizer with every prompt. One of 150,000 tokens has 7 MB, which the engine
-    takes half a second to read while vLLM waits.
+    OpenRLHF sends its tokenizer with every prompt. One of 150,000 tokens has 7 MB, which an engine
+    takes half a second to read.
     """
 
     def __init__(self, folder: str, *, use_fast: bool) -> None:
