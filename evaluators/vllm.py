@@ -94,7 +94,6 @@ def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
     """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs, and in
     vLLM's words where it refuses to be batch-invariant."""
     asked.evaluation.check_device(asked.device)
-    model = str(asked.weights)
     invariant = asked.evaluation.batch_invariant
     os.environ["VLLM_BATCH_INVARIANT"] = str(int(invariant))  # the evaluation's, whatever was set
     if asked.device == "cuda":
@@ -108,7 +107,7 @@ def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
     settings = engine_settings(asked.evaluation, asked.placement, max_model_len=max_model_len)
     try:
         with deaf():  # its own processes: SIGTERM is this one's to handle
-            return LLM(model=model, **settings)
+            return LLM(model=str(asked.weights), **settings)
     except (RuntimeError, ValueError, NotImplementedError) as error:
         if not invariant:
             raise
