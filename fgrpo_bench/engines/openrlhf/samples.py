@@ -30,7 +30,7 @@ def read_tokenizer(folder: str, use_fast: bool) -> Any:
 class TokenizerOfFolder:
     """Stands for a tokenizer on the way to the engines, where it arrives as the tokenizer itself.
 
-    OpenRLHF sends its tokenizer with every prompt. One of 150,000 tokens has 7 MB, which an engine
+    OpenRLHF sends its tokenizer with every prompt. One of 150,000 tokens has 8 MB, which an engine
     takes 0.3 s of a processor to read.
     """
 
