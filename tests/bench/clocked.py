@@ -84,12 +84,36 @@ hook(UpdateTrainer, ActorPPOTrainer, "training_step", "updates")
 hook(UpdateTrainer, ActorPPOTrainer, "ppo_train", "updates")
 
 
+class SentTokenizer:
+    """A tokenizer on its way to the engines, with clocks around its pickling and unpickling."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        begun = time.perf_counter()
+        pickled = ray.cloudpickle.dumps(self.tokenizer)
+        note("sending the tokenizer", time.perf_counter() - begun)
+        return unpickled, (pickled,)
+
+
+def unpickled(pickled: bytes) -> Any:
+    begun = time.perf_counter()
+    try:
+        return ray.cloudpickle.loads(pickled)
+    finally:
+        note("sending the tokenizer", time.perf_counter() - begun)
+
+
 class ClockedTrainer(FocalTrainer):
     """Brings the clocks into the controller's process, and the shortest response that is asked
     for, which OpenRLHF's command line cannot say."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        sampler = self.samples_generator
+        is_stock = os.environ["FGRPO_BENCH_STOCK_TOKENIZER"] == "1"
+        sampler.tokenizer = SentTokenizer(self.tokenizer if is_stock else sampler.tokenizer)
         self.generate_kwargs["min_new_tokens"] = int(os.environ["FGRPO_BENCH_SHORTEST"])
 
 

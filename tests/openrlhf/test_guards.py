@@ -1,12 +1,13 @@
 """What is refused before a run begins."""
 
-from dataclasses import fields
+import asyncio
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import pytest
 
 from evaluators.vllm import engine_settings
-from fgrpo_bench.engines.openrlhf import guards, rollout
+from fgrpo_bench.engines.openrlhf import driver, guards, rollout
 from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
 from tests.support.vllm_draws import EVALUATION, PLACEMENT
 
@@ -26,6 +27,13 @@ def test_another_version_is_refused_with_the_tested_one_named(name):
     rule = rf"{name} 9\.9\.9 is installed, .* written for {guards.TESTED[name]} "
     with pytest.raises(RuntimeError, match=rule):
         guards.check_versions(installed)
+
+
+def test_a_run_with_another_version_ends_before_ray_or_openrlhf_is_started(monkeypatch):
+    monkeypatch.setitem(guards.TESTED, "openrlhf", "9.9.9")
+    monkeypatch.setattr(driver, "connected", lambda address: pytest.fail("Ray was started"))
+    with pytest.raises(RuntimeError, match=r"^openrlhf [\d.]+ is installed, .* for 9\.9\.9 "):
+        driver.train(options(), [])
 
 
 def nested(**changes):
@@ -98,11 +106,11 @@ def test_gpus_are_counted_once(changes, gpus):
 def test_the_drivers_options_are_told_from_openrlhfs():
     words = "--fgrpo.focal_gamma 2 --fgrpo.objective cispo --fgrpo.metrics m --fgrpo.stop_flag s"
     words += f" --fgrpo.checkpoints c {STEPS} {SIZES}"
-    words += " --train.seed 3 --vllm.enforce_eager"
+    words += " --train.seed 3 --vllm.enforce_eager --fgrpo.batch_invariant"
     ours, rest = parse_options(words.split())
     assert isinstance(ours, DriverOptions)
     assert (ours.focal_gamma, ours.objective, ours.save_every) == (2.0, "cispo", 5)
-    assert ours.metrics.is_absolute()
+    assert ours.metrics.is_absolute() and ours.batch_invariant and not options().batch_invariant
     assert rollout.engine_sizes(ours) == {"max_num_seqs": 64, "max_num_batched_tokens": 512}
     assert rest == ["--train.seed", "3", "--vllm.enforce_eager"]
 
@@ -120,6 +128,21 @@ def test_vllm_knows_the_sizes_that_both_kinds_of_engine_get(options_of_vllm):
     evaluation = engine_settings(EVALUATION, PLACEMENT, max_model_len=24)
     assert {*sizes, *evaluation} <= options_of_vllm
     assert sizes.keys() <= evaluation.keys()
+
+
+def test_where_vllm_refuses_to_be_batch_invariant_its_words_are_told(monkeypatch):
+    async def refuse(self, *args, **kwargs):
+        raise RuntimeError("batch_invariant mode is not supported for MAMBA")
+
+    monkeypatch.setattr(rollout.STOCK, "__init__", refuse)
+    asked = replace(options(), batch_invariant=True)
+    for chosen, error, rule in (
+        (asked, ValueError, r"not supported for MAMBA; .*train\.batch_invariant=false"),
+        (options(), RuntimeError, r"^batch_invariant mode is not supported for MAMBA$"),
+    ):
+        actor = guards.class_of_actor(rollout.rollout_actor(chosen, engines=1, nodes=1))
+        with pytest.raises(error, match=rule):
+            asyncio.run(actor.__init__(object.__new__(actor)))
 
 
 @pytest.fixture(scope="module")

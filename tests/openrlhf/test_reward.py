@@ -7,6 +7,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import ray
+from openrlhf.trainer.ppo_utils import samples_generator
 from transformers import AutoTokenizer
 from vllm import SamplingParams
 
@@ -18,6 +20,7 @@ from fgrpo_bench.engines.openrlhf.labels import (
     make_label,
     read_dispatched,
 )
+from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
 from fgrpo_bench.records import Grade
 from tests.support.openrlhf import train_problems
 
@@ -113,6 +116,43 @@ def test_one_draw_of_a_group_tells_its_log_probabilities(tokenizer):
     assert outs[0]["rollout_log_probs"][start:end] == [-0.5] * 4
     assert all(x != x for x in outs[1]["rollout_log_probs"])  # nan: not told
     assert len(outs[1]["rollout_log_probs"]) == len(outs[1]["observation_tokens"])
+
+
+class Remote:
+    """Stands in for a method of a Ray actor: keeps what Ray would send."""
+
+    def __init__(self):
+        self.sent = []
+
+    def remote(self, **arguments):
+        self.sent.append(ray.cloudpickle.dumps(arguments))
+        return 0
+
+
+def test_prompts_are_sent_without_the_tokenizer_and_their_draws_may_end_at_once(
+    model, tokenizer, monkeypatch
+):
+    arguments = SimpleNamespace(
+        actor=SimpleNamespace(model_name_or_path=str(model)),
+        data=SimpleNamespace(disable_fast_tokenizer=False),
+        train=SimpleNamespace(seed=11),
+        rollout=SimpleNamespace(n_samples_per_prompt=8),
+        algo=SimpleNamespace(advantage=SimpleNamespace(is_correction_level="off")),
+    )
+    monkeypatch.setattr(samples_generator, "ray", SimpleNamespace(get=list))
+    method = Remote()
+    engine = SimpleNamespace(get_num_unfinished_requests=Remote(), generate_responses=method)
+    sampler = OrderedSamples(SimpleNamespace(args=arguments), None, None, tokenizer, [engine])
+    problems = train_problems(3)
+    sampler._dispatch_prompts_to_vllm(
+        [p.prompt for p in problems], [make_label(p) for p in problems], max_new_tokens=8
+    )
+    assert len(method.sent) == 3 and all(b"<eos>" not in each for each in method.sent)
+    first, second, _ = (ray.cloudpickle.loads(each) for each in method.sent)
+    arrived = first["hf_tokenizer"]
+    assert arrived is second["hf_tokenizer"]  # read once
+    assert arrived.get_vocab() == tokenizer.get_vocab() and arrived.padding_side == "left"
+    assert first["sampling_params"].min_tokens == SamplingParams().min_tokens  # an evaluation's
 
 
 def test_at_another_temperature_no_log_probabilities_are_asked_for(tokenizer):

@@ -61,6 +61,7 @@ def train(options: DriverOptions, openrlhf_arguments: list[str]) -> None:
             f"{rehearsal.SWITCH}=cpu: stand-ins for CUDA are on; this is a rehearsal without a GPU",
             flush=True,
         )
+    os.environ["VLLM_BATCH_INVARIANT"] = str(int(options.batch_invariant))  # whatever was set
     with connected(options.ray_address):
         handle_signals(options)  # again: ray.init has put a handler of its own in place
         install(options)

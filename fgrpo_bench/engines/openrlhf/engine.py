@@ -26,7 +26,7 @@ from fgrpo_bench.stages.paths import StagePaths
 DEFINING = (
     *LOOP,
     *("dataset", "pretrained", "prompt", "epochs", "prompt_tokens", "response_tokens"),
-    *("overlong_buffer_tokens", "adam_eps", "extra"),
+    *("overlong_buffer_tokens", "adam_eps", "batch_invariant", "extra"),
 )
 """Fields of a training spec that define weights."""
 
@@ -43,6 +43,7 @@ def _identity(train: OpenRLHFTrain) -> dict[str, Any]:
 def _check(point: SweepPoint, profile: Profile) -> list[str]:
     extra.check(point)
     _check_rewards(point)
+    _check_invariance(point, profile)
     return fit.check(point, _cluster(profile), profile.placement)
 
 
@@ -53,6 +54,23 @@ def _check_rewards(point: SweepPoint) -> None:
             f"{point.point_id} has the advantage {advantage}, which is defined for rewards of 0 "
             "and 1, and a length penalty changes them: set "
             "experiment.train.overlong_buffer_tokens=null, or exclude that algorithm"
+        )
+
+
+def _check_invariance(point: SweepPoint, profile: Profile) -> None:
+    if not openrlhf_train(point).batch_invariant:
+        return
+    remedy = "set experiment.train.batch_invariant=false, or"
+    if profile.device == "cpu":
+        raise ValueError(
+            f"{point.point_id} has batch_invariant=true with device=cpu: vLLM has batch-invariant "
+            f"kernels for GPUs alone; {remedy} a device with a GPU"
+        )
+    if not profile.placement.colocate:
+        raise ValueError(
+            f"{point.point_id} has batch_invariant=true with profile.placement.colocate=false: "
+            "vLLM then sets NCCL (NCCL_ALGO, NCCL_PROTO) in its own processes alone, but separate "
+            f"engines share an NCCL group with the policy; {remedy} colocate=true"
         )
 
 
@@ -108,7 +126,7 @@ ENGINE = Engine(
     gives_log_probs=True,
     controls=("entropy_coef", "kl_coef"),
     identity=_identity,
-    version=1,
+    version=2,
     check=_check,
     check_evaluation=_check_evaluation,
     check_installed=check_flags,

@@ -48,6 +48,8 @@ class DriverOptions:
     """Sequences that an engine draws at once."""
     vllm_max_num_batched_tokens: int
     """Tokens of a forward pass of an engine."""
+    batch_invariant: bool = False
+    """Whether vLLM draws with batch-invariant kernels; a bare flag."""
     ray_address: str | None = None
     """Of the Ray cluster that the run takes part in, host:port; None starts one for this machine,
     whatever others run here."""
@@ -69,6 +71,9 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
     }
     readers["dict[str, Any] | None"] = json.loads
     for field in fields(DriverOptions):
+        if field.type == "bool":
+            parser.add_argument(f"--fgrpo.{field.name}", dest=field.name, action="store_true")
+            continue
         names = sorted(registry.table(f"{field.name}s")) if field.name in NAMED else None
         is_required = field.default is MISSING
         parser.add_argument(

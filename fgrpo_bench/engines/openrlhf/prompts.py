@@ -96,16 +96,21 @@ def messages(prompt: str, spec: PromptSpec) -> str | list[dict[str, str]]:
     return [*system, {"role": "user", "content": prompt}]
 
 
-def write_prompts(path: Path, problems: list[Problem], spec: PromptSpec) -> None:
-    """One JSON line a problem, as fgrpo_bench.engines.openrlhf.labels describes it."""
+def write_prompts(path: Path, problems: list[Problem], spec: PromptSpec, tokenizer: Any) -> None:
+    """One JSON line a problem, as fgrpo_bench.engines.openrlhf.labels describes it.
+
+    ValueError where the tokenizer adds to a plain prompt what OpenRLHF cannot be given.
+    """
+    beginning = beginning_of_text(tokenizer, spec)
     rows = (
-        {PROMPT: messages(problem.prompt, spec), LABEL: make_label(problem)} for problem in problems
+        {PROMPT: messages(beginning + problem.prompt, spec), LABEL: make_label(problem)}
+        for problem in problems
     )
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def token_counter(base: Path, spec: PromptSpec) -> Length:
-    """Counts with the base model's tokenizer; ValueError where it has none, or no chat template."""
+def base_tokenizer(base: Path, spec: PromptSpec) -> Any:
+    """The base model's tokenizer; ValueError where it has none, or lacks the chat template."""
     from transformers import AutoTokenizer
 
     try:
@@ -115,13 +120,39 @@ def token_counter(base: Path, spec: PromptSpec) -> Length:
             f"{base} has no tokenizer that transformers can load ({str(error).splitlines()[0]}): "
             "put the tokenizer's files beside the weights"
         ) from error
-    if not spec.chat_template:
-        return lambda prompt: len(tokenizer(prompt)["input_ids"])
-    if tokenizer.chat_template is None:
+    if spec.chat_template and tokenizer.chat_template is None:
         raise ValueError(
             f"the tokenizer of {base} has no chat template: set "
             "experiment.train.prompt.chat_template=false, or add a chat_template.jinja to the model"
         )
+    return tokenizer
+
+
+def token_counter(tokenizer: Any, spec: PromptSpec) -> Length:
+    """Counts the tokens of a prompt, those that the tokenizer adds included."""
+    if not spec.chat_template:
+        return lambda prompt: len(tokenizer(prompt)["input_ids"])
     return lambda prompt: len(
         tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False)
+    )
+
+
+def beginning_of_text(tokenizer: Any, spec: PromptSpec) -> str:
+    """The bos_token where the tokenizer puts it before a plain text, else nothing.
+
+    OpenRLHF reads prompts without the special tokens that a tokenizer adds, an evaluation with
+    them; a chat template writes its own. ValueError where the tokenizer adds others.
+    """
+    if spec.chat_template:
+        return ""
+    text, bos = "1", tokenizer.bos_token or ""
+    read = tokenizer(text)["input_ids"]
+    for beginning in ("", bos):
+        if tokenizer(beginning + text, add_special_tokens=False)["input_ids"] == read:
+            return beginning
+    raise ValueError(
+        f"the tokenizer of {tokenizer.name_or_path} reads {text!r} as "
+        f"{tokenizer.convert_ids_to_tokens(read)}, which is more than its bos_token ({bos!r}) "
+        "before the text: OpenRLHF cannot be made to read a plain prompt so; change what the "
+        "tokenizer adds, or set experiment.train.prompt.chat_template=true"
     )

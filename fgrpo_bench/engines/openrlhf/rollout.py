@@ -34,7 +34,16 @@ def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
             processors = len(os.sched_getaffinity(0))  # of the job on this node
             judges = judge_count(processors, engines=-(-engines // nodes))
             os.environ[JUDGES] = str(judges)
-            await super().__init__(*args, **kwargs | own)
+            try:
+                await super().__init__(*args, **kwargs | own)
+            except (RuntimeError, ValueError, NotImplementedError) as error:
+                if not options.batch_invariant:
+                    raise
+                raise ValueError(
+                    f"vLLM does not start with batch_invariant=true: {error}; set "
+                    "experiment.train.batch_invariant=false, or take GPUs and a version of vLLM "
+                    "that have it"
+                ) from error
             limits = self.llm.vllm_config.scheduler_config
             print(
                 f"vLLM draws up to {limits.max_num_seqs} sequences at once in passes of up to "

@@ -1,27 +1,55 @@
 """Rollouts in a fixed order with fixed seeds, counted as they are sampled.
 
-OpenRLHF takes groups in the order in which they happen to finish and gives vLLM no seeds, so that
-no two of its runs are alike. Here a batch depends on the seed, the step and the weights alone, and
-what dynamic filtering drops is counted before it goes.
+OpenRLHF takes groups in the order in which they happen to finish and gives vLLM no seeds. Here
+prompts, seeds and order follow from the training seed and the step. Draws follow from these and
+the weights as far as vLLM's sums do: on GPUs their last bits depend on what is drawn beside a draw,
+unless batch_invariant is set. What dynamic filtering drops is counted before it goes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+from openrlhf.utils import get_tokenizer
 
 from fgrpo_bench.engines.openrlhf.labels import dispatch, read_dispatched
 from fgrpo_bench.engines.openrlhf.metrics import Sampled
 from fgrpo_bench.seeds import stream
 
 
+@lru_cache(maxsize=1)
+def read_tokenizer(folder: str, use_fast: bool) -> Any:
+    """The tokenizer that OpenRLHF's own processes read, once a process."""
+    return get_tokenizer(folder, None, "left", None, use_fast=use_fast)
+
+
+class TokenizerOfFolder:
+    """Stands for a tokenizer on the way to the engines, where it arrives as the tokenizer itself.
+
+    OpenRLHF sends its tokenizer with every prompt. One of 150,000 tokens has 8 MB, which an engine
+    takes 0.3 s of a processor to read.
+    """
+
+    def __init__(self, folder: str, *, use_fast: bool) -> None:
+        self._arguments = folder, use_fast
+
+    def __reduce__(self) -> tuple[Callable[[str, bool], Any], tuple[str, bool]]:
+        return read_tokenizer, self._arguments
+
+
 class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
-    """OpenRLHF's sampler, made reproducible."""
+    """OpenRLHF's sampler, with prompts, seeds and order that can be made again."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.tokenizer = TokenizerOfFolder(
+            self.args.actor.model_name_or_path,
+            use_fast=not self.args.data.disable_fast_tokenizer,
+        )
         self.step = 0
         """Steps done; the trainer keeps it."""
         self.sampled: list[Sampled] = []
@@ -74,7 +102,9 @@ class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
         sent = [
             dispatch(label, stream=purpose, position=first + i) for i, label in enumerate(labels)
         ]
-        refs: list[Any] = super()._dispatch_prompts_to_vllm(prompts, sent, images=images, **kwargs)
+        # an end token may come first, as in evaluation; OpenRLHF's 1 draws from what is left
+        own = {"min_new_tokens": 0} | kwargs
+        refs: list[Any] = super()._dispatch_prompts_to_vllm(prompts, sent, images=images, **own)
         return refs
 
     def _process_response_into_experience(self, response: dict[str, Any], **kwargs: Any) -> Any:

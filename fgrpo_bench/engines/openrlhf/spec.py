@@ -96,6 +96,9 @@ class OpenRLHFTrain(TrainSpec):
     """Problems of the evaluation during training where a dataset is trained on: its first
     eval_n_problems, with the prompt of training. Null where there is none (eval_every=0), and on a
     generated task, which has held-out problems of its own. Has a default as lr_warmup_steps has."""
+    batch_invariant: bool = False
+    """Whether vLLM draws rollouts with kernels whose results do not depend on what is drawn beside
+    a draw (VLLM_BATCH_INVARIANT), on GPUs. Has a default as lr_warmup_steps has."""
     extra: Annotated[dict[str, FlagValue], BeforeValidator(_flags)] = field(default_factory=dict)
     """Further flags of OpenRLHF by their names without dashes: true is the bare flag, a list is
     several values. None that a field of ours sets (fgrpo_bench.engines.openrlhf.extra). Has a

@@ -19,14 +19,10 @@ from typing import Any
 
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.openrlhf import cluster
-from fgrpo_bench.engines.openrlhf.arguments import (
-    RunFiles,
-    arguments,
-    batches,
-    openrlhf_train,
-)
+from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments, batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.installation import check_own_driver
 from fgrpo_bench.engines.openrlhf.prompts import (
+    base_tokenizer,
     evaluation_problems,
     token_counter,
     training_problems,
@@ -118,12 +114,13 @@ def prepare(
     """
     train, folder = openrlhf_train(point), paths.folder / "openrlhf"
     folder.mkdir(exist_ok=True)
-    length = token_counter(base, train.prompt)
+    tokenizer = base_tokenizer(base, train.prompt)
+    length = token_counter(tokenizer, train.prompt)
     problems = training_problems(point, data, length)
-    write_prompts(folder / "prompts.jsonl", problems, train.prompt)
+    write_prompts(folder / "prompts.jsonl", problems, train.prompt, tokenizer)
     evaluation = evaluation_problems(point, evaluated, length)
     if evaluation:
-        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt)
+        write_prompts(folder / "evaluation.jsonl", evaluation, train.prompt, tokenizer)
     return RunFiles(
         base=base,
         prompts=folder / "prompts.jsonl",
@@ -158,7 +155,8 @@ def own_arguments(
     }
     if point.algorithm.parameters:
         flags["advantage_parameters"] = json.dumps(point.algorithm.parameters)
-    return [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
+    words = [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
+    return words + ["--fgrpo.batch_invariant"] * openrlhf_train(point).batch_invariant
 
 
 def _machines(

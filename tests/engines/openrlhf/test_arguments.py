@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.engines.openrlhf.arguments import arguments, batches, warmup_ratio
+from fgrpo_bench.engines.openrlhf.engine import ENGINE
 from fgrpo_bench.specs import config
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps.plan import make_plan
@@ -44,6 +45,23 @@ def told(words: list[str]) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_command_line_of_what_is_shipped_is_the_golden_one(name, golden):
     golden(f"openrlhf/{name}.txt", command_line(SHIPPED[name]))
+
+
+def test_batch_invariant_rollouts_are_asked_for_and_refused_where_there_are_none():
+    asked = "+experiment.train.batch_invariant=true"
+    invariant, other = point("grpo", asked), point("grpo")
+    words, plain = command_line(invariant).split(), command_line(other).split()
+    assert set(words) - set(plain) == {"--fgrpo.batch_invariant"}
+    assert ENGINE.identity(invariant.train) == ENGINE.identity(other.train) | {
+        "batch_invariant": True
+    }
+    ENGINE.check(invariant, declared(asked).profile)
+    for override, rule in (
+        ("profile.device=cpu", r"device=cpu: vLLM has .* for GPUs alone; set .*invariant=false"),
+        ("profile.placement.colocate=false", r"share an NCCL group .* or colocate=true"),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            ENGINE.check(invariant, declared(asked, override).profile)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from evaluators.prompts import encoded
 from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.engines.openrlhf.labels import dispatch, draw_seed, make_label, read_dispatched
 from fgrpo_bench.engines.openrlhf.prompts import (
+    base_tokenizer,
+    beginning_of_text,
     evaluation_problems,
     messages,
     token_counter,
@@ -134,7 +137,7 @@ def test_a_prompt_is_text_or_the_messages_of_a_chat() -> None:
 
 def test_a_line_of_a_prompt_file_holds_the_prompt_and_the_whole_problem(tmp_path: Path) -> None:
     problem = Problem(benchmark="b", problem_id="b-1", prompt="1+\n1?", target="2", grader="math")
-    write_prompts(tmp_path / "prompts.jsonl", [problem, problem], CHAT)
+    write_prompts(tmp_path / "prompts.jsonl", [problem, problem], CHAT, tokenizer=None)
     lines = (tmp_path / "prompts.jsonl").read_text().splitlines()
     assert len(lines) == 2
     row = json.loads(lines[0])
@@ -155,10 +158,16 @@ def test_draws_of_a_problem_have_seeds_of_their_own() -> None:
     assert set(counted.values()) == {1} and all(0 <= seed < 2**63 for seed in counted)
 
 
-def tokenizer(folder: Path, *, template: str | None) -> Path:
-    inner = Tokenizer(models.WordLevel({"?": 0, "word": 1, "Think.": 2}, unk_token="?"))
+def tokenizer(folder: Path, *, template: str | None, added: str = "$A") -> Path:
+    """added: what the tokenizer makes of a text, e.g. `<s> $A`."""
+    words = ["?", "word", "Think.", "<s>", "</s>", "1"]
+    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="?"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    outer = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="?")
+    special = [("<s>", 3), ("</s>", 4)]
+    inner.post_processor = processors.TemplateProcessing(single=added, special_tokens=special)
+    outer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, unk_token="?", bos_token="<s>", eos_token="</s>"
+    )
     outer.chat_template = template
     outer.save_pretrained(folder)
     return folder
@@ -170,15 +179,41 @@ TEMPLATE = (
 )
 
 
-def test_tokens_are_counted_as_the_model_reads_the_prompt(tmp_path: Path) -> None:
-    base = tokenizer(tmp_path, template=TEMPLATE)
-    assert token_counter(base, PLAIN)("word word") == 2
-    assert token_counter(base, CHAT)(messages("word word", CHAT)) == 2 + 3 + 1
+@pytest.mark.parametrize(("added", "more"), [("$A", 0), ("<s> $A", 1)])
+def test_training_and_evaluation_read_a_prompt_alike_and_count_it_so(
+    added: str, more: int, tmp_path: Path
+) -> None:
+    template = "<s>" + TEMPLATE if more else TEMPLATE
+    base = tokenizer(tmp_path, template=template, added=added)
+    problem = Problem(benchmark="b", problem_id="b", prompt="word 1", target="2", grader="math")
+    for spec, tokens in ((PLAIN, 2 + more), (CHAT, 2 + 3 + 1 + more)):
+        read = base_tokenizer(base, spec)
+        file = tmp_path / "prompts.jsonl"
+        write_prompts(file, [problem], spec, read)
+        written = json.loads(file.read_text())["prompt"]
+        text = written
+        if spec.chat_template:  # as openrlhf.datasets.prompts_dataset.preprocess_data
+            text = read.apply_chat_template(written, tokenize=False, add_generation_prompt=True)
+        in_training = read(text, add_special_tokens=False)["input_ids"]  # as its executors
+        in_evaluation = encoded(read, spec, problem.prompt)
+        assert in_training == in_evaluation
+        assert in_training.count(read.bos_token_id) == more
+        asked = messages(problem.prompt, spec)
+        assert token_counter(read, spec)(asked) == len(in_training) == tokens
+
+
+def test_a_tokenizer_that_adds_more_than_its_bos_is_refused_for_plain_prompts(
+    tmp_path: Path,
+) -> None:
+    read = base_tokenizer(tokenizer(tmp_path, template=TEMPLATE, added="<s> $A </s>"), CHAT)
+    assert beginning_of_text(read, CHAT) == ""
+    with pytest.raises(ValueError, match=r"'1' as \['<s>', '1', '</s>'\].*chat_template=true"):
+        beginning_of_text(read, PLAIN)
 
 
 def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no tokenizer .*put the tokenizer's files beside"):
-        token_counter(tmp_path, PLAIN)
+        base_tokenizer(tmp_path, PLAIN)
 
 
 def test_a_model_without_a_chat_template_is_refused_where_one_is_to_be_applied(
@@ -186,5 +221,5 @@ def test_a_model_without_a_chat_template_is_refused_where_one_is_to_be_applied(
 ) -> None:
     base = tokenizer(tmp_path, template=None)
     with pytest.raises(ValueError, match=r"no chat template: set experiment\.train\.prompt\.chat"):
-        token_counter(base, CHAT)
-    assert token_counter(base, PLAIN)("word") == 1
+        base_tokenizer(base, CHAT)
+    assert token_counter(base_tokenizer(base, PLAIN), PLAIN)("word") == 1
