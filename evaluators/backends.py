@@ -31,7 +31,8 @@ evaluation of 256 problems with 512 draws each."""
 def make_engine(asked: AskedCheckpoint) -> Engine:
     """The engine of the sampler that the evaluation names, over a checkpoint.
 
-    Raises ValueError where the checkpoint's weights do not have the digest.
+    Raises ValueError where the checkpoint's weights do not have the digest, and its sampler where a
+    prompt is longer than it may be, before the first draw.
     """
     if asked.evaluation.sampler == "vllm":
         from transformers import AutoTokenizer
@@ -43,7 +44,8 @@ def make_engine(asked: AskedCheckpoint) -> Engine:
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `python -m sweeps run` gives it")
         gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
-        tokenizer = AutoTokenizer.from_pretrained(asked.weights, local_files_only=True)
+        folder = asked.weights  # for their digest they are read here, not by every engine again
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return start_engines(
             partial(vllm, asked),
             engines=placement.evaluation_engines,

@@ -79,7 +79,7 @@ def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None
 
 def deal(queue: deque[Wanted], held: Sequence[int], at_once: int) -> list[list[Wanted]]:
     """What each engine gets off the queue now: the one that holds fewest draws gets the next block,
-    until every engine has what it draws at once and more than a block to begin when some are made.
+    until every engine has what it draws at once and a block besides, to begin as some are made.
 
     held: draws that each engine has got and not made. at_once: draws that an engine makes together.
     """
@@ -87,10 +87,8 @@ def deal(queue: deque[Wanted], held: Sequence[int], at_once: int) -> list[list[W
     loads, block = list(held), max(1, at_once // BLOCKS)
     while queue and min(loads) < at_once + block:
         engine = loads.index(min(loads))
-        even = math.ceil(
-            len(queue) / (BLOCKS * len(loads))
-        )  # smaller and smaller: all end together
-        part = [queue.popleft() for _ in range(min(block, even))]
+        smaller = math.ceil(len(queue) / (BLOCKS * len(loads)))  # so that all end together
+        part = [queue.popleft() for _ in range(min(block, smaller))]
         parts[engine] += part
         loads[engine] += len(part)
     return parts

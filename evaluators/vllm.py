@@ -38,8 +38,8 @@ CPU_ENVIRONMENT = {
 def vllm(asked: AskedCheckpoint) -> Engine:
     """vLLM over a checkpoint.
 
-    Raises ValueError where the checkpoint's weights do not have the digest, a prompt is longer than
-    it may be, or vLLM refuses to be batch-invariant.
+    Raises ValueError where the checkpoint's weights do not have the digest or vLLM refuses to be
+    batch-invariant, and its sampler where the next prompt is longer than it may be.
     """
     placement = asked.placement
     assert placement is not None

@@ -77,19 +77,15 @@ def stage_environment(
     """
     threads = str(profile.threads_per_worker)
     path = [str(REPOSITORY), *filter(None, [inherited.get("PYTHONPATH")])]
-    offline = {} if fetches else {"HF_HUB_OFFLINE": "1"}
-    return (
-        offline
-        | dict(inherited)
-        | {
-            "PYTHONPATH": os.pathsep.join(path),
-            "OMP_NUM_THREADS": threads,
-            "MKL_NUM_THREADS": threads,
-            "POLARS_MAX_THREADS": threads,
-            "FGRPO_VERDICTS": str(paths.verdicts.absolute()),
-            "FGRPO_DRAWS": str(paths.draws.absolute()),
-        }
-    )
+    own = dict(inherited) if fetches else {"HF_HUB_OFFLINE": "1"} | dict(inherited)
+    return own | {
+        "PYTHONPATH": os.pathsep.join(path),
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "POLARS_MAX_THREADS": threads,
+        "FGRPO_VERDICTS": str(paths.verdicts.absolute()),
+        "FGRPO_DRAWS": str(paths.draws.absolute()),
+    }
 
 
 def workers(profile: Profile) -> int:
