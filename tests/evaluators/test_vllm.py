@@ -31,7 +31,7 @@ def test_an_evaluation_has_a_placement_of_its_own() -> None:
         "max_model_len": 9216,
         "tensor_parallel_size": 1,
         "gpu_memory_utilization": 0.9,
-        "max_num_seqs": 512,
+        "max_num_seqs": 192,
         "max_num_batched_tokens": 16384,
         "enforce_eager": False,
         "enable_prefix_caching": True,
@@ -40,7 +40,7 @@ def test_an_evaluation_has_a_placement_of_its_own() -> None:
 
 
 def test_as_many_requests_are_in_flight_as_the_engine_draws_at_once() -> None:
-    assert in_flight(GPUS, "cuda", 9216) == 512
+    assert in_flight(GPUS, "cuda", 9216) == 192
 
 
 def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step() -> None:
