@@ -54,7 +54,7 @@ CASES = {
     "at most 8 tokens": Case(steps=12, shortest=1, longest=8),
     "256 tokens": Case(steps=6, shortest=256, longest=256),
     "256 tokens to 256 prompts": MANY,
-    "256 tokens to 256 prompts, the tokenizer sent whole": replace(
+    "256 tokens to 256 prompts with the tokenizer sent whole": replace(
         MANY, sends_stock_tokenizer=True
     ),
 }
