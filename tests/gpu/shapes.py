@@ -7,6 +7,7 @@ is a cache; without it the plan assumes its rates.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,10 +15,12 @@ import subprocess
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.engines.openrlhf.compilation import available_gib
+from fgrpo_bench.engines.openrlhf.prompts import messages, token_counter
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json
@@ -37,6 +40,7 @@ RESPONSE_TOKENS = 2048
 """Random weights end hardly any response sooner."""
 STEP = 2
 """The step that is measured: the first compiles kernels."""
+PROBLEMS = "problems.jsonl"
 PATIENCE_S = 5400
 SAVED = re.compile(r"saved the state of step \d+: \S+ GB in (\S+) s, (\S+) GB a second")
 """What fgrpo_bench.engines.openrlhf.trainer prints: seconds, and GB (10^9 bytes) a second."""
@@ -62,9 +66,9 @@ def lacks(model: str, machine: Machine, folder: Path) -> str:
     pretrained = fit.published(plan.points[0])
     assert pretrained is not None
     parameters = pretrained.parameters
-    # weights and checkpoint of 2 bytes a parameter, the state of 14, and the host's copy of the
-    # optimizer while vLLM has the GPU, with the gradients of an optimizer that lives there
-    disk, memory = 18 * parameters / 1e9, 16 * parameters / 2**30
+    # on disk weights and checkpoint, 2 bytes each, and the state, 14; in the host's memory an
+    # optimizer with its gradients, 16, and vLLM's weights while it sleeps
+    disk, memory = 18 * parameters / 1e9, 18 * parameters / 2**30
     if (free := shutil.disk_usage(folder).free / 1e9) < disk:
         return f"needs {disk:.0f} GB of disk and {folder} has {free:.0f}: name another with --keep"
     if (free := available_gib()) < memory:
@@ -76,7 +80,7 @@ def measure(model: str, machine: Machine, folder: Path) -> str:
     """Two steps; what they took is stored for `plan` and returned in words."""
     plan, root = planned(model, machine, folder), folder / model
     make_model(root / "model", sizes(model, machine.device), device=machine.device)
-    write_problems(root / "problems.jsonl", 2 * plan.points[0].prompts_per_step)
+    write_problems(root / PROBLEMS, 2 * plan.points[0].prompts_per_step)
     paths, profile = run_paths(plan.declaration), plan.declaration.profile
     freeze(paths, plan, nothing_to_run=False)
     (training,) = [stage for stage in plan.stages if stage.kind == "train"]
@@ -97,13 +101,23 @@ def measure(model: str, machine: Machine, folder: Path) -> str:
         model=model,
         gpu=machine.gpus[0] if machine.gpus else "cpu",
         placement=_placement(machine),
+        offloads=placement.adam_offload,
         n_gpus=placement.actor_gpus_per_node,
+        prompt_tokens=_prompt_tokens(plan, root),
         peak_memory_gib=memory.peak_gib,
     )
     # rates of a small model on processors are none of the published one's
     store(record, default_root() if machine.device == "cuda" else folder)
-    offload = ", adam_offload=true" if placement.adam_offload else ""
-    return in_words(record) + f"; {record['placement']}{offload}"
+    return in_words(record)
+
+
+def _prompt_tokens(plan: Plan, root: Path) -> float:
+    """Of a step's prompts, each as often as it is drawn from."""
+    (point,) = plan.points
+    length = token_counter(root / "model", point.train.prompt)
+    problems = [json.loads(line)["problem"] for line in (root / PROBLEMS).open()]
+    mean = fmean(length(messages(problem, point.train.prompt)) for problem in problems)
+    return mean * point.prompts_per_step * point.group_size
 
 
 def _say(command: list[str], environment: Mapping[str, str], log: Path) -> str:
@@ -124,28 +138,33 @@ def measured(
     model: str,
     gpu: str,
     placement: str,
+    offloads: bool,
     n_gpus: int,
+    prompt_tokens: float,
     peak_memory_gib: float | None,
 ) -> dict[str, Any]:
-    """What `plan` reads. Rates are of sampled tokens: those of training over the seconds of scoring
-    and updating, the prompts' own tokens not counted.
+    """What `plan` reads: sampled tokens over the seconds of drawing and judging them, and tokens of
+    prompts and responses over those of all that comes before the next are drawn.
 
-    row: of METRICS, the measured step's. said: what the run printed; AssertionError where it says
-    of no save.
+    row: of METRICS, the measured step's. said: what the run printed; AssertionError where it tells
+    of no save. offloads: whether the optimizer lived in the host's memory, which is slower.
+    prompt_tokens: of all samples of the step. peak_memory_gib: None where it is not known.
     """
     saves = SAVED.findall(said)
     assert saves, f"no save is told of in {said[-2000:]}"
     seconds = {phase: row[column] for phase, column in PHASES.items()}
-    tokens = row["step_tokens"] / n_gpus
+    sampled = row["step_tokens"]
+    rest = seconds["score"] + seconds["update"] + seconds["sync"]
     return {
         "model": model,
         "gpu": gpu,
         "placement": placement,
+        "adam_offload": offloads,
         "n_gpus": n_gpus,
         "source": "make check-gpu",
         "date": date.today().isoformat(),
-        "generate_tokens_per_second_per_gpu": tokens / seconds["generate"],
-        "train_tokens_per_second_per_gpu": tokens / (seconds["score"] + seconds["update"]),
+        "generate_tokens_per_second_per_gpu": sampled / seconds["generate"] / n_gpus,
+        "train_tokens_per_second_per_gpu": (sampled + prompt_tokens) / rest / n_gpus,
         "save_gb_per_second": float(saves[-1][1]),
         "peak_memory_gib": peak_memory_gib,
         "seconds": seconds | {"save": float(saves[-1][0])},
@@ -164,6 +183,7 @@ def store(record: Mapping[str, Any], root: Path) -> Path:
 def in_words(record: Mapping[str, Any]) -> str:
     """For the table."""
     peak = record["peak_memory_gib"]
+    offload = ", adam_offload=true" if record["adam_offload"] else ""
     phases = ", ".join(f"{phase} {took:.1f} s" for phase, took in record["seconds"].items())
     return (
         f"{phases}; tokens a second and GPU: generate "
@@ -171,6 +191,7 @@ def in_words(record: Mapping[str, Any]) -> str:
         f"{record['train_tokens_per_second_per_gpu']:,.0f}; save "
         f"{record['save_gb_per_second']:.2f} GB a second; peak memory of a GPU "
         + ("not told by nvidia-smi" if peak is None else f"{peak:.1f} GiB")
+        + f"; {record['placement']}{offload}"
     )
 
 

@@ -99,7 +99,7 @@ def test_what_a_machine_has_no_room_for_is_told_with_the_numbers(
     fake.free = int(200e9)
     assert (
         shapes.lacks("qwen2.5-7b", here(1), tmp_path)
-        == "needs 113 GiB of the host's memory, and 100 are free"
+        == "needs 128 GiB of the host's memory, and 100 are free"
     )
     assert machine.lacks_two_gpus(here(1)) == "needs two GPUs"
     assert machine.lacks_two_gpus(here(2)) == ""
@@ -110,7 +110,7 @@ ROW = {
     "seconds_generation": 64.0,
     "seconds_experience": 28.0,
     "seconds_training": 100.0,
-    "seconds_sync": 2.5,
+    "seconds_sync": 10.0,
 }
 SAID = """step 1 is done
 saved the state of step 1: 48.3 GB in 40.2 s, 1.20 GB a second
@@ -125,7 +125,9 @@ def test_what_is_measured_is_stored_for_plan_and_told(tmp_path: Path) -> None:
         model="qwen3-4b-base",
         gpu=H100,
         placement="node-8gpu",
+        offloads=False,
         n_gpus=2,
+        prompt_tokens=27_712.0,
         peak_memory_gib=71.25,
     )
     path = shapes.store(record, tmp_path)
@@ -136,17 +138,19 @@ def test_what_is_measured_is_stored_for_plan_and_told(tmp_path: Path) -> None:
         "model": "qwen3-4b-base",
         "gpu": H100,
         "placement": "node-8gpu",
+        "adam_offload": False,
         "n_gpus": 2,
         "source": "make check-gpu",
         "generate_tokens_per_second_per_gpu": 4096.0,
-        "train_tokens_per_second_per_gpu": 2048.0,
+        "train_tokens_per_second_per_gpu": 2000.0,
         "save_gb_per_second": 2.4,
         "peak_memory_gib": 71.25,
-        "seconds": {"generate": 64.0, "score": 28.0, "update": 100.0, "sync": 2.5, "save": 20.1},
+        "seconds": {"generate": 64.0, "score": 28.0, "update": 100.0, "sync": 10.0, "save": 20.1},
     }
     assert shapes.in_words(record) == (
-        "generate 64.0 s, score 28.0 s, update 100.0 s, sync 2.5 s, save 20.1 s; tokens a second "
-        "and GPU: generate 4,096, train 2,048; save 2.40 GB a second; peak memory of a GPU 71.2 GiB"
+        "generate 64.0 s, score 28.0 s, update 100.0 s, sync 10.0 s, save 20.1 s; tokens a second "
+        "and GPU: generate 4,096, train 2,000; save 2.40 GB a second; peak memory of a GPU "
+        "71.2 GiB; node-8gpu"
     )
 
 
