@@ -67,7 +67,7 @@ CHECKS = [
     Check(
         name="OpenRLHF: two ranks of ZeRO 3, an engine on each GPU, as node-8gpu has it",
         run=checks.two_gpus,
-        lacks=of(machine.lacks_two_gpus),
+        lacks=of(machine.lacks_two_ranks),
     ),
     *(
         Check(

@@ -131,10 +131,8 @@ def two_gpus(machine: Machine, folder: Path) -> str:
 
 def tensor_parallel(machine: Machine, folder: Path) -> str:
     """Two ranks of ZeRO 3, and one engine over both GPUs, which no shipped placement has."""
-    wide = ["experiment.train.model.hidden_size=128"]  # two GPUs divide its heads
-    wide += [f"experiment.train.model.{name}=4" for name in ("n_heads", "n_kv_heads")]
-    if machine.device == "cuda":
-        wide += ["profile.placement.vllm_tensor_parallel=2"]
+    wide = ["profile.placement.vllm_tensor_parallel=2", "experiment.train.model.hidden_size=128"]
+    wide += [f"experiment.train.model.{name}=4" for name in ("n_heads", "n_kv_heads")]  # not 3
     return _two_ranks(folder / "tensor-parallel", machine, "single-gpu", *wide)
 
 

@@ -75,9 +75,12 @@ def lacks_openrlhf(machine: Machine) -> str:
 
 
 def lacks_two_gpus(machine: Machine) -> str:
-    if machine.device == "cuda" and len(machine.gpus) < 2:
-        return "needs two GPUs"
-    return lacks_openrlhf(machine)
+    return "needs two GPUs" if len(machine.gpus) < 2 else lacks_openrlhf(machine)
+
+
+def lacks_two_ranks(machine: Machine) -> str:
+    """As above, but two processors will do."""
+    return lacks_openrlhf(machine) if machine.device == "cpu" else lacks_two_gpus(machine)
 
 
 def ask_gpus(query: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from fgrpo_bench.data.model import check_model
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import read_json
-from tests.gpu import machine, model, shapes
+from tests.gpu import checks, machine, model, shapes
 from tests.gpu.__main__ import Check, run
 from tests.gpu.machine import Machine
 
@@ -67,7 +68,7 @@ def test_problems_are_as_long_as_problems_in_words(tmp_path: Path) -> None:
     assert all(100 < len(tokenizer(row["problem"])["input_ids"]) < 400 for row in rows)
 
 
-@pytest.mark.parametrize(("n_gpus", "used"), [(1, 1), (2, 2), (3, 2), (8, 8)])
+@pytest.mark.parametrize(("n_gpus", "used"), [(1, 1), (3, 2), (8, 8)])
 @pytest.mark.parametrize("name", model.CONFIGS)
 def test_the_shipped_placement_is_run_on_the_gpus_that_are_here(
     name: str, n_gpus: int, used: int, tmp_path: Path
@@ -87,6 +88,19 @@ def test_the_shipped_placement_is_run_on_the_gpus_that_are_here(
     assert point.train.dataset.source == "file" and point.train.eval_every == 0
 
 
+def test_two_gpus_run_what_node_8gpu_ships(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[checks.Sweep] = []
+    monkeypatch.setattr(checks, "_start", started.append)
+    monkeypatch.setattr(checks, "_end", lambda _: None)
+    monkeypatch.setattr(checks, "_two_steps", lambda _: "")
+    checks.two_gpus(here(2), tmp_path)
+    shipped = config.load("rehearsal", ["placement@profile.placement=node-8gpu"]).profile.placement
+    on_two = {"actor_gpus_per_node": 2, "vllm_engines": 2, "evaluation_engines": 2}
+    own = config.load("rehearsal", started[0].overrides).profile
+    assert own.device == "cuda"
+    assert own.placement == replace(shipped, **on_two, gpu_memory_gb=79.0, state_every=1)
+
+
 def test_what_a_machine_has_no_room_for_is_told_with_the_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -101,8 +115,8 @@ def test_what_a_machine_has_no_room_for_is_told_with_the_numbers(
         shapes.lacks("qwen2.5-7b", here(1), tmp_path)
         == "needs 128 GiB of the host's memory, and 100 are free"
     )
-    assert machine.lacks_two_gpus(here(1)) == "needs two GPUs"
-    assert machine.lacks_two_gpus(here(2)) == ""
+    for lacks in (machine.lacks_two_gpus, machine.lacks_two_ranks):
+        assert lacks(here(1)) == "needs two GPUs" and lacks(here(2)) == ""
 
 
 ROW = {

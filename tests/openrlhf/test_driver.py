@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from fgrpo_bench.stages.digests import sha256_file
+from tests.gpu.shapes import SAVED
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
 
 pytestmark = pytest.mark.openrlhf
@@ -126,7 +127,8 @@ def killed(model, tmp_path_factory):
 
 
 def test_cispo_that_is_killed_in_an_evaluation_goes_on_from_the_last_state(killed):
-    assert "step 1 is done" in killed.log.read_text(errors="replace")
+    log = killed.log.read_text(errors="replace")
+    assert "step 1 is done" in log and SAVED.search(log)
     first, second = killed.rows()
     assert first["eval_pass_at_1"] is None
     assert 0 < second["eval_pass_at_1"] <= second["eval_pass_at_n"] <= 1
