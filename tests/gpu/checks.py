@@ -132,7 +132,8 @@ def two_gpus(machine: Machine, folder: Path) -> str:
 def tensor_parallel(machine: Machine, folder: Path) -> str:
     """Two ranks of ZeRO 3, and one engine over both GPUs, which no shipped placement has."""
     wide = ["profile.placement.vllm_tensor_parallel=2", "experiment.train.model.hidden_size=128"]
-    wide += [f"experiment.train.model.{name}=4" for name in ("n_heads", "n_kv_heads")]  # not 3
+    # two GPUs share the heads of a model, and this one has three
+    wide += [f"experiment.train.model.{name}=4" for name in ("n_heads", "n_kv_heads")]
     return _two_ranks(folder / "tensor-parallel", machine, "single-gpu", *wide)
 
 

@@ -217,7 +217,7 @@ def planned(model: str, machine: Machine, folder: Path) -> Plan:
         *(f"{train}.eval_every=0", f"{train}.eval_dataset=null", f"{train}.lr_warmup_steps=0"),
         *(f"{train}.prompts_per_step={prompts}", f"{train}.response_tokens={response}"),
         f"{train}.pretrained.path='{root / 'model'}'",
-        *(f"{data}.source=file", f"{data}.path='{root / 'problems.jsonl'}'"),
+        *(f"{data}.source=file", f"{data}.path='{root / PROBLEMS}'"),
         *(f"{data}.{name}=null" for name in ("repository", "max_tokens", "tokenizer")),
         *(f"{data}.token_field=null", f"{data}.expected_rows=null", f"{data}.deduplicate=false"),
         f"placement@profile.placement={_placement(machine)}",
