@@ -13,6 +13,7 @@ import numpy as np
 
 from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.likelihood import embedded_log_probs
+from evaluators.prompts import encoder, limits
 from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
@@ -33,15 +34,23 @@ def make_engine(asked: AskedCheckpoint) -> Engine:
     Raises ValueError where the checkpoint's weights do not have the digest.
     """
     if asked.evaluation.sampler == "vllm":
+        from transformers import AutoTokenizer
+
         from evaluators.engines import start_engines
-        from evaluators.vllm import vllm
+        from evaluators.vllm import in_flight, vllm
 
         placement = asked.placement
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `python -m sweeps run` gives it")
         gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
-        engines = placement.evaluation_engines
-        return start_engines(partial(vllm, asked), engines=engines, gpus_each=gpus)
+        tokenizer = AutoTokenizer.from_pretrained(asked.weights, local_files_only=True)
+        return start_engines(
+            partial(vllm, asked),
+            engines=placement.evaluation_engines,
+            gpus_each=gpus,
+            at_once=in_flight(placement, asked.device, sum(limits(asked.settings))),
+            check=encoder(tokenizer, asked.evaluation, asked.settings),
+        )
     if asked.evaluation.sampler == "transformers":
         from evaluators.transformers import transformers
 

@@ -1,14 +1,16 @@
 """The engines of one evaluation, each in a process of its own, on GPUs of its own.
 
-Problems are dealt out in turn, so that all draws of one are made by the same engine and share its
-prompt. A draw follows from its own seed, whichever engine makes it. The processes are deaf to the
-stop signals, which are the stage's to handle. They end with the last reference to their sampler, so
-that what comes after it has the GPUs, or with the process that started them.
+Draws wait in one queue, and an engine gets a block of them whenever it has room, so that long
+answers leave no engine idle while others have draws to begin. A draw follows from its own seed,
+whichever engine makes it. The processes are deaf to the stop signals, which are the stage's to
+handle. They end with the last reference to their sampler, so that what comes after it has the GPUs,
+or with the process that started them.
 """
 
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import weakref
 from collections import deque
@@ -29,18 +31,30 @@ Make = Callable[[], Engine]
 """Starts an engine in the process that calls it; must be picklable."""
 END = "end"
 """To an engine, in place of draws: all are there that are wanted on this benchmark."""
+BLOCKS = 8
+"""In what an engine draws at once; towards the end of the queue they are smaller."""
 END_SECONDS = 30.0
 """For a process to shut its engine down before it is killed."""
 
 
-def start_engines(make: Make, *, engines: int, gpus_each: int) -> Engine:
+def start_engines(
+    make: Make,
+    *,
+    engines: int,
+    gpus_each: int,
+    at_once: int,
+    check: Callable[[Problem], object],
+) -> Engine:
     """So many engines as one, with their common fingerprint.
 
-    gpus_each: GPUs of one; 0 on processors. Raises RuntimeError with its own words where an engine
-    cannot start or fails, ValueError where there are too few GPUs.
+    gpus_each: GPUs of one; 0 on processors. at_once: draws that one makes together. check: raises
+    ValueError for a problem that no engine takes; called before the first draw. Raises RuntimeError
+    with its own words where an engine cannot start or fails, ValueError where there are too few
+    GPUs.
     """
     devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
-    sampler = _Engines([spawn(serve, make, own, daemon=False) for own in devices])
+    started = [spawn(serve, make, own, daemon=False) for own in devices]
+    sampler = _Engines(started, at_once, check)
     facts = [_receive(line, process)[1] for line, process in sampler.started]
     more = {"engines": engines} if engines > 1 else {}
     return Engine(draw=sampler, facts=facts[0] | more, canaries=sampler.canaries)
@@ -63,14 +77,22 @@ def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None
     return [",".join(names[i : i + gpus_each]) for i in range(0, wanted, gpus_each)]
 
 
-def deal(wanted: Sequence[Wanted], engines: int, numbers: dict[str, int]) -> list[list[Wanted]]:
-    """The draws of each engine: problems in turn, in the order in which they come.
+def deal(queue: deque[Wanted], held: Sequence[int], at_once: int) -> list[list[Wanted]]:
+    """What each engine gets off the queue now: the one that holds fewest draws gets the next block,
+    until every engine has what it draws at once and more than a block to begin when some are made.
 
-    numbers: of the problems that came before; those that are new are added."""
-    parts: list[list[Wanted]] = [[] for _ in range(engines)]
-    for each in wanted:
-        number = numbers.setdefault(each.problem.problem_id, len(numbers))
-        parts[number % engines].append(each)
+    held: draws that each engine has got and not made. at_once: draws that an engine makes together.
+    """
+    parts: list[list[Wanted]] = [[] for _ in held]
+    loads, block = list(held), max(1, at_once // BLOCKS)
+    while queue and min(loads) < at_once + block:
+        engine = loads.index(min(loads))
+        even = math.ceil(
+            len(queue) / (BLOCKS * len(loads))
+        )  # smaller and smaller: all end together
+        part = [queue.popleft() for _ in range(min(block, even))]
+        parts[engine] += part
+        loads[engine] += len(part)
     return parts
 
 
@@ -80,25 +102,30 @@ Started = tuple[Connection, BaseProcess]
 class _Engines:
     """A sampler that holds its engines while it is held, or draws."""
 
-    def __init__(self, started: Sequence[Started]) -> None:
+    def __init__(
+        self, started: Sequence[Started], at_once: int, check: Callable[[Problem], object]
+    ) -> None:
         self.started = started
+        self._at_once, self._check = at_once, check
         weakref.finalize(self, _end, started).atexit = False
         atexit.register(_end, started)  # runs before multiprocessing waits for its processes
 
     def __call__(self, wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
         """Draws as the engines make them."""
         running: dict[Any, BaseProcess] = dict(self.started)
-        waiting, numbers = Waiting(wanted), dict[str, int]()
+        held = dict.fromkeys(running, 0)
+        waiting, queue = Waiting(wanted), deque[Wanted]()
         try:
-            self._send(waiting, numbers)
+            self._hand_out(waiting, queue, held)
             while running:
                 for ready in wait(list(running)):
                     kind, value = _receive(ready, running[ready])
                     if kind == "done":
                         del running[ready]
                     else:
+                        held[ready] -= len(value)
                         yield value
-                        self._send(waiting, numbers)
+                        self._hand_out(waiting, queue, held)
         finally:
             if running:  # stopped in the middle: the engines are of no more use
                 _end(self.started)
@@ -109,16 +136,20 @@ class _Engines:
             line.send(tuple(problems[:N_PROMPTS]))
         return [each for started in self.started for each in _receive(*started)[1]]
 
-    def _send(self, waiting: Waiting, numbers: dict[str, int]) -> None:
-        """Hand out what is wanted by now; END once that is all."""
-        if waiting.ended:
+    def _hand_out(self, waiting: Waiting, queue: deque[Wanted], held: dict[Any, int]) -> None:
+        """Fill the queue with what is wanted by now, and the engines from it; END with the last."""
+        if waiting.ended and not queue:
             return
-        parts = deal(waiting.take(), len(self.started), numbers)
-        for (line, _), part in zip(self.started, parts, strict=True):
-            if part:
-                line.send(part)
-            if waiting.ended:
-                line.send(END)
+        for each in waiting.take():
+            self._check(each.problem)
+            queue.append(each)
+        for line, part in zip(held, deal(queue, list(held.values()), self._at_once), strict=True):
+            held[line] += len(part)
+            with suppress(OSError):  # its process has ended: why is told where its word is awaited
+                if part:
+                    line.send(part)
+                if waiting.ended and not queue:
+                    line.send(END)
 
 
 class _Arriving:

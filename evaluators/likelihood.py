@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from evaluators.prompts import encoder, limits
 from evaluators.records import AskedCheckpoint, LogProbs
 from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.digests import check_weights
 
 if TYPE_CHECKING:
     from vllm import LLM
@@ -56,7 +55,6 @@ def make_scorer(asked: AskedCheckpoint) -> Scorer:
     """
     if asked.evaluation.sampler == "embedded":
         return _embedded(asked)
-    check_weights(asked.folder, asked.sha256)
     return _vllm(asked) if asked.evaluation.sampler == "vllm" else _transformers(asked)
 
 
@@ -80,7 +78,7 @@ def _transformers(asked: AskedCheckpoint) -> Scorer:
 
     from evaluators.transformers import end_tokens, load_whole
 
-    model = load_whole(asked.folder, asked.evaluation.dtype).to(asked.device).eval()
+    model = load_whole(asked.weights, asked.evaluation.dtype).to(asked.device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
     first = min(end_tokens(model, tokenizer), default=None)
     return _scorer(answer_encoder(tokenizer, asked, first), transformers_log_probs(model))

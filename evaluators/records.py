@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.kinds.evaluate import Draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import EvalSpec, Placement
-from fgrpo_bench.stages.digests import weights_sha256
+from fgrpo_bench.stages.digests import check_weights, weights_sha256
 from fgrpo_bench.stages.files import read_json
 
 
@@ -31,6 +32,13 @@ class AskedCheckpoint:
     device: str
     placement: Placement | None
     """How vLLM uses the machine; the other back ends need none."""
+
+    @cached_property
+    def weights(self) -> Path:
+        """The folder, once its weights have the digest: read by the first process that asks, not by
+        those that are given this afterwards. ValueError where they have another."""
+        check_weights(self.folder, self.sha256)
+        return self.folder
 
     @classmethod
     def of(

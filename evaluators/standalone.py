@@ -171,6 +171,7 @@ def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
     command += ["--placement", json.dumps(to_dict(request.placement))]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the stage as well
     try:
-        return subprocess.run(command, env=os.environ | {"PYTHONPATH": search}).returncode
+        own = {"HF_HUB_OFFLINE": "1"} | os.environ | {"PYTHONPATH": search}  # `freeze` has fetched
+        return subprocess.run(command, env=own).returncode
     finally:
         signal.signal(signal.SIGINT, before)

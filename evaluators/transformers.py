@@ -22,7 +22,6 @@ from evaluators.likelihood import transformers_log_probs
 from evaluators.prompts import Encode, encoder, limits
 from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.seeds import uniforms
-from fgrpo_bench.stages.digests import check_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,8 +41,7 @@ def transformers(asked: AskedCheckpoint) -> Engine:
     from transformers import AutoTokenizer
 
     device = asked.device
-    check_weights(asked.folder, asked.sha256)
-    model = load_whole(asked.folder, asked.evaluation.dtype).to(device).eval()
+    model = load_whole(asked.weights, asked.evaluation.dtype).to(device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     ends = end_tokens(model, tokenizer)

@@ -21,7 +21,6 @@ from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf
 from fgrpo_bench.specs import EvalSpec, Placement
-from fgrpo_bench.stages.digests import check_weights
 
 if TYPE_CHECKING:
     from vllm import LLM
@@ -44,7 +43,6 @@ def vllm(asked: AskedCheckpoint) -> Engine:
     """
     placement = asked.placement
     assert placement is not None
-    check_weights(asked.folder, asked.sha256)
     prompt_tokens, length = limits(asked.settings)
     engine = start(asked, max_model_len=prompt_tokens + length)
     tokenizer: Any = engine.get_tokenizer()
@@ -109,7 +107,7 @@ def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
     settings = engine_settings(asked.evaluation, asked.placement, max_model_len=max_model_len)
     try:
         with deaf():  # its own processes: SIGTERM is this one's to handle
-            return LLM(model=str(asked.folder), **settings)
+            return LLM(model=str(asked.weights), **settings)
     except (RuntimeError, ValueError, NotImplementedError) as error:
         if not invariant:
             raise
@@ -158,10 +156,7 @@ def run(
     ready, flying, numbers = deque[Wanted](), dict[str, Wanted](), count()
     try:
         while True:
-            more = waiting.take()
-            for each in more:
-                encode(each.problem)  # one that is too long is told before the first draw
-            ready += more
+            ready += waiting.take()
             while ready and len(flying) < in_flight:
                 each, number = ready.popleft(), next(numbers)
                 parameters = SamplingParams(

@@ -67,20 +67,29 @@ def check_installed(
 
 
 def stage_environment(
-    profile: Profile, paths: RunPaths, inherited: Mapping[str, str]
+    profile: Profile, paths: RunPaths, inherited: Mapping[str, str], *, fetches: bool
 ) -> dict[str, str]:
     """The driver's environment with this checkout importable, the threads bounded and the judges'
-    verdicts and the draws of one model shared by all sweeps under the run root."""
+    verdicts and the draws of one model shared by all sweeps under the run root.
+
+    fetches: whether the stage needs a network. Others find every model and dataset on the disk, and
+    on a node without internet would wait for the Hub: they are told not to ask it.
+    """
     threads = str(profile.threads_per_worker)
     path = [str(REPOSITORY), *filter(None, [inherited.get("PYTHONPATH")])]
-    return dict(inherited) | {
-        "PYTHONPATH": os.pathsep.join(path),
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
-        "POLARS_MAX_THREADS": threads,
-        "FGRPO_VERDICTS": str(paths.verdicts.absolute()),
-        "FGRPO_DRAWS": str(paths.draws.absolute()),
-    }
+    offline = {} if fetches else {"HF_HUB_OFFLINE": "1"}
+    return (
+        offline
+        | dict(inherited)
+        | {
+            "PYTHONPATH": os.pathsep.join(path),
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "POLARS_MAX_THREADS": threads,
+            "FGRPO_VERDICTS": str(paths.verdicts.absolute()),
+            "FGRPO_DRAWS": str(paths.draws.absolute()),
+        }
+    )
 
 
 def workers(profile: Profile) -> int:

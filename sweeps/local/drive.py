@@ -124,7 +124,9 @@ def pooled(
             seconds={stage.name: schedule.cpu_seconds(stage) for stage in stages},
             workers=workers,
             command=lambda stage, folder: command(stage.kind, folder, profile, stage.environment),
-            environment=stage_environment(profile, paths, os.environ),
+            environment=lambda stage: stage_environment(
+                profile, paths, os.environ, fetches=KINDS[stage.kind].fetches
+            ),
             driver=driver_id(lock_holder(paths.driver_lock)),
             watcher=seen,
             stop=stop,

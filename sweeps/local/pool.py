@@ -87,7 +87,7 @@ class Pool:
     """Estimated seconds of every stage, by name; they set the order."""
     workers: int
     command: Callable[[Stage, Path], list[str]]
-    environment: Mapping[str, str]
+    environment: Callable[[Stage], dict[str, str]]
     driver: str
     """This driver in the notes of attempts."""
     watcher: Watcher
@@ -145,7 +145,7 @@ class Pool:
             process = subprocess.Popen(
                 self.command(stage, folder.folder),
                 cwd=REPOSITORY,
-                env=dict(self.environment),
+                env=self.environment(stage),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

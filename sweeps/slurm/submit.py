@@ -50,7 +50,8 @@ class Sender:
 
     def payloads(self, sending: Sending) -> list[Callable[[], str]]:
         """What each element runs."""
-        variables = stage_environment(self.profile, self.paths, {}) | {"PYTHONPATH": str(self.code)}
+        variables = stage_environment(self.profile, self.paths, {}, fetches=False)
+        variables["PYTHONPATH"] = str(self.code)
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
             words = [self._python(), "-m", "sweeps.reporting", str(self.paths.folder)]

@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from evaluators.engines import deal, shares, start_engines
+from evaluators.engines import deal, shares
 from evaluators.records import Wanted
 from fgrpo_bench.records import Problem
-from tests.support.fake_engine import make
+from tests.support.fake_engine import started
 
 
 def wanted(n_problems: int, n_samples: int) -> list[Wanted]:
@@ -41,32 +44,89 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_every_draw_is_made_once_and_those_of_a_problem_by_one_engine(monkeypatch):
+def test_every_draw_is_made_once_and_every_engine_makes_some(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     before = children()
-    draw, facts, canaries = start_engines(partial(make, "answer"), engines=2, gpus_each=2)
-    asked = wanted(5, 3)
+    draw, facts, canaries = started("answer", gpus_each=2)
+    asked = wanted(5, 9)
     for _ in range(2):  # the engines stay for the next benchmark
         assert [each.alone for each in canaries([w.problem for w in wanted(5, 1)])] == [
             ("p0", "p1", "p2")
         ] * 2
         made = [each for draws in draw(asked) for each in draws]
-        assert sorted((d.problem_id, d.draw) for d in made) == [
-            (w.problem.problem_id, w.draw) for w in asked
+        assert sorted((d.problem_id, d.draw, d.seed) for d in made) == [
+            (w.problem.problem_id, w.draw, w.seed) for w in asked
         ]
-        by = {
-            problem: {d.response for d in made if d.problem_id == problem}
-            for problem in ("p0", "p1")
-        }
-        assert all(len(engines) == 1 for engines in by.values()) and by["p0"] != by["p1"]
-    assert {d.response.split()[1] for d in made} == {"4,5", "6,7"}
+        assert {d.response.split()[1] for d in made} == {"4,5", "6,7"}
     assert facts["engines"] == 2 and facts["engine"] == "fake"
     assert len(children() - before) >= 2
 
 
+def tokens(each: Wanted) -> int:
+    """Of a draw: ten times as many for the last problem as for the first, half of it up or down."""
+    mean = 1000 + 9000 * int(each.problem.problem_id[1:]) / 29
+    return int(mean * (0.5 + each.draw * 37 % 101 / 100))
+
+
+def share_at_work(asked: list[Wanted], at_once: int, hand_out: Callable[..., list[Any]]) -> float:
+    """Of the time of 8 engines up to the last draw, before each runs out of draws. An engine makes
+    so many draws at once, a token of each at every tick."""
+    queue, waiting = deque(asked), [deque[Wanted]() for _ in range(8)]
+    ends: list[list[int]] = [[] for _ in waiting]  # of the draws that are in the making
+    clock, last = 0, [0] * 8
+    while True:
+        held = [len(ready) + len(own) for ready, own in zip(waiting, ends, strict=True)]
+        parts = hand_out(queue, held, at_once)
+        for ready, own, part in zip(waiting, ends, parts, strict=True):
+            ready += part
+            while ready and len(own) < at_once:
+                heappush(own, clock + tokens(ready.popleft()))
+        if not any(ends):
+            return sum(last) / (8 * clock)
+        clock = min(own[0] for own in ends if own)
+        for i, own in enumerate(ends):
+            while own and own[0] == clock:
+                last[i] = heappop(own)
+
+
+def by_problem(queue: deque[Wanted], held: list[int], at_once: int) -> list[list[Wanted]]:
+    """What there would be without a queue: all draws of a problem to one engine, in turn."""
+    taken = [queue.popleft() for _ in range(len(queue))]
+    return [[w for w in taken if int(w.problem.problem_id[1:]) % 8 == i] for i in range(8)]
+
+
+@pytest.mark.parametrize(("n_samples", "at_once"), [(64, 16), (64, 64), (64, 512), (512, 256)])
+def test_thirty_problems_of_unequal_lengths_keep_eight_engines_at_work(n_samples, at_once):
+    asked = wanted(30, n_samples)
+    assert share_at_work(asked, at_once, deal) > 0.95
+    assert share_at_work(asked, at_once, by_problem) < 0.9
+
+
+def test_an_engine_always_has_what_it_draws_at_once_and_a_block_to_begin():
+    queue, held = deque(wanted(30, 64)), [0] * 3
+    while queue:
+        before = len(queue)
+        parts = deal(queue, held, 80)
+        assert sum(map(len, parts)) == before - len(queue)
+        held = [own + len(part) for own, part in zip(held, parts, strict=True)]
+        assert max(held) < 80 + 2 * 10 and (min(held) >= 80 + 10 or not queue)
+        held[before % 3] -= 7
+    assert [len(part) for part in deal(deque(wanted(1, 2)), [3, 0, 0], 1)] == [0, 1, 1]
+    assert [len(part) for part in deal(deque(wanted(1, 1)), [2, 2, 2], 1)] == [0, 0, 0]
+
+
+def test_a_problem_that_no_engine_takes_is_told_before_the_first_draw():
+    def check(problem):
+        if problem.problem_id == "p4":
+            raise ValueError("the prompt of problem p4 has 9 tokens")
+
+    with pytest.raises(ValueError, match="problem p4 has 9"):
+        next(started("answer", at_once=1, check=check).draw(wanted(5, 9)))
+
+
 def test_engines_end_with_their_sampler_and_not_while_it_draws():
     """So that the likelihoods that a stage asks for next find the GPUs free."""
-    draw, facts, canaries = start_engines(partial(make, "answer"), engines=1, gpus_each=0)
+    draw, facts, canaries = started("answer", engines=1)
     drawing = draw(wanted(2, 2))
     del draw, canaries
     gc.collect()
@@ -75,10 +135,9 @@ def test_engines_end_with_their_sampler_and_not_while_it_draws():
     assert gone(facts["pid"])
 
 
-def test_fewer_problems_than_engines_leave_some_idle():
-    draw = start_engines(partial(make, "answer"), engines=3, gpus_each=0).draw
-    assert sum(map(len, draw(wanted(1, 4)))) == 4
-    assert [len(part) for part in deal(wanted(2, 4), 3, {})] == [4, 4, 0]
+def test_fewer_draws_than_engines_leave_some_idle():
+    draw = started("answer", engines=3).draw
+    assert sum(map(len, draw(wanted(1, 2)))) == 2
 
 
 @pytest.mark.parametrize(
@@ -87,12 +146,12 @@ def test_fewer_problems_than_engines_leave_some_idle():
 )
 def test_an_engine_that_fails_ends_the_evaluation_with_its_words(what, said):
     with pytest.raises(RuntimeError, match=said):
-        draw = start_engines(partial(make, what), engines=2, gpus_each=0).draw
+        draw = started(what).draw
         list(draw(wanted(2, 2)))
 
 
 def test_an_engine_that_is_killed_is_named_by_its_exit_code():
-    draw, facts, _ = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
+    draw, facts, _ = started("slow")
     drawing = draw(wanted(4, 50))
     next(drawing)
     os.kill(facts["pid"], signal.SIGKILL)
@@ -101,7 +160,7 @@ def test_an_engine_that_is_killed_is_named_by_its_exit_code():
 
 
 def test_stopping_in_the_middle_ends_the_engines():
-    draw, facts, _ = start_engines(partial(make, "slow"), engines=2, gpus_each=0)
+    draw, facts, _ = started("slow")
     drawing = draw(wanted(4, 50))
     next(drawing)
     drawing.close()

@@ -19,6 +19,7 @@ from evaluators.sample import complete_draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count as counted
 from fgrpo_bench.scoring import score
+from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stats.staged import StagedDesign
@@ -161,7 +162,9 @@ def test_several_engines_after_one_that_was_stopped_make_the_draws_of_one(tmp_pa
     undisturbed, *_ = run(tmp_path / "one", plan, fake_engine.planned(plan).draw)
     with pytest.raises(Stopped):
         run(tmp_path / "engines", plan, fake_engine.planned(plan).draw, stop_after=20)
-    engines = start_engines(partial(fake_engine.planned, plan), engines=2, gpus_each=0)
+    engines = start_engines(
+        partial(fake_engine.planned, plan), engines=2, gpus_each=0, at_once=5, check=void
+    )
     table, made, _ = run(tmp_path / "engines", plan, engines.draw)
     assert made == len(undisturbed) - 20 and table.equals(undisturbed)
     assert numbers(table) == {name: list(range(stops_at(own))) for name, own in plan.items()}

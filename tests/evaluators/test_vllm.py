@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 import evaluators.vllm as back_end
+from evaluators.backends import make_engine
 from evaluators.records import AskedCheckpoint
 from evaluators.vllm import engine_settings, in_flight
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.specs import EvalSpec
+from fgrpo_bench.stages.digests import weights_sha256
 from tests.support.points import declared, point
 
 GPUS = declared().profile.placement
@@ -69,19 +72,20 @@ def refusing(**_: object) -> None:
     raise RuntimeError("batch_invariant mode is not supported for MAMBA")
 
 
-def asked(evaluation: EvalSpec, device: str = "cuda") -> AskedCheckpoint:
+def asked(evaluation: EvalSpec, folder: Path, device: str = "cuda") -> AskedCheckpoint:
+    (folder / "model.safetensors").write_bytes(b"weights")
     return AskedCheckpoint(
-        folder=Path("model"),
-        sha256="",
+        folder=folder,
+        sha256=weights_sha256(folder),
         evaluation=evaluation,
-        settings={},
+        settings={"prompt_tokens": 16, "response_tokens": 8},
         device=device,
         placement=GPUS,
     )
 
 
 @pytest.fixture
-def starting(monkeypatch):
+def starting(monkeypatch, tmp_path):
     """vLLM at the process boundary: what LLM is to be."""
 
     def start(llm, evaluation):
@@ -89,7 +93,7 @@ def starting(monkeypatch):
         machine = SimpleNamespace(environment=SimpleNamespace(check_machine=lambda: None))
         monkeypatch.setattr(back_end, "of_sampler", lambda name: machine)
         monkeypatch.setenv("VLLM_BATCH_INVARIANT", "7")
-        return back_end.start(asked(evaluation), max_model_len=24)
+        return back_end.start(asked(evaluation, tmp_path), max_model_len=24)
 
     return start
 
@@ -118,7 +122,9 @@ def test_batch_invariant_draws_are_others_and_false_is_no_part_of_an_identity():
     assert invariant == plain | {"batch_invariant": True} and "batch_invariant" not in plain
 
 
-def test_batch_invariance_is_refused_for_other_samplers_and_processors_before_anything_starts():
+def test_batch_invariance_is_refused_for_other_samplers_and_processors_before_anything_starts(
+    tmp_path,
+):
     evaluation = point().evaluation
     with pytest.raises(ValueError, match=r"with sampler=transformers.*set batch_invariant=false"):
         replace(evaluation, batch_invariant=True, sampler="transformers")
@@ -128,4 +134,26 @@ def test_batch_invariance_is_refused_for_other_samplers_and_processors_before_an
             "profile.device=cpu",
         )
     with pytest.raises(ValueError, match="device=cpu"):
-        back_end.start(asked(replace(evaluation, batch_invariant=True), "cpu"), max_model_len=24)
+        back_end.start(
+            asked(replace(evaluation, batch_invariant=True), tmp_path, "cpu"), max_model_len=24
+        )
+
+
+def test_the_weights_are_read_once_before_any_engine_starts_and_others_are_refused(
+    monkeypatch, tmp_path
+):
+    given: list[AskedCheckpoint] = []
+
+    def start(make, **_):
+        given.extend(deepcopy(make).args)  # by the state that a pickle holds, too
+
+    monkeypatch.setattr("evaluators.engines.start_engines", start)
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: None)
+    evaluation = replace(point().evaluation, sampler="vllm")
+    right = asked(evaluation, tmp_path)
+    with pytest.raises(ValueError, match="their stage recorded 000"):
+        make_engine(replace(right, sha256="0" * 64))
+    assert not given
+    make_engine(right)
+    (tmp_path / "model.safetensors").unlink()
+    assert given[0] == right and given[0].weights == tmp_path  # without reading them again

@@ -2,15 +2,25 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from openrlhf.trainer.ray import utils
+from openrlhf.trainer.ray.vllm_worker_wrap import WorkerWrap
 from safetensors.torch import load_file
 
+from fgrpo_bench.engines.openrlhf import cluster, ray_place
+from fgrpo_bench.engines.openrlhf.rollout import QuietWorker
+from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep
 from fgrpo_bench.stages.digests import sha256_file
 from tests.gpu.shapes import SAVED
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
@@ -31,12 +41,21 @@ def weights(run, step):
     return sha256_file(run.folder / "checkpoints" / f"step-{step:05d}" / "model.safetensors")
 
 
+def long_folder(parent):
+    """A folder for temporary files whose path has 80 characters or more."""
+    folder = parent / "x" * max(1, 79 - len(str(parent)))
+    folder.mkdir()
+    return folder
+
+
 @pytest.fixture(scope="module")
 def undisturbed(model, tmp_path_factory):
-    """Focal GRPO for five steps, though its prompts would do for seven; finished."""
+    """Focal GRPO for five steps, though its prompts would do for seven; finished. The environment
+    names a Ray that is not there, and a folder too long for the paths of sockets."""
     folder = tmp_path_factory.mktemp("undisturbed")
     prompts = write_prompts(folder / "prompts.jsonl", train_problems(62))
-    run = Run(folder=folder / "run", model=model, prompts=prompts, steps=5)
+    environment = {"RAY_ADDRESS": "127.0.0.1:1", "TMPDIR": str(long_folder(folder))}
+    run = Run(folder=folder / "run", model=model, prompts=prompts, steps=5, environment=environment)
     assert run.run() == 0, run.last_lines(40)
     return run
 
@@ -231,3 +250,95 @@ def test_vllm_and_transformers_read_a_checkpoint_alike(made_by, model, undisturb
     assert len(vllm) == len(transformers) == 6 * 5
     assert vllm == pytest.approx(transformers, abs=0.05)
     assert max(vllm) - min(vllm) > 1
+
+
+@pytest.fixture(scope="module")
+def foreign():
+    """Somebody else's Ray on this machine, as `ray start --head` starts it: (its address, their
+    folder for temporary files, which names it)."""
+    folder = Path(tempfile.mkdtemp(prefix="foreign-", dir="/tmp"))
+    step = SlurmStep(rank=0, nodes=("n1",), node="n1", job=os.getpid(), restarts=0)
+    address = ray_place.free_address(ray_place.own_host(), step.job)
+    meeting = Meeting.of(folder, step)
+    head = cluster.start(step, meeting, address, gpus=1, temporary=folder / "ray")
+    named = folder / "ray" / "ray_current_cluster"
+    try:
+        while not (named.exists() and ray_place.answers(address)):
+            assert head.poll() is None, cluster.ended(step, meeting, head)
+            time.sleep(0.1)
+        assert named.read_text() == address
+        yield address, folder
+    finally:
+        cluster.end(head)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+RAYS_PLACE = """
+import json, os, sys
+from pathlib import Path
+from fgrpo_bench.engines.openrlhf import driver
+
+driver.prepare_environment()
+import ray
+
+with driver.connected(None):
+    node = ray._private.worker._global_node
+    folder = Path(node.get_temp_dir_path())
+    told = {
+        "address": node.gcs_address,
+        "gpus": ray.cluster_resources()["GPU"],
+        "folder": str(folder),
+        "sockets": [str(path) for path in folder.rglob("*") if path.is_socket()],
+        "worker": ray.get(ray.remote(lambda: dict(os.environ)).remote()),
+    }
+told["is_removed"] = not folder.exists()
+Path(sys.argv[1]).write_text(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("named_by", ["its folder", "RAY_ADDRESS, with a long folder"])
+def test_a_run_has_a_ray_of_its_own_where_there_is_another(named_by, foreign, tmp_path):
+    address, folder = foreign
+    environment = {"TMPDIR": str(folder), "OMP_NUM_THREADS": "3"}
+    if named_by != "its folder":
+        environment |= {"RAY_ADDRESS": address, "TMPDIR": str(long_folder(tmp_path))}
+    out = tmp_path / "told.json"
+    inherited = {name: text for name, text in os.environ.items() if name != "VLLM_RPC_BASE_PATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", RAYS_PLACE, str(out)],
+        env=inherited | {"PYTHONPATH": ".", "FGRPO_OPENRLHF_DEVICE": "cpu"} | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(out.read_text())
+    assert told["address"] != address and told["gpus"] > 1
+    assert told["worker"].get("RAY_ADDRESS") != address
+    assert told["worker"]["OMP_NUM_THREADS"] == "3"
+    of_vllm = told["worker"].get("VLLM_RPC_BASE_PATH", environment["TMPDIR"])
+    assert len(of_vllm) + len("/") + 36 <= 107  # a UUID
+    assert told["is_removed"] and ray_place.answers(address)
+    assert told["sockets"]
+    parent = str(Path(told["folder"]).parent)
+    for path in told["sockets"]:
+        assert len(os.fsencode(path)) <= 107
+        assert len(path) <= len(parent + ray_place.LONGEST_SOCKET)  # so the bound is one
+
+
+def test_vllms_workers_print_no_line_for_a_weight_that_they_get(capfd, monkeypatch):
+    monkeypatch.setattr(utils, "get_physical_gpu_id", lambda: "this")
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    loaded, worker = [], QuietWorker()
+    worker.model_config, worker.device = SimpleNamespace(dtype="bf16"), SimpleNamespace(index=3)
+    worker.model_runner = SimpleNamespace(model=SimpleNamespace(load_weights=loaded.append))
+    handle = (lambda *arguments: arguments[6], [0] * 7)
+    given = ("weight", "bf16", (2,), {"this": handle})
+    WorkerWrap.update_weight_cuda_ipc(worker, *given)
+    assert "update weight: weight" in capfd.readouterr().out
+    worker.update_weight_cuda_ipc(*given)
+    monkeypatch.setattr(
+        WorkerWrap, "update_weight", lambda _, name: print("update weight", loaded.append(name))
+    )
+    worker.update_weight("broadcast")
+    assert capfd.readouterr().out == ""
+    assert loaded == [[("weight", 3)], [("weight", 3)], "broadcast"]

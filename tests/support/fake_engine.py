@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
 
 from evaluators.engines import start_engines
 from evaluators.records import Canaries, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.records import Problem
+from fgrpo_bench.stages.files import void
 
 
 def make(what: str) -> Engine:
@@ -30,6 +31,20 @@ def make(what: str) -> Engine:
             yield [drawn(each, said, n_tokens=1, end_token=1)]
 
     return Engine(draw, {"engine": "fake", "pid": os.getpid()}, canaries)
+
+
+def started(
+    what: str,
+    *,
+    engines: int = 2,
+    gpus_each: int = 0,
+    at_once: int = 8,
+    check: Callable[[Problem], object] = void,
+) -> Engine:
+    """Such engines as an evaluation starts them."""
+    return start_engines(
+        partial(make, what), engines=engines, gpus_each=gpus_each, at_once=at_once, check=check
+    )
 
 
 def planned(plan: Mapping[str, Sequence[int]]) -> Engine:
@@ -55,6 +70,6 @@ def canaries(problems: Sequence[Problem]) -> list[Canaries]:
 
 
 if __name__ == "__main__":
-    engines = start_engines(partial(make, "answer"), engines=2, gpus_each=0)
+    engines = started("answer")
     print("started", flush=True)
     time.sleep(float(sys.argv[1]))

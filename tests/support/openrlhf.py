@@ -134,6 +134,8 @@ class Run:
     steps: int = 3
     options: dict[str, str] = field(default_factory=dict)
     """Further options or other values of those below, words apart; empty for a flag."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Further variables."""
 
     @property
     def arguments(self) -> list[str]:
@@ -201,12 +203,13 @@ class Run:
         """Start the driver in a session of its own, its output into the log."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "fgrpo_bench.engines.openrlhf.driver", *self.arguments]
+        own = {"FGRPO_OPENRLHF_DEVICE": "cpu", "HF_HUB_OFFLINE": "1"}
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {"FGRPO_OPENRLHF_DEVICE": "cpu", "HF_HUB_OFFLINE": "1"},
+                env=os.environ | own | self.environment,
                 start_new_session=True,
             )
 

@@ -157,7 +157,7 @@ def pool_after(root: Path, **marker: Any) -> Pool:
                 str(folder),
                 json.dumps(marker),
             ],
-            environment=os.environ,
+            environment=lambda _: dict(os.environ),
             driver="test",
             watcher=watcher,
             stop=stop,

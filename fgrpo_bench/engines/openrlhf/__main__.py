@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, node_names, step_of
@@ -62,7 +63,22 @@ def _work(
     from fgrpo_bench.engines.openrlhf.stage import train
 
     placement = from_dict(Placement, json.loads(options.placement))
+    if placement.adam_offload:
+        threads = offload_threads(placement, os.environ, processors=len(os.sched_getaffinity(0)))
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     return train(spec, run, placement, device=options.device, step=step)
+
+
+def offload_threads(
+    placement: Placement, environment: Mapping[str, str], *, processors: int
+) -> int:
+    """Threads of each rank of the policy where its optimizer runs on processors: its share of the
+    job's on a node.
+
+    processors: that this process may use, which is the whole node where SLURM does not bind tasks.
+    """
+    granted = int(environment.get("SLURM_CPUS_PER_TASK", processors))
+    return max(1, min(processors, granted) // placement.actor_gpus_per_node)
 
 
 if __name__ == "__main__":

@@ -8,29 +8,36 @@ only the first task's stage, which saves.
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.engines.openrlhf.ray_place import answers, free_address, own_host, ray_folder
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, missing, start_arguments
 from fgrpo_bench.engines.processes import deaf, die_with_parent
 from fgrpo_bench.stages.stage import EXIT_DONE, EXIT_FAILED, Stopped
 
 POLL_SECONDS = 0.5
-FIRST_PORT, PAIRS = 20_000, 5_000
-"""Ports of heads, two each: below those that outgoing connections are given."""
 LOST_SECONDS = 10.0
 """How long a head may not answer before a node gives it up."""
 NOTICE_SECONDS = 25.0
 """Ray takes about half as long to notice that a node has gone without a word."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningRay:
+    """Ray on all nodes of a step."""
+
+    address: str
+    """Of its head, host:port."""
+    check: Callable[[], None]
+    """Raises RuntimeError with the name of a node that is lost."""
 
 
 @contextmanager
@@ -41,54 +48,44 @@ def ray_over(
     seconds: float,
     gpus: int | None,
     stopping: Callable[[], bool],
-) -> Iterator[Callable[[], None]]:
-    """Ray on all nodes of the step, with RAY_ADDRESS set; for the first task.
+) -> Iterator[RunningRay]:
+    """Ray on all nodes of the step; for the first task.
 
-    Yields a check that raises RuntimeError with the name of a node that is lost. Entering raises it
-    where nodes are missing after `seconds`, and Stopped as soon as stopping() holds. gpus: as
-    `start_arguments` takes it. Ray's own logs are removed unless something else was raised.
+    Entering raises RuntimeError where a node is lost, or not there after `seconds`, ValueError
+    where `own_host` does, and Stopped as soon as stopping() holds. gpus: as `start_arguments`
+    takes it. Ray's own logs are removed as `ray_folder` says.
     """
-    import ray
+    address = free_address(own_host(), step.job)
+    with ray_folder() as temporary:
+        head = start(step, meeting, address, gpus=gpus, temporary=temporary)
+        nodes = RayNodes(address)
 
-    address = free_address(ray.util.get_node_ip_address(), step.job)
-    temporary = Path(tempfile.mkdtemp(prefix="ray-"))  # short: sockets' paths have 107 bytes
-    head = start(step, meeting, address, gpus=gpus, temporary=temporary)
-    nodes = RayNodes(address)
+        def check() -> None:
+            if head.poll() is not None:
+                raise RuntimeError(f"node {step.node} failed: {ended(step, meeting, head)}")
+            meeting.check(step)
+            lost = [node for node in step.nodes if nodes.states().get(node) is False]
+            if lost:
+                raise RuntimeError(f"node {', '.join(lost)} failed: Ray lost it without a word")
 
-    def check() -> None:
-        if head.poll() is not None:
-            raise RuntimeError(f"node {step.node} failed: {ended(step, meeting, head)}")
-        meeting.check(step)
-        lost = [node for node in step.nodes if nodes.states().get(node) is False]
-        if lost:
-            raise RuntimeError(f"node {', '.join(lost)} failed: Ray lost it without a word")
-
-    deadline, keep = time.monotonic() + seconds, False
-    try:
-        while True:
-            check()
-            joined = {node for node, alive in nodes.states().items() if alive}
-            if joined.issuperset(step.nodes):
-                break
-            if joined and meeting.read("head") is None:
-                meeting.tell("head", address=address, temporary=str(temporary), gpus=gpus)
-            if stopping():
-                raise Stopped("nothing was begun: Ray was only being started")
-            if time.monotonic() > deadline:
-                raise RuntimeError(missing(step, joined, seconds=seconds, logs=meeting.folder))
-            time.sleep(POLL_SECONDS)
-        print(f"Ray runs at {address} on {', '.join(step.nodes)}", flush=True)
-        os.environ["RAY_ADDRESS"] = address
-        yield check
-    except Exception as error:
-        keep = not isinstance(error, Stopped)
-        raise
-    finally:
-        end(head)
-        if keep:
-            print(f"Ray's logs are in {temporary} on each node", flush=True)
-        else:
-            shutil.rmtree(temporary, ignore_errors=True)
+        deadline = time.monotonic() + seconds
+        try:
+            while True:
+                check()
+                joined = {node for node, alive in nodes.states().items() if alive}
+                if joined.issuperset(step.nodes):
+                    break
+                if joined and meeting.read("head") is None:
+                    meeting.tell("head", address=address, temporary=str(temporary), gpus=gpus)
+                if stopping():
+                    raise Stopped("nothing was begun: Ray was only being started")
+                if time.monotonic() > deadline:
+                    raise RuntimeError(missing(step, joined, seconds=seconds, logs=meeting.folder))
+                time.sleep(POLL_SECONDS)
+            print(f"Ray runs at {address} on {', '.join(step.nodes)}", flush=True)
+            yield RunningRay(address=address, check=check)
+        finally:
+            end(head)
 
 
 def blame(check: Callable[[], None]) -> None:
@@ -193,36 +190,3 @@ def ended(step: SlurmStep, meeting: Meeting, ray: subprocess.Popen[bytes]) -> st
     output = [line.strip() for line in lines if line.strip()]
     last = f"; it said: {output[-1]}" if output else ""
     return f"Ray ended there with exit code {ray.returncode}{last}"
-
-
-def free_address(host: str, job: int) -> str:
-    """Where the head of a job can listen, at two ports in a row; RuntimeError where none is free.
-
-    host: an address of this machine.
-    """
-    for turn in range(PAIRS):
-        port = FIRST_PORT + 2 * ((job + turn) % PAIRS)
-        if is_free(host, port) and is_free(host, port + 1):
-            return f"{host}:{port}"
-    raise RuntimeError(
-        f"no port for Ray's head is free on {host} between {FIRST_PORT} and "
-        f"{FIRST_PORT + 2 * PAIRS}: free some"
-    )
-
-
-def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there."""
-    with socket.socket() as probe:
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
-
-
-def answers(address: str) -> bool:
-    """Whether a server listens there."""
-    host, _, port = address.rpartition(":")
-    with suppress(OSError), socket.create_connection((host, int(port)), timeout=2):
-        return True
-    return False

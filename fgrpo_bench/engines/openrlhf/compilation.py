@@ -11,8 +11,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from fgrpo_bench.engines.openrlhf.installation import (
     ARCHITECTURE_QUERY,
@@ -56,10 +56,51 @@ def build_environment(
     }
 
 
-def available_gib(meminfo: Path = Path("/proc/meminfo")) -> float:
-    """Memory that new processes can have."""
-    match = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo.read_text(), re.MULTILINE)
-    return int(match[1]) / 2**20 if match else 0.0
+def available_gib(
+    environment: Mapping[str, str], *, processors: int, root: Path = Path("/")
+) -> float:
+    """Memory that new processes can have: what the machine has left, or less where a control group
+    or SLURM grants this one less.
+
+    root: above proc/ and sys/.
+    """
+    meminfo = (root / "proc/meminfo").read_text()
+    match = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo, re.MULTILINE)
+    machine = int(match[1]) / 2**20 if match else 0.0
+    return min([machine, *group_limits(root), *job_limits(environment, processors)])
+
+
+def group_limits(root: Path) -> list[float]:
+    """Memory limits in GiB of this process' control group and all above it, of either version."""
+    limits = []
+    for line in (root / "proc/self/cgroup").read_text().splitlines():
+        _, controllers, own = line.split(":", 2)
+        if controllers == "":
+            mount, name = root / "sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            mount, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = PurePosixPath(own.lstrip("/"))  # may lie above what a container sees of the mount
+        for path in (mount / each / name for each in (group, *group.parents)):
+            text = path.read_text().strip() if path.exists() else "max"
+            limits += [] if text == "max" else [int(text) / 2**30]
+    return limits
+
+
+def job_limits(environment: Mapping[str, str], processors: int) -> list[float]:
+    """What SLURM grants a job on this node, in GiB; nothing where it names no limit."""
+    node, processor = (
+        gib(environment.get(name) or "0") for name in ("SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU")
+    )
+    granted = int(environment.get("SLURM_CPUS_ON_NODE", processors))
+    return [limit for limit in (node, processor * granted) if limit]  # 0 is all of the node
+
+
+def gib(text: str) -> float:
+    """GiB of a memory as SLURM writes it: MiB, or with a unit, e.g. 64G; ValueError else."""
+    units = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 2.0**10}
+    return float(text.rstrip("KMGT")) * units[text[-1] if text[-1] in units else "M"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,11 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except ValueError as error:
         parser.error(str(error))
+    processors = len(os.sched_getaffinity(0))
     own = build_environment(
         capabilities,
         cuda_home(os.environ),
-        processors=len(os.sched_getaffinity(0)),
-        memory_gib=available_gib(),
+        processors=processors,
+        memory_gib=available_gib(os.environ, processors=processors),
         jobs=os.environ.get("MAX_JOBS"),
     )
     print(

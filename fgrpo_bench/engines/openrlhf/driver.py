@@ -1,9 +1,9 @@
 """The training process: `python -m fgrpo_bench.engines.openrlhf.driver --fgrpo.* <OpenRLHF's>`.
 
 Puts our classes in the place of OpenRLHF's, then runs `openrlhf.cli.train_ppo_ray` as it is. Starts
-Ray on this machine, or joins the cluster at RAY_ADDRESS. SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 let
-it save after the running step and end with 75; a failure ends with 1 and its reason as the last
-line of stderr.
+a Ray of its own on this machine, or joins that at --fgrpo.ray_address; never any other. SIGTERM,
+SIGINT, SIGUSR1 and SIGUSR2 let it save after the running step and end with 75; a failure ends with
+1 and its reason as the last line of stderr.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import os
 import runpy
 import signal
 import sys
+import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from typing import Any
 import fgrpo_bench
 from fgrpo_bench.engines.openrlhf import guards, rehearsal, states
 from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
+from fgrpo_bench.engines.openrlhf.ray_place import ray_folder, short_folder
 from fgrpo_bench.engines.processes import STOP_SIGNALS, deaf, stay_deaf
-from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED
+from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED, Stopped
 
 CLI = "openrlhf.cli.train_ppo_ray"
 PASSED_ON = ("FGRPO_", "DS_", "VLLM_", "OMP_", "HF_", "NCCL_", "TORCH_", "PYTHONPATH")
@@ -39,21 +42,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         train(options, openrlhf_arguments)
     except SystemExit as end:  # OpenRLHF's parser
         return end.code if isinstance(end.code, int) else EXIT_FAILED
+    except Stopped as stop:
+        print(f"{stop}; run the same command again to continue", flush=True)
+        return EXIT_CONTINUE
     except BaseException as error:
-        cause = root_cause(error)
-        if type(cause).__name__ == "StoppedRun":
-            print(f"{cause}; run the same command again to continue", flush=True)
-            return EXIT_CONTINUE
         traceback.print_exc()
-        if "ray" in sys.modules:  # its forwarded logs end before the reason is said
-            sys.modules["ray"].shutdown()
-        print(f"training failed: {reason(cause)}", file=sys.stderr, flush=True)
+        print(f"training failed: {reason(root_cause(error))}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     return EXIT_DONE
 
 
 def train(options: DriverOptions, openrlhf_arguments: list[str]) -> None:
-    """Run OpenRLHF's command line with our classes; raises what it raises."""
+    """Run OpenRLHF's command line with our classes; raises what it raises, and Stopped."""
     guards.check_versions()
     rehearsal.set_up()
     if rehearsal.is_on():
@@ -61,17 +61,36 @@ def train(options: DriverOptions, openrlhf_arguments: list[str]) -> None:
             f"{rehearsal.SWITCH}=cpu: stand-ins for CUDA are on; this is a rehearsal without a GPU",
             flush=True,
         )
+    with connected(options.ray_address):
+        handle_signals(options)  # again: ray.init has put a handler of its own in place
+        install(options)
+        from fgrpo_bench.engines.openrlhf import reward
+
+        assert reward.__file__ is not None
+        sys.argv = [CLI, *openrlhf_arguments, "--train.agent_func_path", reward.__file__]
+        try:
+            runpy.run_module(CLI, run_name="__main__", alter_sys=True)
+        except Exception as error:
+            cause = root_cause(error)
+            if type(cause).__name__ == "StoppedRun":  # Ray's copy of that class
+                raise Stopped(str(cause)) from None
+            raise
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[None]:
+    """This process in the Ray cluster at that address, or, for None, in one of its own, which ends
+    with it. All that Ray forwards is printed before this returns."""
     import ray
 
-    with deaf():
-        ray.init(**ray_arguments())
-    handle_signals(options)  # again: ray.init has put a handler of its own in place
-    install(options)
-    from fgrpo_bench.engines.openrlhf import reward
-
-    assert reward.__file__ is not None
-    sys.argv = [CLI, *openrlhf_arguments, "--train.agent_func_path", reward.__file__]
-    runpy.run_module(CLI, run_name="__main__", alter_sys=True)
+    with ExitStack() as stack:
+        folder = stack.enter_context(ray_folder()) if address is None else None
+        with deaf():
+            ray.init(**ray_arguments(address, folder))
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def install(options: DriverOptions) -> None:
@@ -107,6 +126,9 @@ def prepare_environment() -> None:
         paths.insert(0, str(rehearsal.STARTUP))
         rehearsal.set_environment()
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
+    os.environ.pop("RAY_ADDRESS", None)  # of another cluster; OpenRLHF's engines would join it
+    if (short := short_folder()) != tempfile.gettempdir():
+        os.environ.setdefault("VLLM_RPC_BASE_PATH", short)  # vLLM's sockets have long names too
     for name, value in {
         "TOKENIZERS_PARALLELISM": "false",
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -116,8 +138,11 @@ def prepare_environment() -> None:
         os.environ.setdefault(name, value)
 
 
-def ray_arguments() -> dict[str, Any]:
-    """Keyword arguments of ray.init."""
+def ray_arguments(address: str | None, folder: Path | None) -> dict[str, Any]:
+    """Keyword arguments of ray.init, for the cluster at that address or a new one in that folder.
+
+    One of the two is None.
+    """
     variables = {
         name: value
         for name, value in os.environ.items()
@@ -127,11 +152,12 @@ def ray_arguments() -> dict[str, Any]:
     hook = f"{stay_deaf.__module__}.{stay_deaf.__name__}"
     environment = {"env_vars": variables, "worker_process_setup_hook": hook}
     arguments: dict[str, Any] = {"runtime_env": environment}
-    if not os.environ.get("RAY_ADDRESS"):
-        arguments["include_dashboard"] = False
-        if rehearsal.is_on():
-            arguments |= {"num_gpus": rehearsal.FAKE_GPUS, "num_cpus": 2 * rehearsal.FAKE_GPUS}
-            arguments["object_store_memory"] = 200 * 2**20
+    if address is not None:
+        return arguments | {"address": address}
+    arguments |= {"address": "local", "_temp_dir": str(folder), "include_dashboard": False}
+    if rehearsal.is_on():
+        arguments |= {"num_gpus": rehearsal.FAKE_GPUS, "num_cpus": 2 * rehearsal.FAKE_GPUS}
+        arguments["object_store_memory"] = 200 * 2**20
     return arguments
 
 

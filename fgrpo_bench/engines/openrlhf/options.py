@@ -48,6 +48,9 @@ class DriverOptions:
     """Sequences that an engine draws at once."""
     vllm_max_num_batched_tokens: int
     """Tokens of a forward pass of an engine."""
+    ray_address: str | None = None
+    """Of the Ray cluster that the run takes part in, host:port; None starts one for this machine,
+    whatever others run here."""
 
 
 def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:

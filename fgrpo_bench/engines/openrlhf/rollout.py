@@ -7,10 +7,13 @@ the GPU (vLLM 0.29, `EngineArgs.get_batch_defaults` has no entry for its usage c
 from __future__ import annotations
 
 import os
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import ray
 from openrlhf.trainer.ray import vllm_engine
+from openrlhf.trainer.ray.vllm_worker_wrap import WorkerWrap
 
 from fgrpo_bench.engines.openrlhf.guards import class_of_actor
 from fgrpo_bench.engines.openrlhf.options import DriverOptions
@@ -23,14 +26,15 @@ ENGINE_PROCESSORS = 2
 
 def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
     """What takes the place of OpenRLHF's RolloutRayActor; engines: of the whole run."""
-    sizes = engine_sizes(options)
+    worker = f"{QuietWorker.__module__}.{QuietWorker.__name__}"
+    own = engine_sizes(options) | {"worker_extension_cls": worker}
 
     class RolloutActor(STOCK):  # type: ignore[misc, valid-type]
         async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]
             processors = len(os.sched_getaffinity(0))  # of the job on this node
             judges = judge_count(processors, engines=-(-engines // nodes))
             os.environ[JUDGES] = str(judges)
-            await super().__init__(*args, **sizes, **kwargs)
+            await super().__init__(*args, **kwargs | own)
             limits = self.llm.vllm_config.scheduler_config
             print(
                 f"vLLM draws up to {limits.max_num_seqs} sequences at once in passes of up to "
@@ -39,6 +43,20 @@ def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
             )
 
     return ray.remote(RolloutActor)
+
+
+class QuietWorker(WorkerWrap):  # type: ignore[misc]
+    """OpenRLHF's part of vLLM's workers without a printed line a weight and step."""
+
+    def update_weight(self, *args: Any, **kwargs: Any) -> None:
+        """OpenRLHF's, of a weight that is broadcast."""
+        with redirect_stdout(StringIO()):
+            super().update_weight(*args, **kwargs)
+
+    def update_weight_cuda_ipc(self, *args: Any, **kwargs: Any) -> None:
+        """OpenRLHF's, of a weight on the same GPU."""
+        with redirect_stdout(StringIO()):
+            super().update_weight_cuda_ipc(*args, **kwargs)
 
 
 def engine_sizes(options: DriverOptions) -> dict[str, int]:

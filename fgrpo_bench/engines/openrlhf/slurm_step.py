@@ -115,7 +115,7 @@ def missing(step: SlurmStep, joined: Collection[str], *, seconds: float, logs: P
         f"{len(absent)} of {len(step.nodes)} nodes did not join Ray within {seconds:.0f} s: "
         f"{', '.join(absent)}; what Ray said there is in {logs}; raise "
         "profile.placement.start_seconds where nodes are only slow, else see whether they reach "
-        "each other over the network"
+        "the first one over the network, and name its address for them in FGRPO_RAY_HOST"
     )
 
 

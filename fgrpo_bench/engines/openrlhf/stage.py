@@ -80,11 +80,13 @@ def train(
         trained = ("wall_seconds", "cpu_seconds", "engine")
         kept = {name: run.former[name] for name in trained if name in run.former}
         return conclude(run, metrics) | kept
-    own = own_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
-    command = [sys.executable, "-m", DRIVER, *own]
+    command = [sys.executable, "-m", DRIVER]
+    command += own_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
     nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
-    with _machines(point, placement, run, step, device=device) as check:
+    with _machines(point, placement, run, step, device=device) as ray:
+        command += [] if ray is None else ["--fgrpo.ray_address", ray.address]
+        check = None if ray is None else ray.check
         exit_code = follow(command, run, metrics, steps=point.train.steps, check=check)
     if exit_code == EXIT_CONTINUE:
         raise Stopped("the running step is saved")
@@ -161,8 +163,8 @@ def own_arguments(
 
 def _machines(
     point: SweepPoint, placement: Placement, run: StageRun, step: SlurmStep | None, *, device: str
-) -> AbstractContextManager[Callable[[], None] | None]:
-    """Ray over the nodes of a step, with its check; on one machine the driver starts Ray itself."""
+) -> AbstractContextManager[cluster.RunningRay | None]:
+    """Ray over the nodes of a step; on one machine, None: the driver starts Ray itself."""
     if step is None:
         return nullcontext()
     gpus = None

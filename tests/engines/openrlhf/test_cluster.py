@@ -1,16 +1,19 @@
-"""What a task does that joins another's Ray, with a stand-in for `ray start`."""
+"""Where a run's Ray is, and what a task does that joins another's, with a stand-in for `ray
+start`."""
 
 from __future__ import annotations
 
 import signal
 import socket
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf import cluster
+from fgrpo_bench.engines.openrlhf import cluster, ray_place
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep
+from fgrpo_bench.stages.stage import Stopped
 
 STEP = SlurmStep(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
 
@@ -72,9 +75,53 @@ def test_a_node_fails_where_the_head_is_gone_without_a_word(
 
 
 def test_two_jobs_on_one_host_have_heads_at_different_ports() -> None:
-    first = cluster.free_address("127.0.0.1", 7)
+    first = ray_place.free_address("127.0.0.1", 7)
     port = int(first.rpartition(":")[2])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port + 1))
-        second = cluster.free_address("127.0.0.1", 7)
+        second = ray_place.free_address("127.0.0.1", 7)
     assert abs(int(second.rpartition(":")[2]) - port) >= 2
+
+
+@pytest.mark.parametrize(("size", "stays"), [(5, True), (28, True), (29, False), (80, False)])
+def test_rays_sockets_have_room_below_the_folder_for_temporary_files(
+    monkeypatch: pytest.MonkeyPatch, size: int, stays: bool
+) -> None:
+    usual = "/" + "x" * (size - 1)
+    monkeypatch.setattr(tempfile, "tempdir", usual)
+    assert ray_place.short_folder() == (usual if stays else "/tmp")
+    assert len(ray_place.short_folder() + ray_place.LONGEST_SOCKET) <= 107
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"), [(None, False), (Stopped("saved"), False), (OSError("full"), True)]
+)
+def test_rays_folder_stays_for_its_logs_where_a_run_fails(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    error: Exception | None,
+    kept: bool,
+) -> None:
+    monkeypatch.setattr(ray_place, "short_folder", lambda: str(tmp_path))
+    try:
+        with ray_place.ray_folder() as folder:
+            assert folder.parent == tmp_path and folder.stat().st_mode & 0o077 == 0
+            if error is not None:
+                raise error
+    except type(error or Stopped()) as raised:
+        assert raised is error
+    assert folder.exists() == kept
+    assert (f"Ray's logs are in {folder}" in capsys.readouterr().out) == kept
+
+
+def test_a_node_without_a_default_route_is_told_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FGRPO_RAY_HOST", "127.0.0.1")
+    assert ray_place.own_host() == "127.0.0.1"
+    monkeypatch.setenv("FGRPO_RAY_HOST", "198.51.100.7")  # kept for documentation: nobody's
+    with pytest.raises(
+        ValueError, match=r"FGRPO_RAY_HOST='198.51.100.7' is no address of .*hostname"
+    ):
+        ray_place.own_host()

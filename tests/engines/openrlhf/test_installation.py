@@ -179,6 +179,66 @@ def test_the_environment_of_what_compiles() -> None:
     assert own["MAX_JOBS"] == "3" and "CUDA_HOME" not in own
 
 
+def tree(root: Path, files: dict[str, str]) -> Path:
+    """A root with files of proc/ and sys/."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return root
+
+
+MEMINFO = "MemTotal: 2113929216 kB\nMemAvailable:   2097152000 kB"  # 2,000 GiB
+V2, V1 = "sys/fs/cgroup", "sys/fs/cgroup/memory"
+JOB = "system.slice/slurmstepd.scope/job_7"
+NO_LIMIT = str(2**63 - 4096)
+
+
+@pytest.mark.parametrize(
+    ("group", "limits", "environment", "expected"),
+    [
+        ("0::/", {}, {}, 2000),
+        (f"0::/{JOB}/step_0", {f"{V2}/{JOB}/memory.max": "max"}, {}, 2000),
+        (  # a job's limit, above its step's
+            f"0::/{JOB}/step_0",
+            {
+                f"{V2}/{JOB}/step_0/memory.max": str(2**40),
+                f"{V2}/{JOB}/memory.max": str(64 * 2**30),
+            },
+            {},
+            64,
+        ),
+        ("0::/not/seen/from/here", {f"{V2}/memory.max": str(32 * 2**30)}, {}, 32),  # a container
+        (
+            "4:memory:/slurm/uid_0/job_7\n1:cpu,cpuacct:/\n0::/",
+            {
+                f"{V1}/slurm/uid_0/job_7/memory.limit_in_bytes": NO_LIMIT,
+                f"{V1}/slurm/uid_0/memory.limit_in_bytes": str(48 * 2**30),
+                f"{V1}/memory.limit_in_bytes": NO_LIMIT,
+            },
+            {},
+            48,
+        ),
+        ("0::/", {}, {"SLURM_MEM_PER_NODE": "65536"}, 64),
+        ("0::/", {}, {"SLURM_MEM_PER_NODE": "0"}, 2000),  # all of the node
+        ("0::/", {}, {"SLURM_MEM_PER_NODE": "300G"}, 300),  # as srun takes it
+        ("0::/", {}, {"SLURM_MEM_PER_CPU": "4096"}, 4 * 32),
+        ("0::/", {}, {"SLURM_MEM_PER_CPU": "4096", "SLURM_CPUS_ON_NODE": "8"}, 4 * 8),
+        ("0::/", {f"{V2}/memory.max": str(32 * 2**30)}, {"SLURM_MEM_PER_NODE": "65536"}, 32),
+    ],
+)
+def test_a_build_counts_the_memory_that_it_may_have(
+    tmp_path: Path,
+    group: str,
+    limits: dict[str, str],
+    environment: dict[str, str],
+    expected: float,
+) -> None:
+    files = {"proc/meminfo": MEMINFO, "proc/self/cgroup": group} | limits
+    root = tree(tmp_path, files)
+    assert compilation.available_gib(environment, processors=32, root=root) == expected
+
+
 def test_pip_check_may_say_what_is_allowed_and_nothing_else() -> None:
     allowed = "# heading\n\na 1 requires b, which is not installed.  # for pictures\n"
     said = "a 1 requires b, which is not installed.\n"

@@ -37,7 +37,7 @@ def test_a_worker_stays_deaf_when_multiprocessing_starts_its_tracker() -> None:
 
 
 def test_every_worker_of_ray_is_told_to_stay_deaf() -> None:
-    hook = driver.ray_arguments()["runtime_env"]["worker_process_setup_hook"]
+    hook = driver.ray_arguments("n1:1", None)["runtime_env"]["worker_process_setup_hook"]
     module, _, name = hook.rpartition(".")
     assert callable(getattr(import_module(module), name))
 

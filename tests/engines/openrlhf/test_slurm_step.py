@@ -76,7 +76,7 @@ def test_nodes_that_did_not_join_are_named_with_the_remedy() -> None:
     said = missing(STEP, {"n1"}, seconds=120, logs=Path("/stage/nodes/123.1"))
     assert said.startswith("2 of 3 nodes did not join Ray within 120 s: n2, n3; ")
     assert "/stage/nodes/123.1" in said
-    assert "profile.placement.start_seconds" in said
+    assert "profile.placement.start_seconds" in said and "FGRPO_RAY_HOST" in said
 
 
 def test_the_tasks_of_one_attempt_meet_and_those_of_another_do_not(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench.engines.openrlhf import stage
+from fgrpo_bench.engines.openrlhf.__main__ import offload_threads
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, step_row
 from fgrpo_bench.points import metrics_so_far
+from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
@@ -81,3 +84,19 @@ def test_rows_of_a_driver_become_the_numbers_that_are_watched(tmp_path: Path) ->
         "tokens_per_second": pytest.approx(200.0),
     }
     assert metrics_so_far(paths)["tokens"].to_list() == [400, 800, 1200]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "processors", "environment", "threads"),
+    [
+        (8, 128, {}, 16),
+        (8, 128, {"SLURM_CPUS_PER_TASK": "64"}, 8),  # the node is open, the job's share is not
+        (1, 12, {"SLURM_CPUS_PER_TASK": "64"}, 12),  # bound to fewer
+        (8, 4, {}, 1),
+    ],
+)
+def test_an_optimizer_on_processors_gets_its_ranks_share_of_them(
+    ranks: int, processors: int, environment: dict[str, str], threads: int
+) -> None:
+    placement = replace(config.load("rehearsal").profile.placement, actor_gpus_per_node=ranks)
+    assert offload_threads(placement, environment, processors=processors) == threads
