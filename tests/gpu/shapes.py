@@ -71,7 +71,8 @@ def lacks(model: str, machine: Machine, folder: Path) -> str:
     disk, memory = 18 * parameters / 1e9, 18 * parameters / 2**30
     if (free := shutil.disk_usage(folder).free / 1e9) < disk:
         return f"needs {disk:.0f} GB of disk and {folder} has {free:.0f}: name another with --keep"
-    if (free := available_gib()) < memory:
+    processors = len(os.sched_getaffinity(0))
+    if (free := available_gib(os.environ, processors=processors)) < memory:
         return f"needs {memory:.0f} GiB of the host's memory, and {free:.0f} are free"
     return ""
 
@@ -224,9 +225,8 @@ def planned(model: str, machine: Machine, folder: Path) -> Plan:
         f"profile.placement.state_every={STEP}",
     ]
     if not on_cpu:
-        threads = max(1, len(os.sched_getaffinity(0)) // n_gpus)  # of the optimizer on the host
         chosen += [
-            *("profile.device=cuda", f"profile.threads_per_worker={threads}"),
+            "profile.device=cuda",
             f"profile.placement.gpu_memory_gb={machine.gpu_memory_gb:.0f}",
             f"profile.placement.actor_gpus_per_node={n_gpus}",
             f"profile.placement.vllm_engines={n_gpus}",

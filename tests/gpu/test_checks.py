@@ -24,13 +24,8 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 
 def here(n_gpus: int, memory: float = 79.1) -> Machine:
-    return Machine(
-        device="cuda",
-        gpus=(H100,) * n_gpus,
-        gpu_memory_gb=memory,
-        described=(),
-        has_openrlhf=True,
-    )
+    gpus = (H100,) * n_gpus
+    return Machine(device="cuda", gpus=gpus, gpu_memory_gb=memory, described=(), has_openrlhf=True)
 
 
 @pytest.mark.parametrize("name", model.CONFIGS)
@@ -105,7 +100,7 @@ def test_what_a_machine_has_no_room_for_is_told_with_the_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "it cannot fit" in shapes.lacks("qwen2.5-7b", here(1, memory=24.0), tmp_path)
-    monkeypatch.setattr(shapes, "available_gib", lambda: 100.0)
+    monkeypatch.setattr(shapes, "available_gib", lambda *_, **__: 100.0)
     fake = type("Usage", (), {"free": int(100e9)})
     monkeypatch.setattr(shapes.shutil, "disk_usage", lambda _: fake)
     assert shapes.lacks("qwen3-4b-base", here(1), tmp_path) == ""
