@@ -25,7 +25,7 @@ from fgrpo_bench.tables import METRICS, read_table
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
-from tests.gpu.machine import Machine, check_gone, on_gpus
+from tests.gpu.machine import Machine, check_gone, family, on_gpus, running
 from tests.support.stages import freeze, start
 
 PATIENCE_S = 900
@@ -92,19 +92,20 @@ def speed(machine: Machine, folder: Path) -> str:
 
 
 def openrlhf(machine: Machine, folder: Path) -> str:
-    """Two steps, killed after the first, which leaves no process on a GPU; on a GPU policy and
-    engine take turns."""
+    """Two steps, killed after the first, which leaves no process behind; on a GPU policy and engine
+    take turns."""
     sweep, before = _rehearsal(folder / "openrlhf", machine), on_gpus()
     process = _start(sweep)
     _wait(lambda: any(sweep.stage.folder.glob("openrlhf/**/whole.json")), process)
-    started = {pid: name for pid, name in on_gpus().items() if pid not in before}
-    os.kill(lock_holder(sweep.stage.lock)["pid"], signal.SIGKILL)
+    stage = lock_holder(sweep.stage.lock)["pid"]
+    started, computing = family(stage), on_gpus().keys() - before.keys()
+    os.kill(stage, signal.SIGKILL)
     process.communicate()
     assert not sweep.stage.done.exists(), "the run ended before it was killed"
-    check_gone(started)
-    ended = f"{len(started)} processes on the GPU ended with the one that was killed"
-    if not started:  # on processors, and in containers that hide them
-        ended = "nvidia-smi names no processes, so none was looked for after the kill"
+    check_gone(started, running)
+    check_gone(dict.fromkeys(computing, "on a GPU"), on_gpus)  # as nvidia-smi, which may see more
+    ended = f"{len(started)} processes ended with the one that was killed, "
+    ended += f"{len(computing)} of nvidia-smi's" if computing else "nvidia-smi names none"
     _end(_start(sweep))
     log = "".join(path.read_text(errors="replace") for path in sorted(sweep.stage.logs.iterdir()))
     assert "step 1 is done" in log, log[-2000:]

@@ -9,8 +9,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
 from fgrpo_bench.engines.openrlhf.installation import DRIVER_QUERY, ask
@@ -105,19 +106,44 @@ def on_gpus() -> dict[int, str]:
     return processes(ask_gpus(PROCESS_QUERY))
 
 
+def running() -> dict[int, str]:
+    """Every process that has not ended, as far as this one sees them."""
+    return {pid: name for pid, (name, _) in _table().items()}
+
+
+def family(pid: int) -> dict[int, str]:
+    """A process and all that it and its own started and that have not ended."""
+    table, members = _table(), {pid}
+    while more := {own for own, (_, parent) in table.items() if parent in members} - members:
+        members |= more
+    return {own: table[own][0] for own in members & table.keys()}
+
+
+def _table() -> dict[int, tuple[str, int]]:
+    """(name, parent) by pid; of /proc/<pid>/stat: pid (name) state parent ..."""
+    table = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended since
+            start, _, end = path.read_text(errors="replace").rpartition(")")
+            state, parent, *_ = end.split()
+            if state != "Z":
+                table[int(path.parent.name)] = (start.partition("(")[2], int(parent))
+    return table
+
+
 def check_gone(
     started: Mapping[int, str],
-    now: Callable[[], Mapping[int, str]] = on_gpus,
+    now: Callable[[], Mapping[int, str]],
     *,
     patience_s: float = GONE_S,
 ) -> None:
-    """AssertionError with pids and names where processes that were on the GPUs before the one that
-    started them was killed are there after `patience_s` seconds still."""
+    """AssertionError with pids and names where processes that were there before the one that
+    started them was killed are among those of `now` after `patience_s` seconds still."""
     deadline = time.monotonic() + patience_s
     while left := {pid: name for pid, name in started.items() if pid in now()}:
         assert time.monotonic() < deadline, (
-            f"{patience_s:.0f} s after the kill these still hold a GPU, and the next start would "
-            "find its memory taken: "
+            f"{patience_s:.0f} s after the kill these still run, and hold the memory of the GPU "
+            "that they had: "
             + ", ".join(f"pid {pid} ({name})" for pid, name in left.items())
             + "; end them with kill"
         )

@@ -24,8 +24,8 @@ from fgrpo_bench.engines.openrlhf.prompts import messages, token_counter
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.tables import METRICS, read_table
 from sweeps.commands import stage_command, stage_environment
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import Plan, make_plan
@@ -50,7 +50,7 @@ PHASES = {
     "update": "seconds_training",
     "sync": "seconds_sync",
 }
-"""Columns of METRICS."""
+"""Their names in a row of fgrpo_bench.engines.openrlhf.metrics."""
 
 
 def lacks(model: str, machine: Machine, folder: Path) -> str:
@@ -93,11 +93,10 @@ def measure(model: str, machine: Machine, folder: Path) -> str:
                 command = stage_command(stage.kind, own, profile, stage.environment)
                 said = _say(command, environment, root / f"{own.name}.log")
     trained = StagePaths(paths.folder / training.name)
-    rows = read_table(trained.metrics, METRICS).filter(step=STEP).to_dicts()
-    assert rows, f"there is no step {STEP}"
+    rows = {row["step"]: row for row in read_lines(trained.step_rows)}
     placement = profile.placement
     record = measured(
-        rows[0],
+        rows[STEP],
         said,
         model=model,
         gpu=machine.gpus[0] if machine.gpus else "cpu",
@@ -147,9 +146,10 @@ def measured(
     """What `plan` reads: sampled tokens over the seconds of drawing and judging them, and tokens of
     prompts and responses over those of all that comes before the next are drawn.
 
-    row: of METRICS, the measured step's. said: what the run printed; AssertionError where it tells
-    of no save. offloads: whether the optimizer lived in the host's memory, which is slower.
-    prompt_tokens: of all samples of the step. peak_memory_gib: None where it is not known.
+    row: of the measured step, as fgrpo_bench.engines.openrlhf.metrics.step_row has it. said: what
+    the run printed; AssertionError where it tells of no save. offloads: whether the optimizer lived
+    in the host's memory, which is slower. prompt_tokens: of all samples of the step.
+    peak_memory_gib: None where it is not known.
     """
     saves = SAVED.findall(said)
     assert saves, f"no save is told of in {said[-2000:]}"

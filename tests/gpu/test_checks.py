@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from dataclasses import replace
@@ -191,17 +192,24 @@ exit 0
 
 
 def test_an_engine_that_outlives_its_parent_fails_with_its_pid(nvidia_smi: Path) -> None:
-    engine = subprocess.Popen(["sleep", "600"])
-    (nvidia_smi / "pids").write_text(f"{engine.pid}\n")
+    script = f"sleep 600 & echo $! > {nvidia_smi}/new; mv {nvidia_smi}/new {nvidia_smi}/pids; wait"
+    stage = subprocess.Popen(["sh", "-c", script])
+    while not (nvidia_smi / "pids").exists():
+        time.sleep(0.01)
+    engine = int((nvidia_smi / "pids").read_text())
     try:
-        started = machine.on_gpus()
-        assert started == {engine.pid: "VLLM::EngineCore"}
-        with pytest.raises(AssertionError, match=rf"pid {engine.pid} \(VLLM::EngineCore\)"):
-            machine.check_gone(started, patience_s=0)
+        started, computing = machine.family(stage.pid), machine.on_gpus()
+        assert started == {stage.pid: "sh", engine: "sleep"}
+        assert computing == {engine: "VLLM::EngineCore"}
+        stage.kill()
+        stage.wait()
+        with pytest.raises(AssertionError, match=rf": pid {engine} \(sleep\);"):
+            machine.check_gone(started, machine.running, patience_s=0)
+        with pytest.raises(AssertionError, match=rf": pid {engine} \(VLLM::EngineCore\);"):
+            machine.check_gone(computing, machine.on_gpus, patience_s=0)
     finally:
-        engine.kill()
-        engine.wait()
-    machine.check_gone(started, patience_s=0)
+        os.kill(engine, signal.SIGKILL)
+    machine.check_gone(started, machine.running)
     assert "--id=2,3" in (nvidia_smi / "asked").read_text()
 
 
