@@ -1,7 +1,9 @@
 """`make check-gpu`: runs on this machine's GPUs what they can run, and prints what passed.
 
-From torch and the built-in engine to two steps of OpenRLHF, each killed and gone on with, and vLLM
-over what they wrote. Needs `make setup-openrlhf` for OpenRLHF and vLLM.
+From torch and the built-in engine to two steps of OpenRLHF, each killed and gone on with, vLLM over
+what they wrote, and two steps at the size of the published models with random weights: their memory
+and seconds, which `python -m sweeps plan` then reckons with. Needs `make setup-openrlhf` for
+OpenRLHF and vLLM. What this machine lacks is told and fails nothing.
 """
 
 from __future__ import annotations
@@ -11,30 +13,77 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from tests.gpu import checks
-from tests.gpu.checks import Machine, look
+from fgrpo_bench.runs import default_root
+from tests.gpu import checks, machine, shapes
+from tests.gpu.machine import Machine
+from tests.gpu.model import CONFIGS
 
-CHECKS: dict[str, tuple[Callable[[Machine, Path], str], Callable[[Machine], str]]] = {
-    "torch computes on the GPU": (checks.computes, checks.lacks_gpu),
-    "built-in engine: killed, gone on with, same weights": (checks.resumes, checks.lacks_gpu),
-    "built-in engine: speed against the CPU": (checks.speed, checks.lacks_gpu),
-    "OpenRLHF: two steps, killed, gone on with; engine and policy take turns on a GPU": (
-        checks.openrlhf,
-        checks.lacks_openrlhf,
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A line of the table."""
+
+    name: str
+    run: Callable[[Machine, Path], str]
+    """Returns what it measured, or raises."""
+    lacks: Callable[[Machine, Path], str]
+    """What it lacks here; empty where it can run."""
+    decides: bool = True
+    """Whether the exit code tells of its failure."""
+
+
+def of(lacks: Callable[[Machine], str]) -> Callable[[Machine, Path], str]:
+    """The same, whatever the folder of the runs."""
+    return lambda here, _: lacks(here)
+
+
+CHECKS = [
+    Check(name="torch computes on the GPU", run=checks.computes, lacks=of(machine.lacks_gpu)),
+    Check(
+        name="built-in engine: killed, gone on with, same weights",
+        run=checks.resumes,
+        lacks=of(machine.lacks_gpu),
     ),
-    "vLLM: draws from what OpenRLHF wrote": (
-        checks.evaluates,
-        checks.lacks_openrlhf,
+    Check(
+        name="built-in engine: speed against the CPU",
+        run=checks.speed,
+        lacks=of(machine.lacks_gpu),
     ),
-    "OpenRLHF: two ranks of ZeRO 3, an engine over two GPUs": (
-        checks.two_gpus,
-        checks.lacks_two_gpus,
+    Check(
+        name="OpenRLHF: two steps, killed, gone on with; engine and policy take turns on a GPU",
+        run=checks.openrlhf,
+        lacks=of(machine.lacks_openrlhf),
     ),
-}
-"""What is checked: the check, which returns what it measured, and what it lacks here."""
+    Check(
+        name="vLLM: draws from what OpenRLHF wrote",
+        run=checks.evaluates,
+        lacks=of(machine.lacks_openrlhf),
+    ),
+    Check(
+        name="OpenRLHF: two ranks of ZeRO 3, an engine on each GPU, as node-8gpu has it",
+        run=checks.two_gpus,
+        lacks=of(machine.lacks_two_ranks),
+    ),
+    *(
+        Check(
+            name=f"OpenRLHF: two steps at the size of {model}",
+            run=partial(shapes.measure, model),
+            lacks=partial(shapes.lacks, model),
+        )
+        for model in CONFIGS
+    ),
+    Check(
+        name="OpenRLHF: an engine over two GPUs, which no shipped placement has",
+        run=checks.tensor_parallel,
+        lacks=of(machine.lacks_two_gpus),
+        decides=False,
+    ),
+]
 EXAMPLES = """examples:
   make check-gpu
   make check-gpu ARGS='--keep /scratch/check'   # leaves the runs and logs there
@@ -52,32 +101,35 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a new folder for the runs")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     options = parser.parse_args()
-    machine = look(options.device)
-    print("\n".join(machine.described), flush=True)
+    here = machine.look(options.device)
+    print("\n".join(here.described), flush=True)
     if options.keep is not None:
         options.keep.mkdir(parents=True)
-        return run(machine, options.keep.resolve())
-    with tempfile.TemporaryDirectory(prefix="check-gpu-") as folder:
-        return run(machine, Path(folder))
+        return run(here, options.keep.resolve())
+    root = default_root().absolute()
+    root.mkdir(parents=True, exist_ok=True)  # saves are measured on the disk that runs are saved on
+    with tempfile.TemporaryDirectory(prefix=".check-gpu-", dir=root) as folder:
+        return run(here, Path(folder))
 
 
-def run(machine: Machine, folder: Path) -> int:
+def run(here: Machine, folder: Path, every: Sequence[Check] = CHECKS) -> int:
     """All checks in their order, a line of a Markdown table each."""
     ended = []
     print("\n| check | outcome | seconds | measured |\n| :-- | :-- | --: | :-- |", flush=True)
-    for name, (check, lacks) in CHECKS.items():
-        begun, lacking = time.monotonic(), lacks(machine)
+    for check in every:
+        begun = time.monotonic()
         try:
-            measured, outcome = (
-                (lacking, "not run") if lacking else (check(machine, folder), "passed")
+            lacking = check.lacks(here, folder)
+            said, outcome = (
+                (lacking, "not here") if lacking else (check.run(here, folder), "passed")
             )
         except Exception as error:
             traceback.print_exc()
-            said = str(error).strip() or type(error).__name__
-            measured, outcome = said.splitlines()[-1][:300], "FAILED"
+            said = (str(error).strip() or type(error).__name__).splitlines()[-1][:300]
+            outcome = "FAILED" if check.decides else "failed, decides nothing"
         ended.append(outcome)
         seconds = time.monotonic() - begun
-        print(f"| {name} | {outcome} | {seconds:.0f} | {measured} |", flush=True)
+        print(f"| {check.name} | {outcome} | {seconds:.0f} | {said} |", flush=True)
     return 0 if "passed" in ended and "FAILED" not in ended else 1
 
 

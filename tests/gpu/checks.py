@@ -15,8 +15,6 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
-from fgrpo_bench.engines.openrlhf.installation import DRIVER_QUERY, ask
 from fgrpo_bench.results import load_results
 from fgrpo_bench.runs import find_runs
 from fgrpo_bench.specs import config
@@ -27,6 +25,7 @@ from fgrpo_bench.tables import METRICS, read_table
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
+from tests.gpu.machine import Machine, check_gone, family, on_gpus, running
 from tests.support.stages import freeze, start
 
 PATIENCE_S = 900
@@ -48,59 +47,6 @@ TWO_STEPS = [
 ]
 GAP = 0.02
 """Nats a token by which vLLM and the policy may differ where both have the same weights in bf16."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """What a check may use."""
-
-    device: str
-    """cuda, or cpu with stand-ins for it."""
-    n_gpus: int
-    gpu_memory_gb: float
-    """Of the smallest; 0 without one."""
-    described: tuple[str, ...]
-    """Lines about GPUs and programs."""
-    has_openrlhf: bool
-
-
-def look(device: str) -> Machine:
-    """This machine, as torch of this environment and nvidia-smi see it."""
-    import torch
-
-    n_gpus = torch.cuda.device_count() if device == "cuda" and torch.cuda.is_available() else 0
-    memory = [torch.cuda.get_device_properties(i).total_memory / 2**30 for i in range(n_gpus)]
-    described = [f"torch {torch.__version__}, CUDA {torch.version.cuda}, {n_gpus} GPUs"]
-    for i in range(n_gpus):
-        gpu = torch.cuda.get_device_properties(i)
-        described.append(f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB, {gpu.major}.{gpu.minor}")
-    drivers = (ask(*DRIVER_QUERY) or "").split()
-    described.append(f"driver {drivers[0]}" if drivers else "no driver that answers nvidia-smi")
-    return Machine(
-        device=device,
-        n_gpus=n_gpus,
-        gpu_memory_gb=min(memory, default=0.0),
-        described=tuple(described),
-        has_openrlhf=(openrlhf_home(device) / "bin" / "python").exists(),
-    )
-
-
-def lacks_gpu(machine: Machine) -> str:
-    """Why a check cannot run here; empty where it can. Likewise below."""
-    return "" if machine.device == "cpu" or machine.n_gpus else "torch sees no GPU"
-
-
-def lacks_openrlhf(machine: Machine) -> str:
-    if machine.has_openrlhf:
-        return lacks_gpu(machine)
-    home = openrlhf_home(machine.device).name
-    return f"{home} is missing: `make {home.replace('.venv', 'setup')}` makes it"
-
-
-def lacks_two_gpus(machine: Machine) -> str:
-    if machine.device == "cuda" and machine.n_gpus < 2:
-        return f"{machine.n_gpus} GPUs, needs 2"
-    return lacks_openrlhf(machine)
 
 
 def computes(machine: Machine, folder: Path) -> str:
@@ -146,17 +92,24 @@ def speed(machine: Machine, folder: Path) -> str:
 
 
 def openrlhf(machine: Machine, folder: Path) -> str:
-    """Two steps, killed after the first; on a GPU policy and engine take turns on it."""
-    sweep = _rehearsal(folder / "openrlhf", machine)
+    """Two steps, killed after the first, which leaves no process behind; on a GPU policy and engine
+    take turns."""
+    sweep, before = _rehearsal(folder / "openrlhf", machine), on_gpus()
     process = _start(sweep)
     _wait(lambda: any(sweep.stage.folder.glob("openrlhf/**/whole.json")), process)
-    os.kill(lock_holder(sweep.stage.lock)["pid"], signal.SIGKILL)
+    stage = lock_holder(sweep.stage.lock)["pid"]
+    started, computing = family(stage), on_gpus().keys() - before.keys()
+    os.kill(stage, signal.SIGKILL)
     process.communicate()
     assert not sweep.stage.done.exists(), "the run ended before it was killed"
+    check_gone(started, running)
+    check_gone(dict.fromkeys(computing, "on a GPU"), on_gpus)  # as nvidia-smi, which may see more
+    ended = f"{len(started)} processes ended with the one that was killed, "
+    ended += f"{len(computing)} of nvidia-smi's" if computing else "nvidia-smi names none"
     _end(_start(sweep))
     log = "".join(path.read_text(errors="replace") for path in sorted(sweep.stage.logs.iterdir()))
     assert "step 1 is done" in log, log[-2000:]
-    return _two_steps(sweep.stage)
+    return f"{_two_steps(sweep.stage)}; {ended}"
 
 
 def evaluates(machine: Machine, folder: Path) -> str:
@@ -170,11 +123,24 @@ def evaluates(machine: Machine, folder: Path) -> str:
 
 
 def two_gpus(machine: Machine, folder: Path) -> str:
-    """Two ranks of the policy under ZeRO 3, and one engine over both GPUs."""
-    ranks = ["profile.placement.actor_gpus_per_node=2", "profile.placement.zero_stage=3"]
+    """The layout of node-8gpu on two GPUs: two ranks of ZeRO 3, an engine on each GPU."""
+    engines = ["profile.placement.vllm_engines=2"]
     if machine.device == "cuda":
-        ranks += ["profile.placement.vllm_tensor_parallel=2"]
-    sweep = _rehearsal(folder / "two-gpus", machine, *ranks)
+        engines += ["profile.placement.evaluation_engines=2"]
+    return _two_ranks(folder / "two-gpus", machine, "node-8gpu", *engines)
+
+
+def tensor_parallel(machine: Machine, folder: Path) -> str:
+    """Two ranks of ZeRO 3, and one engine over both GPUs, which no shipped placement has."""
+    wide = ["profile.placement.vllm_tensor_parallel=2", "experiment.train.model.hidden_size=128"]
+    # two GPUs share the heads of a model, and this one has three
+    wide += [f"experiment.train.model.{name}=4" for name in ("n_heads", "n_kv_heads")]
+    return _two_ranks(folder / "tensor-parallel", machine, "single-gpu", *wide)
+
+
+def _two_ranks(root: Path, machine: Machine, placement: str, *overrides: str) -> str:
+    ranks = ["profile.placement.actor_gpus_per_node=2", "profile.placement.zero_stage=3"]
+    sweep = _rehearsal(root, machine, *ranks, *overrides, placement=placement)
     _end(_start(sweep))
     return _two_steps(sweep.stage)
 
@@ -212,11 +178,13 @@ class Sweep:
     """Of the training."""
 
 
-def _rehearsal(root: Path, machine: Machine, *overrides: str) -> Sweep:
+def _rehearsal(
+    root: Path, machine: Machine, *overrides: str, placement: str = "single-gpu"
+) -> Sweep:
     """Sweep `rehearsal` of one point; on a GPU with what a GPU's placement has."""
     chosen = [f"run_root='{root}'", *TWO_STEPS]
     if machine.device == "cuda":
-        chosen += ["placement@profile.placement=single-gpu", "profile.device=cuda"]
+        chosen += [f"placement@profile.placement={placement}", "profile.device=cuda"]
         chosen += [f"profile.placement.gpu_memory_gb={machine.gpu_memory_gb:.0f}"]
     chosen += overrides
     declaration = config.load("rehearsal", chosen)

@@ -22,6 +22,7 @@ from fgrpo_bench.engines.openrlhf import cluster, ray_place
 from fgrpo_bench.engines.openrlhf.rollout import QuietWorker
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep
 from fgrpo_bench.stages.digests import sha256_file
+from tests.gpu.shapes import SAVED
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
 
 pytestmark = pytest.mark.openrlhf
@@ -145,7 +146,8 @@ def killed(model, tmp_path_factory):
 
 
 def test_cispo_that_is_killed_in_an_evaluation_goes_on_from_the_last_state(killed):
-    assert "step 1 is done" in killed.log.read_text(errors="replace")
+    log = killed.log.read_text(errors="replace")
+    assert "step 1 is done" in log and SAVED.search(log)
     first, second = killed.rows()
     assert first["eval_pass_at_1"] is None
     assert 0 < second["eval_pass_at_1"] <= second["eval_pass_at_n"] <= 1
