@@ -42,7 +42,7 @@ def weights(run, step):
 
 def long_folder(parent):
     """A folder for temporary files whose path has 80 characters or more."""
-    folder = parent / "x" * max(1, 79 - len(str(parent)))
+    folder = parent / ("x" * max(1, 79 - len(str(parent))))
     folder.mkdir()
     return folder
 
