@@ -341,7 +341,9 @@ def test_vllms_workers_print_no_line_for_a_weight_that_they_get(capfd, monkeypat
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     loaded, worker = [], QuietWorker()
     worker.model_config, worker.device = SimpleNamespace(dtype="bf16"), SimpleNamespace(index=3)
-    worker.model_runner = SimpleNamespace(model=SimpleNamespace(load_weights=loaded.append))
+    worker.model_runner = SimpleNamespace(
+        model=SimpleNamespace(load_weights=lambda weights: loaded.append(weights))
+    )
     handle = (lambda *arguments: arguments[6], [0] * 7)
     given = ("weight", "bf16", (2,), {"this": handle})
     WorkerWrap.update_weight_cuda_ipc(worker, *given)
