@@ -261,9 +261,9 @@ def foreign():
     address = ray_place.free_address(ray_place.own_host(), step.job)
     meeting = Meeting.of(folder, step)
     head = cluster.start(step, meeting, address, gpus=1, temporary=folder / "ray")
-    named = folder / "ray" / "ray_current_cluster"
+    named, nodes = folder / "ray" / "ray_current_cluster", cluster.RayNodes(address)
     try:
-        while not (named.exists() and ray_place.answers(address)):
+        while not (named.exists() and nodes.states().get("n1")):
             assert head.poll() is None, cluster.ended(step, meeting, head)
             time.sleep(0.1)
         assert named.read_text() == address
@@ -281,7 +281,7 @@ from fgrpo_bench.engines.openrlhf import driver
 driver.prepare_environment()
 import ray
 
-with driver.connected(None):
+with driver.connected(sys.argv[2] if len(sys.argv) > 2 else None):
     node = ray._private.worker._global_node
     folder = Path(node.get_temp_dir_path())
     told = {
@@ -296,22 +296,35 @@ Path(sys.argv[1]).write_text(json.dumps(told))
 """
 
 
+def rays_place(tmp_path, environment, *address):
+    """What RAYS_PLACE tells of a driver's Ray, in a process of its own."""
+    out = tmp_path / "told.json"
+    inherited = {name: text for name, text in os.environ.items() if name != "VLLM_RPC_BASE_PATH"}
+    own = {"PYTHONPATH": ".", "FGRPO_OPENRLHF_DEVICE": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", RAYS_PLACE, str(out), *address],
+        env=inherited | own | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(out.read_text())
+
+
+def test_a_run_takes_part_in_the_ray_that_it_is_told_of(foreign, tmp_path):
+    address, _ = foreign
+    told = rays_place(tmp_path, {"RAY_ADDRESS": "127.0.0.1:1"}, address)
+    assert (told["address"], told["gpus"]) == (address, 1)
+    assert not told["is_removed"] and ray_place.answers(address)
+
+
 @pytest.mark.parametrize("named_by", ["its folder", "RAY_ADDRESS, with a long folder"])
 def test_a_run_has_a_ray_of_its_own_where_there_is_another(named_by, foreign, tmp_path):
     address, folder = foreign
     environment = {"TMPDIR": str(folder), "OMP_NUM_THREADS": "3"}
     if named_by != "its folder":
         environment |= {"RAY_ADDRESS": address, "TMPDIR": str(long_folder(tmp_path))}
-    out = tmp_path / "told.json"
-    inherited = {name: text for name, text in os.environ.items() if name != "VLLM_RPC_BASE_PATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", RAYS_PLACE, str(out)],
-        env=inherited | {"PYTHONPATH": ".", "FGRPO_OPENRLHF_DEVICE": "cpu"} | environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(out.read_text())
+    told = rays_place(tmp_path, environment)
     assert told["address"] != address and told["gpus"] > 1
     assert told["worker"].get("RAY_ADDRESS") != address
     assert told["worker"]["OMP_NUM_THREADS"] == "3"
@@ -330,7 +343,9 @@ def test_vllms_workers_print_no_line_for_a_weight_that_they_get(capfd, monkeypat
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     loaded, worker = [], QuietWorker()
     worker.model_config, worker.device = SimpleNamespace(dtype="bf16"), SimpleNamespace(index=3)
-    worker.model_runner = SimpleNamespace(model=SimpleNamespace(load_weights=loaded.append))
+    worker.model_runner = SimpleNamespace(
+        model=SimpleNamespace(load_weights=lambda weights: loaded.append(weights))
+    )
     handle = (lambda *arguments: arguments[6], [0] * 7)
     given = ("weight", "bf16", (2,), {"this": handle})
     WorkerWrap.update_weight_cuda_ipc(worker, *given)
