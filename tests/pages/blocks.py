@@ -44,11 +44,13 @@ def languages(page: Path) -> set[str]:
 
 def commands(page: Path) -> Iterator[tuple[str, ...]]:
     """The words of every command of its shell blocks, without comments, variables that are set in
-    front, and where the output goes."""
+    front, srun with its options, and where the output goes."""
     for block in blocks(page, "bash"):
         for words in _split(block.replace("\\\n", " ").splitlines()):
             while words and ASSIGNMENT.match(words[0]):
                 del words[0]
+            if words[:1] == ["srun"]:
+                words = words[words.index("make") :]
             if words[:1] == ["source"] and words[1].startswith("<("):
                 words = [words[1].removeprefix("<("), *words[2:-1], words[-1].removesuffix(")")]
             if ">" in words:
