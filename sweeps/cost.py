@@ -26,8 +26,9 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
     they rest on, what runs on GPUs (null: nothing), and what is fetched, which has bytes and no
     time. ValueError for a file of measured rates that cannot be one."""
     computed = [stage for stage in to_run if not KINDS[stage.kind].fetches]
-    on_gpus = [stage for stage in computed if _is_for_gpus(plan, stage)]
-    others = [stage for stage in computed if not _is_for_gpus(plan, stage)]
+    on_gpus = _for_gpus(plan, computed)
+    apart = {stage.name for stage in on_gpus}
+    others = [stage for stage in computed if stage.name not in apart]
     estimated = [stage for stage in others if KINDS[stage.kind].cost(stage) is not None]
     names = {stage.name for stage in to_run}
     done = [s for s in plan.stages if s.name not in names and not KINDS[s.kind].fetches]
@@ -62,12 +63,14 @@ def _operations(plan: Plan, names: Collection[str]) -> float | None:
     return sum(each for each in known if each is not None) if any(known) else None
 
 
-def _is_for_gpus(plan: Plan, stage: Stage) -> bool:
-    """Whether a stage is priced in GPU-hours: it is to run on GPUs, or trains or samples a model
-    that nobody would run without any."""
-    is_published = inputs(plan.points[0]).pretrained is not None
-    is_placed = engines.environment(stage.environment).is_placed
-    return plan.declaration.profile.device == "cuda" or (is_published and is_placed)
+def _for_gpus(plan: Plan, stages: list[Stage]) -> list[Stage]:
+    """Those that are priced in GPU-hours: they are to run on GPUs, or train or sample a model that
+    nobody would run without any."""
+    if plan.declaration.profile.device == "cuda":
+        return stages
+    if inputs(plan.points[0]).pretrained is None:
+        return []
+    return [stage for stage in stages if engines.environment(stage.environment).is_placed]
 
 
 def _took(paths: RunPaths, stage: Stage, field: str) -> float | None:
