@@ -19,7 +19,7 @@ from evaluators.prompts import Encode, encoder, limits
 from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
-from fgrpo_bench.engines.processes import deaf
+from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
 from fgrpo_bench.specs import EvalSpec, Placement
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
     """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs, and in
     vLLM's words where it refuses to be batch-invariant."""
     asked.evaluation.check_device(asked.device)
+    shorten_vllm_sockets()
     invariant = asked.evaluation.batch_invariant
     os.environ["VLLM_BATCH_INVARIANT"] = str(int(invariant))  # the evaluation's, whatever was set
     if asked.device == "cuda":

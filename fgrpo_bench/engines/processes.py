@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context, resource_tracker
@@ -13,8 +14,24 @@ from typing import Any
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 """Any of these lets a run save after its running step and end with 75."""
+SOCKET_BYTES = 107
+"""The longest path of a Unix socket on Linux."""
+VLLM_SOCKET = "/12345678-1234-1234-1234-123456789abc"
+"""As long as any that vLLM makes below VLLM_RPC_BASE_PATH."""
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
+
+
+def short_folder(longest_socket: str) -> str:
+    """That for temporary files, or /tmp where a socket's path below it had no room."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual + longest_socket)) <= SOCKET_BYTES else "/tmp"
+
+
+def shorten_vllm_sockets() -> None:
+    """Have vLLM put its sockets where their paths have room, whatever TMPDIR says; before it is
+    imported."""
+    os.environ.setdefault("VLLM_RPC_BASE_PATH", short_folder(VLLM_SOCKET))
 
 
 @contextmanager

@@ -61,11 +61,17 @@ class Placement:
     state_every: Positive
     """Steps between whole training states, from which a run continues after a crash."""
     states_kept: Positive
-    """Whole training states that are kept."""
+    """Whole training states that are kept, at least 2."""
     start_seconds: NonNegative
     """How long Ray may take to see all nodes before the job fails with what is missing."""
 
     def __post_init__(self) -> None:
+        if self.states_kept < 2:
+            raise ValueError(
+                f"states_kept={self.states_kept}: the oldest state is deleted before the next is "
+                "written, so a job killed while it saves would leave none to continue from; keep "
+                "2 or more"
+            )
         if self.vllm_max_num_batched_tokens < self.vllm_max_num_seqs:
             raise ValueError(
                 f"vllm_max_num_batched_tokens={self.vllm_max_num_batched_tokens} is less than "

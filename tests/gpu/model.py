@@ -10,47 +10,16 @@ from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.files import write_json, write_text
+from fgrpo_bench.stages.files import read_json, write_json, write_text
 
-# The sizes that the publishers' config.json files have. What fixes the number of weights is checked
-# against `parameters` in conf/experiment by tests/gpu/test_checks.py; the end token and the
-# longest context change no speed here.
+# The sizes that the publishers' files have. What fixes the number of weights is checked against
+# `parameters` in conf/experiment by tests/gpu/test_checks.py; the end token and the longest context
+# change no speed here.
 CONFIGS: dict[str, dict[str, Any]] = {
-    "qwen3-4b-base": {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
-        "hidden_size": 2560,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "intermediate_size": 9728,
-        "vocab_size": 151936,
-        "tie_word_embeddings": True,
-        "max_position_embeddings": 32768,
-        "rope_theta": 1000000,
-        "rms_norm_eps": 1e-06,
-        "hidden_act": "silu",
-        "dtype": "bfloat16",
-    },
-    "qwen2.5-7b": {
-        "architectures": ["Qwen2ForCausalLM"],
-        "model_type": "qwen2",
-        "hidden_size": 3584,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-        "intermediate_size": 18944,
-        "vocab_size": 152064,
-        "tie_word_embeddings": False,
-        "max_position_embeddings": 131072,
-        "rope_theta": 1000000,
-        "rms_norm_eps": 1e-06,
-        "hidden_act": "silu",
-        "dtype": "bfloat16",
-    },
+    name: read_json(Path(__file__).parent / "configs" / f"{name}.json")
+    for name in ("qwen3-4b-base", "qwen2.5-7b")
 }
-"""By the experiment's name."""
+"""The config.json of each model, by the experiment's name."""
 SMALL = {
     **{"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2},
     **{"num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 128, "vocab_size": 1024},

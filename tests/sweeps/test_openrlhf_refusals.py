@@ -185,6 +185,7 @@ def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anythin
             "it cannot fit; take a lower max_tokens_per_gpu, or more GPUs",
         ),
         (["profile.placement.python=null"], "run `make setup-openrlhf`"),
+        (["profile.placement.states_kept=1"], "states_kept=1: the oldest state is deleted before"),
         (["profile.placement.vllm_engines=3"], "change profile.placement.vllm_engines to 8"),
         (
             ["profile.placement.evaluation_engines=3"],

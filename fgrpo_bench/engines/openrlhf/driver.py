@@ -12,7 +12,6 @@ import os
 import runpy
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,8 +22,8 @@ from typing import Any
 import fgrpo_bench
 from fgrpo_bench.engines.openrlhf import guards, rehearsal, states
 from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
-from fgrpo_bench.engines.openrlhf.ray_place import ray_folder, short_folder
-from fgrpo_bench.engines.processes import STOP_SIGNALS, deaf, stay_deaf
+from fgrpo_bench.engines.openrlhf.ray_place import ray_folder
+from fgrpo_bench.engines.processes import STOP_SIGNALS, deaf, shorten_vllm_sockets, stay_deaf
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED, Stopped
 
 CLI = "openrlhf.cli.train_ppo_ray"
@@ -128,8 +127,7 @@ def prepare_environment() -> None:
         rehearsal.set_environment()
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
     os.environ.pop("RAY_ADDRESS", None)  # of another cluster; OpenRLHF's engines would join it
-    if (short := short_folder()) != tempfile.gettempdir():
-        os.environ.setdefault("VLLM_RPC_BASE_PATH", short)  # vLLM's sockets have long names too
+    shorten_vllm_sockets()
     for name, value in {
         "TOKENIZERS_PARALLELISM": "false",
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -14,23 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fgrpo_bench.engines.processes import short_folder
 from fgrpo_bench.stages.stage import Stopped
 
 HOST = "FGRPO_RAY_HOST"
 """Environment variable: the first node's address for the others, where Ray does not find it."""
 FIRST_PORT, PAIRS = 20_000, 5_000
 """Ports of heads, two each: below those that outgoing connections are given."""
-SOCKET_BYTES = 107
-"""The longest path of a Unix socket on Linux."""
 LONGEST_SOCKET = "/ray-12345678/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store.9"
 """As long as any that Ray makes below the folder for temporary files; process ids have up to seven
 digits."""
-
-
-def short_folder() -> str:
-    """That for temporary files, or /tmp where the paths of Ray's sockets below it had no room."""
-    usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual + LONGEST_SOCKET)) <= SOCKET_BYTES else "/tmp"
 
 
 @contextmanager
@@ -40,7 +33,7 @@ def ray_folder() -> Iterator[Path]:
     Where an exception other than Stopped and SystemExit ends it, the folder stays for its logs and
     is named.
     """
-    folder = Path(tempfile.mkdtemp(prefix="ray-", dir=short_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir=short_folder(LONGEST_SOCKET)))
     keep = False
     try:
         yield folder

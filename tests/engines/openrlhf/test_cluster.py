@@ -3,14 +3,17 @@ start`."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import tempfile
+import uuid
 from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.engines import processes
 from fgrpo_bench.engines.openrlhf import cluster, ray_place
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep
 from fgrpo_bench.stages.stage import Stopped
@@ -89,8 +92,23 @@ def test_rays_sockets_have_room_below_the_folder_for_temporary_files(
 ) -> None:
     usual = "/" + "x" * (size - 1)
     monkeypatch.setattr(tempfile, "tempdir", usual)
-    assert ray_place.short_folder() == (usual if stays else "/tmp")
-    assert len(ray_place.short_folder() + ray_place.LONGEST_SOCKET) <= 107
+    folder = processes.short_folder(ray_place.LONGEST_SOCKET)
+    assert folder == (usual if stays else "/tmp")
+    assert len(folder + ray_place.LONGEST_SOCKET) <= 107
+
+
+@pytest.mark.parametrize(("size", "stays"), [(70, True), (71, False), (80, False)])
+def test_vllms_sockets_have_room_below_the_folder_for_temporary_files(
+    monkeypatch: pytest.MonkeyPatch, size: int, stays: bool
+) -> None:
+    usual = "/" + "x" * (size - 1)
+    monkeypatch.setattr(tempfile, "tempdir", usual)
+    monkeypatch.setenv("VLLM_RPC_BASE_PATH", "of another test")
+    monkeypatch.delenv("VLLM_RPC_BASE_PATH")
+    processes.shorten_vllm_sockets()
+    folder = os.environ["VLLM_RPC_BASE_PATH"]
+    assert folder == (usual if stays else "/tmp")
+    assert len(f"{folder}/{uuid.uuid4()}") <= 107
 
 
 @pytest.mark.parametrize(
@@ -103,7 +121,7 @@ def test_rays_folder_stays_for_its_logs_where_a_run_fails(
     error: Exception | None,
     kept: bool,
 ) -> None:
-    monkeypatch.setattr(ray_place, "short_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(ray_place, "short_folder", lambda longest: str(tmp_path))
     try:
         with ray_place.ray_folder() as folder:
             assert folder.parent == tmp_path and folder.stat().st_mode & 0o077 == 0
