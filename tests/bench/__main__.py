@@ -16,7 +16,6 @@ import sys
 MEASUREMENTS = {
     "passk": "pass@k for 5 million rows, against the naive per-row formula",
     "table": "from 5 million stored grades to the table of pass@k",
-    "significance": "the paper's test for 500 problems, 50,000 iterations, against resampling",
     "analysis": "every number of 36 points and 9 benchmarks, by draws a problem",
     "bands": "bands over all k, against passk-inference",
     "report": "a report over 36 points and 9 benchmarks, by draws a problem",
