@@ -29,7 +29,6 @@ from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
 from fgrpo_bench.stats.significance import TestResult, draws_test
-from fgrpo_bench.stats.subsampling import subsampling_test
 from fgrpo_bench.stats.variance import draw_moments
 from tests import few_seeds_calibration as few_seeds
 from tests import staged_calibration
@@ -45,6 +44,7 @@ from tests.support.planted import (
     runs,
     true_differences,
 )
+from tests.support.subsampling import subsampling_test
 
 BENCHMARKS = {"small": 30, "usual": PROBLEMS, "large": 200}
 """Problems of each; an average is over all three."""

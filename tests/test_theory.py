@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.theory import (
     active_probability,
-    expected_sampled_mass,
     low_lr_multiplier,
     mean_advantage,
     most_dangerous_group_size,
-    one_step,
     tail_miss_probability,
 )
 
@@ -87,41 +85,6 @@ def test_a_rarer_tail_is_missed_most_by_a_larger_group():
         most_dangerous_group_size(0.3, 0.3)
 
 
-def test_the_expected_sampled_mass_is_that_of_a_simulation_and_never_falls():
-    pi = np.array([0.2, 0.05, 0.01])
-    rng = np.random.default_rng(1)
-    for k in (1, 3, 20):
-        drawn = rng.choice(3, (100_000, k), p=pi / pi.sum())
-        mass = sum(pi[o] * (drawn == o).any(axis=1).mean() for o in range(3))
-        assert expected_sampled_mass(pi, k) == pytest.approx(mass, rel=0.02)
-    found = [expected_sampled_mass(pi, k) for k in range(200)]
-    assert found[0] == 0 and np.all(np.diff(found) >= 0) and found[-1] <= pi.sum()
-    assert expected_sampled_mass([0.4], 1) == pytest.approx(0.4)
-    with pytest.raises(ValueError, match="a sum in"):
-        expected_sampled_mass([0.0], 1)
-
-
-@given(st.integers(0, 10_000))
-def test_one_step_is_the_derivative_of_the_softmax(seed):
-    rng = np.random.default_rng(seed)
-    logits = rng.normal(0, 1.5, 9)
-    right, seen = rng.random(9) < 0.4, rng.random(9) < 0.5
-    rewards = np.where(seen, np.where(right, 1.0, -1.0), 0.0)
-
-    def policy(step):
-        p = np.exp(logits) / np.exp(logits).sum()
-        moved = logits + step / 8 * p * (rewards - (rewards * p).sum())
-        return np.exp(moved) / np.exp(moved).sum()
-
-    eta = 1e-5
-    before, after, back = policy(0.0), policy(eta), policy(-eta)
-    made = one_step(policy=before, correct=right, sampled=seen, learning_rate=eta, group_size=8)
-    central = (after - back) / 2
-    assert made.total_correct == pytest.approx(central[right].sum(), rel=1e-4, abs=1e-14)
-    unsampled = right & ~seen
-    assert made.unsampled_correct == pytest.approx(central[unsampled].sum(), rel=1e-4, abs=1e-14)
-
-
 def test_the_mean_advantage_and_the_low_lr_multiplier_belong_together():
     mu = np.linspace(0, 1, 200_001)
     for gamma in (0.5, 1.0, 2.0):
@@ -138,16 +101,6 @@ def test_the_mean_advantage_and_the_low_lr_multiplier_belong_together():
         (lambda: active_probability(2, 1.5), "success_rate=1.5"),
         (lambda: active_probability(2, float("nan")), "success_rate=nan"),
         (lambda: tail_miss_probability(2, 0.3, 0.4), "tail_mass=0.4 with success_rate=0.3"),
-        (
-            lambda: one_step(
-                policy=[0.5, 0.5],
-                correct=[1, 0],
-                sampled=[True, False],
-                learning_rate=1,
-                group_size=2,
-            ),
-            "two boolean arrays",
-        ),
     ],
 )
 def test_what_lies_outside_the_domain_is_named(call, said):

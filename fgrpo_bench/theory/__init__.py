@@ -12,7 +12,6 @@ Every function takes scalars and arrays that broadcast together, and returns a f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -86,75 +85,6 @@ def _slope(n: int, mu: float, tau: float) -> float:
     gain = math.exp(n * (math.log1p(-mu) - base)) * mu
     gain += math.exp(n * (math.log(mu - tau) - base)) * (1 - mu + tau)
     return gain - tau
-
-
-def expected_sampled_mass(correct: ArrayLike, n_correct: int) -> float:
-    """Expected mass of right actions that k right rollouts hold (lemma H.1):
-    sum_o pi(o) (1 - (1 - pi(o) / mu)^k).
-
-    correct: probabilities of the right actions, [actions], summing to mu in (0, 1]. n_correct: k,
-    at least 0. Non-decreasing in k; raises ValueError for other masses.
-    """
-    pi = np.asarray(correct, dtype=float)
-    mu = float(pi.sum())
-    if pi.ndim != 1 or not pi.size or pi.min() < 0 or not 0 < mu <= 1 + 1e-12 or n_correct < 0:
-        raise ValueError(
-            f"probabilities of {pi.size} actions that sum to {mu}, n_correct={n_correct}: must be "
-            "[actions], none negative, a sum in (0, 1], n_correct at least 0"
-        )
-    with np.errstate(divide="ignore"):
-        missed = np.log1p(-np.minimum(pi / mu, 1.0))
-    return float((pi * -np.expm1(n_correct * missed)).sum()) if n_correct else 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneStep:
-    """First-order change of a categorical policy's masses by one update, learning rate included."""
-
-    total_correct: float
-    """Of all right actions: dQ_pos."""
-    unsampled_correct: float
-    """Of the right actions that the group did not sample: dQ_unsampled,pos."""
-
-
-def one_step(
-    *,
-    policy: ArrayLike,
-    correct: ArrayLike,
-    sampled: ArrayLike,
-    learning_rate: float,
-    group_size: int,
-    reward_correct: float = 1.0,
-    reward_wrong: float = -1.0,
-) -> OneStep:
-    """What one update of a categorical policy does to the mass of right actions (app. F).
-
-    policy: probabilities [actions]. correct, sampled: booleans [actions]. Sampled right actions get
-    reward R_c, sampled wrong ones R_w, unsampled ones 0; logits move by
-    (eta / N) p_i (R_i - S_R) with S_R = sum over sampled actions of R_i p_i; masses to first order.
-    """
-    p, right, seen = np.asarray(policy, dtype=float), np.asarray(correct), np.asarray(sampled)
-    shapes = {p.shape, right.shape, seen.shape}
-    if shapes != {(p.size,)} or {right.dtype, seen.dtype} != {np.dtype(bool)}:
-        raise ValueError(
-            f"policy {p.shape}, correct {right.shape} {right.dtype}, sampled {seen.shape} "
-            f"{seen.dtype}: probabilities and two boolean arrays, each [actions]"
-        )
-    a, b, squares = right & seen, ~right & seen, p * p
-    q_pos = p[right].sum()
-    s = reward_correct * p[a].sum() + reward_wrong * p[b].sum()
-    a2, b2, u2 = squares[a].sum(), squares[b].sum(), squares[~seen].sum()
-    u_pos, u_neg = squares[right & ~seen].sum(), squares[~right & ~seen].sum()
-    scale = learning_rate / group_size
-    total = (
-        (reward_correct - s) * (1 - q_pos) * a2
-        + (s - reward_wrong) * q_pos * b2
-        + s * (q_pos * u_neg - (1 - q_pos) * u_pos)
-    )
-    unsampled = -s * u_pos - p[right & ~seen].sum() * (
-        (reward_correct - s) * a2 + (reward_wrong - s) * b2 - s * u2
-    )
-    return OneStep(total_correct=scale * total, unsampled_correct=scale * unsampled)
 
 
 def mean_advantage(success_rate: ArrayLike, focal_gamma: float) -> Any:

@@ -15,27 +15,20 @@ import sys
 
 MEASUREMENTS = {
     "passk": "pass@k for 5 million rows, against the naive per-row formula",
-    "table": "from 5 million stored grades to the table of pass@k",
-    "significance": "the paper's test for 500 problems, 50,000 iterations, against resampling",
     "analysis": "every number of 36 points and 9 benchmarks, by draws a problem",
     "bands": "bands over all k, against passk-inference",
     "report": "a report over 36 points and 9 benchmarks, by draws a problem",
     "grading": "math grading of real and made outputs, against math-verify and lm-eval a sample",
     "evaluating": "sampling by vLLM and grading meanwhile, against the bare engine",
-    "puzzles": "SynLogic verifiers on responses of 256 kB",
-    "mazes": "17 x 17 mazes a second, against Prim written out maze by maze",
     "sampling": "draws a second, against transformers.generate and the products of sampling",
     "stopping": "draws and time of staged evaluations, against 1,024 draws of every problem",
     "training": "training steps a second, against TRL's GRPOTrainer and the products of an update",
     "mazes_training": "the same on mazes at N = 64",
     "steps": "where the time of a training step goes, on countdown and on mazes",
-    "advantages": "every advantage on 4,096 groups of 32, against plain GRPO's",
-    "simulation": "steps of the categorical simulation, against the plain dense implementation",
     "memory": "peak memory of a training and of an evaluation worker",
     "hooks": "time inside our hooks as a share of a training step of OpenRLHF on the processor",
     "tracking": "1,000 points synced into MLflow, synced again, and the runs page's own query",
     "dashboard": "first page, every click and memory of the dashboard on a sweep of real size",
-    "progress": "the time left as it was said, against finished sweeps under the run root",
     "slurm": "plan, submit, tick and status on a private SLURM, against hydra-submitit-launcher",
 }
 EXAMPLES = """examples:

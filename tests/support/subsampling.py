@@ -11,6 +11,7 @@ variance to that of its n draws, so that the size is right at every k.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fgrpo_bench.stats.passk import pass_at_k, pass_at_k_table
 from fgrpo_bench.stats.significance import Counts, Designs, TestResult, checked_sides, normal_result
-from fgrpo_bench.stats.variance import rescaling, subsample_moments
+from fgrpo_bench.stats.variance import draw_moments, log_choose
 
 SUBSAMPLE = 256
 """m of the published test."""
@@ -167,7 +168,7 @@ class Subsamples:
     are drawn by inverting their distribution, which problems with equal counts share."""
 
     def __init__(self, c: Counts, n: Counts, m: int, k: int) -> None:
-        from scipy.stats import hypergeom  # scipy.special has none; no command comes here
+        from scipy.stats import hypergeom  # scipy.special has none
 
         varied = (c > 0) & (c < n)  # the others are what they are in every subsample
         self.fixed = float((c[~varied] == n[~varied]).sum())
@@ -194,3 +195,44 @@ class Subsamples:
         unsure = np.flatnonzero((ends[1:] > ends[:-1])[step])
         out[unsure] = self.values[np.searchsorted(below, u[unsure], side="right")]
         return out
+
+
+@lru_cache(maxsize=64)
+def subsample_moments(
+    n_samples: int, subsample: int, k: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and variance of pass@k of a subsample, for every number of correct draws; each [n + 1].
+
+    The correct draws of m out of n are hypergeometric. The mean is pass@k of all n draws exactly,
+    because a subsample of a subsample is one.
+    """
+    h, c = np.arange(subsample + 1)[None, :], np.arange(n_samples + 1)[:, None]
+    log = log_choose(c, h) + log_choose(n_samples - c, subsample - h)
+    log -= log.max(axis=1, keepdims=True)
+    weights = np.exp(log)
+    weights /= weights.sum(axis=1, keepdims=True)
+    mean = pass_at_k_table(n_samples, k)
+    deviation = pass_at_k_table(subsample, k)[None, :] - mean[:, None]
+    variance = np.einsum("ch,ch->c", weights, deviation * deviation)
+    variance[[0, -1]] = 0.0
+    return mean, variance
+
+
+@lru_cache(maxsize=64)
+def rescaling(n_samples: int, subsample: int, k: int) -> NDArray[np.float64]:
+    """What the variance of a subsample's pass@k is multiplied by to be that of all n draws, for
+    every number of correct draws; [n + 1].
+
+    With V_n the variance of n draws at a success rate, that of a subsample of given draws is
+    V_m - V_n on average, so the factor is V_n / (V_m - V_n) at the rate c / n. For k far below m it
+    is the finite-population m / (n - m) (Politis and Romano 1994); near m it is less.
+    """
+    factor = np.full(n_samples + 1, subsample / (n_samples - subsample))
+    rate = np.arange(1, n_samples) / n_samples
+    of_all, of_some = (
+        draw_moments(n_samples=n, k=k, success_rate=rate)[1] for n in (n_samples, subsample)
+    )
+    varied = of_some > of_all  # both are 0 to the last digit where success is all but certain
+    inner = factor[1:-1]
+    inner[varied] = of_all[varied] / (of_some - of_all)[varied]
+    return factor
