@@ -18,7 +18,7 @@ from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tracking.describe import COLOR, params, report_note, source_tags, words
 from fgrpo_bench.tracking.source import Source, digest_of, report_files
-from fgrpo_bench.tracking.state import MetricPoint, RunState, Wanted
+from fgrpo_bench.tracking.state import UNCERTAINTY, MetricPoint, RunState, Wanted
 
 OPEN = "open"
 """Tag in place of the metric where a first loss has no such end."""
@@ -105,20 +105,25 @@ def _estimates(source: Source, cell: Cell, timestamp: int) -> Iterator[MetricPoi
     """Nine keys a benchmark or average: pass@k at both ends and as a curve over k, each with its
     interval."""
     for row in source.estimates_of(cell.cell):
-        for suffix, value in (("", row.mean), ("_low", row.low), ("_high", row.high)):
+        values = (
+            ("", "", row.mean),
+            (UNCERTAINTY, "_low", row.low),
+            (UNCERTAINTY, "_high", row.high),
+        )
+        for prefix, suffix, value in values:
             if value is not None:
-                yield MetricPoint(f"{row.column}/pass_at_k{suffix}", row.k, timestamp, value)
+                name = f"{prefix}{row.column}/pass_at"
+                yield MetricPoint(f"{name}_k{suffix}", row.k, timestamp, value)
                 if row.k in source.analysis.ends:
-                    key = f"{row.column}/pass_at_{row.k}{suffix}"
-                    yield MetricPoint(key, cell.step, timestamp, value)
+                    yield MetricPoint(f"{name}_{row.k}{suffix}", cell.step, timestamp, value)
 
 
 def _first_losses(source: Source, cell: Cell) -> Iterator[tuple[str, int | None]]:
     """The first k at which a trained cell is behind its base models, by the band over all k: the
     ends of its set, None for one that is open."""
     for row in source.first_losses_of(cell.cell):
-        yield f"{row.column}/pass_at_k_first_loss_low", row.low
-        yield f"{row.column}/pass_at_k_first_loss_high", row.high
+        yield f"{UNCERTAINTY}{row.column}/pass_at_k_first_loss_low", row.low
+        yield f"{UNCERTAINTY}{row.column}/pass_at_k_first_loss_high", row.high
 
 
 def _cell_note(source: Source, cell: Cell, seeds: str) -> str:
@@ -134,7 +139,8 @@ def _cell_note(source: Source, cell: Cell, seeds: str) -> str:
     return (
         f"{escape_markdown(cell.label)} at step {cell.step} over its training seeds, which are the "
         f"runs below. Means and {LEVEL:.0%} intervals over problems and seeds are of {of}.\n\n"
-        f"{columns}, with \\_low and \\_high: k is the step. The same at the smallest and "
+        f"{columns}; the ends of their intervals are `{UNCERTAINTY}...` with \\_low and \\_high. "
+        "In these k is the step. The same at the smallest and "
         f"the largest k are plain metrics. All pass@k are fractions.{losses}"
     )
 

@@ -32,7 +32,7 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import PLAN
 from fgrpo_bench.stages.states import read_stages
 
-VERSION = 2
+VERSION = 3
 """Of what is computed from the same files; another one writes every run again."""
 
 

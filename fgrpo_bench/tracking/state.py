@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 IDENTITY = ("sweep", "experiment", "version", "point_id", "fingerprint")
 """Tags that together name one run; the run's MLflow name and id play no part."""
+UNCERTAINTY = "uncertainty/"
+"""Before the names of the ends of intervals. It sorts behind benchmarks, `eval/` and `train/`, so
+that a list in alphabetical order begins with the estimates."""
 
 
 @dataclass(frozen=True, order=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.tracking.state import UNCERTAINTY
 
 VIEW = "overview"
 """Name of the experiment's page view that shows the columns which answer the question."""
@@ -16,8 +17,8 @@ CHARTS, TRAINING = "charts", "training"
 """Names of the views that MLflow's chart mode opens with: of cells over k, of points over steps."""
 SHARED = "mlflow.sharedViewState."
 """What MLflow's Share button puts before the name of a view, to make it a tag's."""
-INTERVAL = ("", "_low", "_high")
-"""What stands behind a metric's name for its mean and the ends of its interval."""
+INTERVAL = ("{}", f"{UNCERTAINTY}{{}}_low", f"{UNCERTAINTY}{{}}_high")
+"""Names of a metric's mean and of the ends of its interval."""
 CHARTED = 100
 """Most runs in a chart."""
 
@@ -26,18 +27,18 @@ def views(results: SweepResults) -> dict[str, str]:
     """Tags of the experiment, a view each."""
     return {
         f"{SHARED}{VIEW}": _view(results, "cell", INTERVAL),
-        f"{SHARED}{POINTS}": _view(results, "point", ("",)),
+        f"{SHARED}{POINTS}": _view(results, "point", ("{}",)),
         f"{SHARED}{CHARTS}": _view(results, "cell", INTERVAL, **_over_k(results)),
-        f"{SHARED}{TRAINING}": _view(results, "point", ("",), **_training()),
+        f"{SHARED}{TRAINING}": _view(results, "point", ("{}",), **_training()),
     }
 
 
-def _view(results: SweepResults, kind: str, suffixes: Sequence[str], **charts: Any) -> str:
+def _view(results: SweepResults, kind: str, names: Sequence[str], **charts: Any) -> str:
     """The runs page as MLflow's own Share button would store it: filter, columns, order, charts."""
     metrics = _at_ends(results)
     # The values come first, before what the name of a run says too: MLflow's panels leave little
     # room on a narrow screen.
-    columns = {f"metrics.`{each}{suffix}`": 155 for each in metrics for suffix in suffixes}
+    columns = {f"metrics.`{name.format(each)}`": 155 for each in metrics for name in names}
     columns |= {"params.`group_size`": 100, "params.`focal_gamma`": 110, "params.`method`": 90}
     columns |= {"tags.`seeds`": 95} if kind == "cell" else {"params.`seed`": 70}
     return json.dumps(

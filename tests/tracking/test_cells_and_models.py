@@ -49,9 +49,9 @@ def test_a_cell_has_the_mean_and_interval_of_the_analysis(results):
         assert (run.tags["kind"], run.tags["seeds"]) == ("cell", "11, 12")
         for row in analysis.over_k("countdown", cell):
             assert history(run, "countdown/pass_at_k")[row.k] == row.mean
-            assert history(run, "countdown/pass_at_k_low")[row.k] == row.low
-            assert history(run, "countdown/pass_at_k_high")[row.k] == row.high
-        assert history(run, "countdown/pass_at_32_low") == {cell.step: row.low}
+            assert history(run, "uncertainty/countdown/pass_at_k_low")[row.k] == row.low
+            assert history(run, "uncertainty/countdown/pass_at_k_high")[row.k] == row.high
+        assert history(run, "uncertainty/countdown/pass_at_32_low") == {cell.step: row.low}
 
 
 def test_points_average_to_their_cell_also_where_draws_are_unscored(tmp_path):
@@ -82,7 +82,7 @@ def test_the_ends_of_the_first_loss_are_metrics_and_open_ones_tags(results, monk
     planted = replace(analysis, first_loss=to_frame(FirstLoss, planted))
     monkeypatch.setattr(source, "analysed", lambda *_: planted)
     run = states(results.paths)["grpo-n2-g0"]
-    name = "countdown/pass_at_k_first_loss"
+    name = "uncertainty/countdown/pass_at_k_first_loss"
     assert (history(run, f"{name}_low"), history(run, f"{name}_high")) == ({20: 4.0}, {})
     assert (run.tags.get(f"{name}_low"), run.tags[f"{name}_high"]) == (None, "open")
 
@@ -119,7 +119,7 @@ def test_keys_are_bounded_however_many_k_there_are(tmp_path):
     many = [one for one in TINY if "ks=" not in one] + [f"experiment.evaluation.ks={ks}"]
     write = write_sweep(tmp_path, overrides=many)
     keys = {
-        run.tags["kind"]: {p.key for p in run.points if p.key.startswith("countdown/")}
+        run.tags["kind"]: {p.key for p in run.points if "countdown/" in p.key}
         for run in states(write.paths).values()
     }
     assert len(keys["point"]) == 4
@@ -226,9 +226,14 @@ def test_the_views_show_cells_or_points(results):
     )
     assert cells["searchFilter"] == "tags.kind = 'cell'"
     assert points["searchFilter"] == "tags.kind = 'point'"
-    assert [name.rpartition("/")[2] for name in cells["selectedColumns"][:6]] == [
-        *("pass_at_1`", "pass_at_1_low`", "pass_at_1_high`"),
-        *("pass_at_32`", "pass_at_32_low`", "pass_at_32_high`"),
+    assert cells["selectedColumns"][:6] == [
+        f"metrics.`{name}`"
+        for k in (1, 32)
+        for name in (
+            f"countdown/pass_at_{k}",
+            f"uncertainty/countdown/pass_at_{k}_low",
+            f"uncertainty/countdown/pass_at_{k}_high",
+        )
     ], "each mean beside its interval, where a narrow screen still shows them"
     assert points["selectedColumns"] == [
         *("metrics.`countdown/pass_at_1`", "metrics.`countdown/pass_at_32`"),
