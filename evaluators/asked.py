@@ -1,10 +1,10 @@
-"""Which draws a design asks for: those of a problem's first stage, and those of the next one where
-too few of the stages before are correct.
+"""Which draws a staged design asks for: those of a problem's first stage, and those of
+the next one where too few of the stages before are correct.
 
 A stage is asked for only after the judgement of all before it, so no draw of a problem is in the
 making when the problem stops. Which draws are made follows from the judgements alone, whatever the
-order in which they come; a later run finds the same ones missing. A fixed number of draws is a
-design of one stage, which waits for no judgement.
+order in which they come; a later run finds the same ones missing. Only a staged evaluation comes
+here; a fixed number of draws waits for no judgement.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Collection, Mapping, Sequence
 import polars as pl
 
 from evaluators.grading import Grading
-from evaluators.records import Draw, Wanted
+from evaluators.records import Draw, SampleRequest
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stats.staged import StagedDesign
 
 
-class AskedDraws:
+class DrawScheduler:
     """An iterator over what is missing, for a sampler (evaluators.records.Sampler).
 
     have: the numbers of the draws that are stored, by problem_id. seeds: of a problem's draws up to
-    the last stage. grading: whose judgements stop a problem, and which has judged what is stored;
-    None for a design of one stage.
+    the last stage. grading: whose judgements stop a problem, and which has judged what is stored.
+    Its length is the number of draws that were missing so far; later stages add to it.
     """
 
     def __init__(
@@ -34,12 +34,11 @@ class AskedDraws:
         problems: Sequence[Problem],
         seeds: Mapping[str, Sequence[int]],
         have: Mapping[str, Collection[int]],
-        grading: Grading | None,
+        grading: Grading,
     ) -> None:
-        self.n_asked = 0
-        """Draws that were missing so far; later stages add to them."""
+        self._n_asked = 0
         self._design, self._seeds, self._have, self._grading = design, seeds, have, grading
-        self._ready: deque[Wanted] = deque()
+        self._ready: deque[SampleRequest] = deque()
         self._n_in_progress = 0
         self._lacking: dict[str, int] = {}  # draws of its stage that a problem still lacks
         self._stages: dict[str, int] = {}  # that problems are in, those that have stopped left out
@@ -48,14 +47,16 @@ class AskedDraws:
             self._enter(problem, 0)
         self._go_on()
 
-    def __iter__(self) -> AskedDraws:
+    def __iter__(self) -> DrawScheduler:
         return self
 
-    def __next__(self) -> Wanted | None:
+    def __len__(self) -> int:
+        return self._n_asked
+
+    def __next__(self) -> SampleRequest | None:
         if not self._ready:
             self._go_on()
         if not self._ready and not self._n_in_progress and self._stages:
-            assert self._grading is not None  # a design of one stage is through by now
             self._grading.wait()
             self._go_on()
             if not self._ready and self._stages:
@@ -78,13 +79,13 @@ class AskedDraws:
         name, start = problem.problem_id, self._design.stages[stage - 1] if stage else 0
         drawn = self._have.get(name, ())
         lacking = [
-            Wanted(problem=problem, draw=number, seed=self._seeds[name][number])
+            SampleRequest(problem=problem, draw=number, seed=self._seeds[name][number])
             for number in range(start, self._design.stages[stage])
             if number not in drawn
         ]
         self._stages[name], self._lacking[name] = stage, len(lacking)
         self._ready += lacking
-        self.n_asked += len(lacking)
+        self._n_asked += len(lacking)
 
     def _go_on(self) -> None:
         """Let every problem whose stage is judged stop, or enter the next."""
@@ -93,7 +94,6 @@ class AskedDraws:
             while not self._lacking.get(name, 1):
                 stage = self._stages[name]
                 if stage < len(stages) - 1:
-                    assert self._grading is not None
                     correct = self._grading.correct(name, stages[stage])
                     if correct is None:
                         break
@@ -104,7 +104,7 @@ class AskedDraws:
 
 
 def asked_for(
-    design: StagedDesign, pool: pl.DataFrame, have: pl.DataFrame, grading: Grading | None
+    design: StagedDesign, pool: pl.DataFrame, have: pl.DataFrame, grading: Grading
 ) -> pl.DataFrame:
     """Of draws that exist elsewhere those that a design asks for and `have` lacks (both
     tables.DRAWS): stage by stage, as the judgements of `grading` say, which judges them.
@@ -119,7 +119,6 @@ def asked_for(
         taken.append(lacking.filter(in_stage))
         if end == design.stages[-1]:
             break
-        assert grading is not None  # a design of one stage is through by now
         grading.judge(taken[-1])
         correct = {name: grading.correct(name, end) for name in going}
         going = [name for name, n in correct.items() if n is not None and n < design.enough]

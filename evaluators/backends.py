@@ -14,7 +14,7 @@ import numpy as np
 from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.likelihood import embedded_log_probs
 from evaluators.prompts import encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
+from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 
@@ -28,7 +28,7 @@ CANARIES_AT_ONCE = 64
 evaluation of 256 problems with 512 draws each."""
 
 
-def make_engine(asked: AskedCheckpoint) -> Engine:
+def make_engine(asked: SamplingTarget) -> Engine:
     """The engine of the sampler that the evaluation names, over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest, and its sampler where a
@@ -61,7 +61,7 @@ def make_engine(asked: AskedCheckpoint) -> Engine:
     return embedded(asked, length=length)
 
 
-def embedded(asked: AskedCheckpoint, *, length: int) -> Engine:
+def embedded(asked: SamplingTarget, *, length: int) -> Engine:
     """The embedded engine over a checkpoint.
 
     length: most tokens a response, the end token included. Raises ValueError where the checkpoint's
@@ -80,7 +80,7 @@ def embedded(asked: AskedCheckpoint, *, length: int) -> Engine:
     device = asked.device
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
 
-    def draw(wanted: Iterable[Wanted | None], length: int = length) -> Iterator[list[Draw]]:
+    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
         for rows in every_block(Waiting(wanted)):
             flat = [each for row in rows for each in row]
             prompts = tokenizer.encode([row[0].problem.prompt for row in rows])
@@ -115,13 +115,13 @@ def embedded(asked: AskedCheckpoint, *, length: int) -> Engine:
     )
 
 
-def every_block(waiting: Waiting) -> Iterator[list[list[Wanted]]]:
+def every_block(waiting: Waiting) -> Iterator[list[list[SampleRequest]]]:
     """The blocks of all that is wanted, then of what is wanted after these."""
     while ready := waiting.take():
         yield from blocks(ready)
 
 
-def blocks(wanted: Sequence[Wanted]) -> Iterator[list[list[Wanted]]]:
+def blocks(wanted: Sequence[SampleRequest]) -> Iterator[list[list[SampleRequest]]]:
     """Every wanted draw once, in blocks of rows: a row is draws of one problem, and the rows of a
     block are equally long."""
     rows = [

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.records import Canaries, Draw, Engine, LogProbs, Sampler, Wanted
+from evaluators.records import Canaries, Draw, Engine, LogProbs, Sampler, SampleRequest
 from fgrpo_bench import registry
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
@@ -53,7 +53,7 @@ def observe(
         SEED, [each.problem_id for each in some], np.arange(max(1, batch // len(some)))
     )
     rows = [
-        [Wanted(problem=problem, draw=i, seed=seed) for i, seed in enumerate(own)]
+        [SampleRequest(problem=problem, draw=i, seed=seed) for i, seed in enumerate(own)]
         for problem, own in zip(some, seeds.tolist(), strict=True)
     ]
     texts = [list(encode(each.prompt))[: TEXT_TOKENS + 1] for each in some]
@@ -69,7 +69,7 @@ def observe(
     ]
 
 
-def _responses(draw: Sampler, wanted: Sequence[Wanted]) -> list[str]:
+def _responses(draw: Sampler, wanted: Sequence[SampleRequest]) -> list[str]:
     """The first draw of every problem, with what ended it, in the order of the problems."""
     by_problem = {
         each.problem_id: f"{each.response} {each.n_tokens} {each.end_token}"

@@ -23,7 +23,7 @@ from threading import Thread
 from typing import Any
 
 from evaluators.canaries import N_PROMPTS
-from evaluators.records import Canaries, Draw, Engine, Waiting, Wanted
+from evaluators.records import Canaries, Draw, Engine, SampleRequest, Waiting
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.records import Problem
 
@@ -77,13 +77,15 @@ def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None
     return [",".join(names[i : i + gpus_each]) for i in range(0, wanted, gpus_each)]
 
 
-def deal(queue: deque[Wanted], held: Sequence[int], at_once: int) -> list[list[Wanted]]:
+def deal(
+    queue: deque[SampleRequest], held: Sequence[int], at_once: int
+) -> list[list[SampleRequest]]:
     """What each engine gets off the queue now: the one that holds fewest draws gets the next block,
     until every engine has what it draws at once and a block besides, to begin as some are made.
 
     held: draws that each engine has got and not made. at_once: draws that an engine makes together.
     """
-    parts: list[list[Wanted]] = [[] for _ in held]
+    parts: list[list[SampleRequest]] = [[] for _ in held]
     loads, block = list(held), max(1, at_once // BLOCKS)
     while queue and min(loads) < at_once + block:
         engine = loads.index(min(loads))
@@ -108,11 +110,11 @@ class _Engines:
         weakref.finalize(self, _end, started).atexit = False
         atexit.register(_end, started)  # runs before multiprocessing waits for its processes
 
-    def __call__(self, wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+    def __call__(self, wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         """Draws as the engines make them."""
         running: dict[Any, BaseProcess] = dict(self.started)
         held = dict.fromkeys(running, 0)
-        waiting, queue = Waiting(wanted), deque[Wanted]()
+        waiting, queue = Waiting(wanted), deque[SampleRequest]()
         try:
             self._hand_out(waiting, queue, held)
             while running:
@@ -134,7 +136,9 @@ class _Engines:
             line.send(tuple(problems[:N_PROMPTS]))
         return [each for started in self.started for each in _receive(*started)[1]]
 
-    def _hand_out(self, waiting: Waiting, queue: deque[Wanted], held: dict[Any, int]) -> None:
+    def _hand_out(
+        self, waiting: Waiting, queue: deque[SampleRequest], held: dict[Any, int]
+    ) -> None:
         """Fill the queue with what is wanted by now, and the engines from it; END with the last."""
         if waiting.ended and not queue:
             return
@@ -175,9 +179,9 @@ class _Arriving:
             raise EOFError
         return self._next if isinstance(self._next, tuple) else None
 
-    def __iter__(self) -> Iterator[Wanted | None]:
+    def __iter__(self) -> Iterator[SampleRequest | None]:
         """Up to the next END; EOFError where the other side has closed the pipe."""
-        ready: deque[Wanted] = deque()
+        ready: deque[SampleRequest] = deque()
         while True:
             while self._next or not self._parts.empty() or not (ready or self.in_the_making):
                 part, self._next = self._next or self._parts.get(), None

@@ -15,7 +15,7 @@ from evaluators.backends import make_engine
 from evaluators.canaries import Session
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
-from evaluators.records import AskedCheckpoint, Draw, Engine
+from evaluators.records import Draw, Engine, SamplingTarget
 from evaluators.resume import check_manifest, clear_draws, clear_tables, with_design, with_former
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
@@ -42,7 +42,7 @@ def evaluate(
     """
     run.quiet = bar is not None and bar.shown
     spec = Spec(run.paths, content)
-    asked = AskedCheckpoint.of(spec, step=spec.step, device=device, placement=placement)
+    asked = SamplingTarget.of(spec, step=spec.step, device=device, placement=placement)
     evaluation, stopping = asked.evaluation, asked.evaluation.stopping
 
     @cache
@@ -116,7 +116,7 @@ def evaluate(
                     shared=shared,
                 )
                 session.end()
-                manifest = session.manifest | shared.give(
+                manifest = session.manifest | shared.publish(
                     paths.draws, draws, session.manifest, session.draw_seconds
                 )
             if shared.is_open:

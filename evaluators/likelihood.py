@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluators.prompts import encoder, limits
-from evaluators.records import AskedCheckpoint, LogProbs
+from evaluators.records import LogProbs, SamplingTarget
 from fgrpo_bench.records import Problem
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Scorer = Callable[[Sequence[Answer]], Iterator[list[tuple[int, float]]]]
 """Answers -> (number of the answer, nats a token), in lists as they are made, each once."""
 
 
-def make_scorer(asked: AskedCheckpoint) -> Scorer:
+def make_scorer(asked: SamplingTarget) -> Scorer:
     """The scorer of the back end that the evaluation samples with.
 
     Errors as those of evaluators.backends.make_engine.
@@ -58,7 +58,7 @@ def make_scorer(asked: AskedCheckpoint) -> Scorer:
     return _vllm(asked) if asked.evaluation.sampler == "vllm" else _transformers(asked)
 
 
-def _embedded(asked: AskedCheckpoint) -> Scorer:
+def _embedded(asked: SamplingTarget) -> Scorer:
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
     from fgrpo_bench.engines.embedded.tokenizer import EOS
 
@@ -73,7 +73,7 @@ def _embedded(asked: AskedCheckpoint) -> Scorer:
     return _scorer(encode, embedded_log_probs(policy, asked.device))
 
 
-def _transformers(asked: AskedCheckpoint) -> Scorer:
+def _transformers(asked: SamplingTarget) -> Scorer:
     from transformers import AutoTokenizer
 
     from evaluators.transformers import end_tokens, load_whole
@@ -84,7 +84,7 @@ def _transformers(asked: AskedCheckpoint) -> Scorer:
     return _scorer(answer_encoder(tokenizer, asked, first), transformers_log_probs(model))
 
 
-def _vllm(asked: AskedCheckpoint) -> Scorer:
+def _vllm(asked: SamplingTarget) -> Scorer:
     from evaluators.vllm import start
 
     engine = start(asked, max_model_len=sum(limits(asked.settings)) + 2)
@@ -187,7 +187,7 @@ def _taken(logits: Any, tokens: Any) -> NDArray[np.float64]:
 
 
 def answer_encoder(
-    tokenizer: Any, asked: AskedCheckpoint, first_end: int | None
+    tokenizer: Any, asked: SamplingTarget, first_end: int | None
 ) -> Callable[[Answer], tuple[list[int], list[int]]]:
     """From an answer to the token ids of its prompt and of itself.
 

@@ -20,7 +20,7 @@ from evaluators.backends import make_engine
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading, grade_workers
 from evaluators.likelihood import Answer, make_scorer
-from evaluators.records import AskedCheckpoint, Draw
+from evaluators.records import Draw, SamplingTarget
 from evaluators.resume import clear_tables
 from evaluators.sample import complete_draws
 from fgrpo_bench.data import dataset_problems
@@ -45,7 +45,7 @@ def collect(
 ) -> dict[str, Any]:
     """Run a stage `rare`; returns facts for its marker."""
     spec = rare.Spec(run.paths, content)
-    asked = AskedCheckpoint.of(spec, step=0, device=device, placement=placement)
+    asked = SamplingTarget.of(spec, step=0, device=device, placement=placement)
     evaluation = asked.evaluation
     (benchmark,) = evaluation.benchmarks.values()
     problems = training_problems(spec, benchmark, seed=evaluation.seed)
@@ -100,7 +100,7 @@ def rescore(
 ) -> dict[str, Any]:
     """Run a stage `likelihood`; returns facts for its marker, delta_nll None for an empty set."""
     spec = likelihood.Spec(run.paths, content)
-    asked = AskedCheckpoint.of(spec, step=spec.step, device=device, placement=placement)
+    asked = SamplingTarget.of(spec, step=spec.step, device=device, placement=placement)
     (benchmark,) = asked.evaluation.benchmarks.values()
     trajectories = spec.of.trajectories
     table = read_table(trajectories, TRAJECTORIES)
@@ -151,7 +151,7 @@ def rarest(table: pl.DataFrame, share: float) -> pl.DataFrame:
 
 
 def score(
-    table: pl.DataFrame, benchmark: BenchmarkSpec, asked: AskedCheckpoint, run: StageRun
+    table: pl.DataFrame, benchmark: BenchmarkSpec, asked: SamplingTarget, run: StageRun
 ) -> np.ndarray:
     """Nats a token of each row (tables.TRAJECTORIES without nll), [rows]; without rows no back end
     is started."""

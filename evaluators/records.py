@@ -20,7 +20,7 @@ from fgrpo_bench.stages.files import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedCheckpoint:
+class SamplingTarget:
     """A checkpoint, and how an evaluation asks it."""
 
     folder: Path
@@ -43,7 +43,7 @@ class AskedCheckpoint:
     @classmethod
     def of(
         cls, spec: Draws, *, step: int, device: str, placement: Placement | None
-    ) -> AskedCheckpoint:
+    ) -> SamplingTarget:
         """That of a stage's spec; step: of the checkpoint, by which its marker may know it."""
         folder, made_by = spec.source.checkpoint(step), read_json(spec.source.done)
         last = made_by["step"] == step  # of the others the digest is taken at the first draw
@@ -57,7 +57,7 @@ class AskedCheckpoint:
         )
 
 
-class Wanted(NamedTuple):
+class SampleRequest(NamedTuple):
     """A draw that is still to be made."""
 
     problem: Problem
@@ -84,9 +84,9 @@ class Draw(NamedTuple):
 
 Seeds = Mapping[str, list[int]]
 """The own seed of every draw that is asked for, by problem_id."""
-Sampler = Callable[[Iterable[Wanted | None]], Iterator[Sequence[Draw]]]
-"""Wanted draws -> draws as they are made, each once, in any order. None among the wanted ones says
-that whether more are wanted is open until some of those in the making are given back."""
+Sampler = Callable[[Iterable[SampleRequest | None]], Iterator[Sequence[Draw]]]
+"""Requested draws -> draws as they are made, each once, in any order. None among the wanted ones
+says that whether more are wanted is open until some of those in the making are given back."""
 LogProbs = Callable[
     [Sequence[tuple[list[int], list[int]]]], Iterator[list[tuple[int, NDArray[np.float64]]]]
 ]
@@ -121,15 +121,15 @@ class Engine(NamedTuple):
 class Waiting:
     """What is wanted, for a sampler that takes as much as it has room for."""
 
-    def __init__(self, wanted: Iterable[Wanted | None]) -> None:
+    def __init__(self, wanted: Iterable[SampleRequest | None]) -> None:
         self._wanted = iter(wanted)
         self.ended = False
         """Whether no more will come."""
 
-    def take(self, most: int | None = None) -> list[Wanted]:
+    def take(self, most: int | None = None) -> list[SampleRequest]:
         """The next ones, as many as there are now; most: None is all of them. A sampler that makes
         nothing meanwhile is given some, or it has ended."""
-        taken: list[Wanted] = []
+        taken: list[SampleRequest] = []
         while most is None or len(taken) < most:
             try:
                 each = next(self._wanted)
@@ -142,7 +142,7 @@ class Waiting:
         return taken
 
 
-def drawn(wanted: Wanted, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
+def drawn(wanted: SampleRequest, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
     """What became of a wanted draw, which ran into the limit where it has no end token; what no
     file can hold of a response (half of a surrogate pair) becomes `?`."""
     return Draw(

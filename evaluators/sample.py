@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.asked import AskedDraws, asked_for
+from evaluators.asked import DrawScheduler, asked_for
 from evaluators.grading import Grading
-from evaluators.records import Draw, Sampler, Seeds
+from evaluators.records import Draw, Sampler, SampleRequest, Seeds
 from evaluators.shared import SharedDraws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.stages.files import set_aside
 from fgrpo_bench.stages.journal import append_lines, numbered_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.stats.designs import fixed_design
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, read_table, write_table
 
@@ -132,7 +131,6 @@ def complete_draws(
     shared: asked only if a draw is missing; exactly those of its draws are taken that would be
     made.
     """
-    design = stopping or fixed_design(n_samples)
     seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
     have, refused = stored_draws(paths, seeds)
     for path, lines in refused.items():
@@ -144,24 +142,31 @@ def complete_draws(
         )
     if grading is not None:
         grading.judge(have)
-    asked = AskedDraws(design, problems, seeds, _numbers(have), grading)
-    if not asked.n_asked and not paths.shards.exists():
+    missing = _missing(problems, seeds, have, stopping, grading)
+    if not len(missing) and not paths.shards.exists():
         return have, 0
-    if asked.n_asked and shared is not None:
-        others = asked_for(design, shared.take(seeds), have, grading)
+    if len(missing) and shared is not None:
+        pool = shared.fetch(seeds)
+        if stopping is None:
+            others = pool.filter(pl.col("draw") < n_samples)
+            others = others.join(have, on=["problem_id", "draw"], how="anti")
+        else:
+            assert grading is not None  # its judgements stop a problem
+            others = asked_for(stopping, pool, have, grading)
         shared.n_taken = len(others)
         have = pl.concat([have, others])
-        asked = AskedDraws(design, problems, seeds, _numbers(have), grading)
+        missing = _missing(problems, seeds, have, stopping, grading)
     made: list[Draw] = []
-    if asked.n_asked:
+    if len(missing):
         with Shard(paths) as shard:
-            for draws in sampler()(asked):
+            for draws in sampler()(missing):
                 shard.append(draws)
                 made += draws
-                tell(len(have) + len(made), len(have) + asked.n_asked, draws)
-                asked.count_drawn(draws)
-    if len(made) < asked.n_asked:
-        raise RuntimeError(f"the sampler made {len(made)} of {asked.n_asked} draws and ended")
+                tell(len(have) + len(made), len(have) + len(missing), draws)
+                if isinstance(missing, DrawScheduler):
+                    missing.count_drawn(draws)
+    if len(made) < len(missing):
+        raise RuntimeError(f"the sampler made {len(made)} of {len(missing)} draws and ended")
     table = pl.concat([have, pl.DataFrame(made, schema=DRAWS, orient="row")])
     table = table.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
@@ -170,6 +175,27 @@ def complete_draws(
     elif paths.shards.exists():
         shutil.rmtree(paths.shards)
     return table, len(made)
+
+
+def _missing(
+    problems: Sequence[Problem],
+    seeds: Seeds,
+    have: pl.DataFrame,
+    stopping: StagedDesign | None,
+    grading: Grading | None,
+) -> list[SampleRequest] | DrawScheduler:
+    """What `have` (tables.DRAWS) lacks: problem by problem in the order of the draws' numbers, or
+    stage by stage where `stopping` stops problems."""
+    numbers = _numbers(have)
+    if stopping is not None:
+        assert grading is not None  # its judgements stop a problem
+        return DrawScheduler(stopping, problems, seeds, numbers, grading)
+    return [
+        SampleRequest(problem=problem, draw=number, seed=seed)
+        for problem in problems
+        for number, seed in enumerate(seeds[problem.problem_id])
+        if number not in numbers.get(problem.problem_id, ())
+    ]
 
 
 def _numbers(draws: pl.DataFrame) -> dict[str, set[int]]:

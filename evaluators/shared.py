@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.records import AskedCheckpoint, Seeds
+from evaluators.records import SamplingTarget, Seeds
 from fgrpo_bench.data.model import PATTERNS
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
@@ -38,7 +38,7 @@ MADE_WITH: dict[str, Any] = {"engine": {}, "canaries": []}
 """What draws.json says of the engine that made draws, and what stands there where it does not."""
 
 
-def identity(asked: AskedCheckpoint, benchmark: str, problems: Sequence[Problem]) -> dict[str, Any]:
+def identity(asked: SamplingTarget, benchmark: str, problems: Sequence[Problem]) -> dict[str, Any]:
     """What draws on a benchmark follow from: the checkpoint's files, how it is sampled, and the ids
     and prompts of the problems. Where it ran is not in it, nor who asked."""
     own = asked.evaluation.prompt_of(benchmark)  # else it has the one of all
@@ -53,7 +53,7 @@ def identity(asked: AskedCheckpoint, benchmark: str, problems: Sequence[Problem]
 
 
 class SharedDraws:
-    """The shared draws that one evaluation asks for, held from `take` to the end of the context.
+    """The shared draws that one evaluation asks for, held from `fetch` to the end of the context.
 
     root: folder of all entries; None shares nothing. made_of: as `identity`. stage: folder of the
     evaluation, by which others know it. stopped: whether to give up waiting, with Stopped.
@@ -82,7 +82,7 @@ class SharedDraws:
     @classmethod
     def of(
         cls,
-        asked: AskedCheckpoint,
+        asked: SamplingTarget,
         benchmark: str,
         problems: Sequence[Problem],
         stage: StagePaths,
@@ -101,7 +101,7 @@ class SharedDraws:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def take(self, seeds: Seeds) -> pl.DataFrame:
+    def fetch(self, seeds: Seeds) -> pl.DataFrame:
         """Draws (tables.DRAWS) that others have made, once nobody else is making any; Stopped where
         that is asked for meanwhile."""
         if self._paths is None:
@@ -140,7 +140,7 @@ class SharedDraws:
         seconds = sum(each["draws"] * each["draw_seconds"] for each in recorded)
         return float(self.n_taken * seconds / sum(each["draws"] for each in recorded))
 
-    def give(
+    def publish(
         self,
         path: Path,
         table: pl.DataFrame,
@@ -148,7 +148,7 @@ class SharedDraws:
         draw_seconds: float | None = None,
     ) -> dict[str, Any]:
         """Let others have the draws of an evaluation, all of them; returns what its manifest says
-        of them, nothing where `take` was not called.
+        of them, nothing where `fetch` was not called.
 
         path: of the table, which becomes another name of the shared file where they are the same.
         manifest: with the engine that made the evaluation's own draws, if it made any.

@@ -20,7 +20,7 @@ import numpy as np
 from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.likelihood import transformers_log_probs
 from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
+from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
 from fgrpo_bench.seeds import uniforms
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ KEEP = 0.5
 """Share of the rows of a batch at work below which the others leave it."""
 
 
-def transformers(asked: AskedCheckpoint) -> Engine:
+def transformers(asked: SamplingTarget) -> Engine:
     """transformers over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
@@ -47,7 +47,7 @@ def transformers(asked: AskedCheckpoint) -> Engine:
     ends = end_tokens(model, tokenizer)
     _, length = limits(asked.settings)
 
-    def draw(wanted: Iterable[Wanted | None], length: int = length) -> Iterator[list[Draw]]:
+    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
         for rows in batches(Waiting(wanted), encode, ROWS[device]):
             prompts = [encode(each.problem) for each in rows]
             seeds = np.array([each.seed for each in rows])
@@ -73,7 +73,7 @@ def transformers(asked: AskedCheckpoint) -> Engine:
     )
 
 
-def batches(waiting: Waiting, encode: Encode, rows: int) -> Iterator[list[Wanted]]:
+def batches(waiting: Waiting, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
     """All that is wanted, by prompts of like length, then what is wanted after that."""
     while ready := waiting.take():
         alike = sorted(ready, key=lambda each: len(encode(each.problem)))
@@ -81,7 +81,9 @@ def batches(waiting: Waiting, encode: Encode, rows: int) -> Iterator[list[Wanted
             yield alike[start : start + rows]
 
 
-def drawn_from(wanted: Wanted, tokens: list[int], tokenizer: Any, ends: frozenset[int]) -> Draw:
+def drawn_from(
+    wanted: SampleRequest, tokens: list[int], tokenizer: Any, ends: frozenset[int]
+) -> Draw:
     """The draw of sampled tokens, whose text is without the end token."""
     end = tokens[-1] if tokens[-1] in ends else None
     own = tokens if end is None else tokens[:-1]

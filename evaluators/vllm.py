@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.likelihood import vllm_log_probs
 from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import AskedCheckpoint, Draw, Engine, Waiting, Wanted, drawn
+from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
@@ -35,7 +35,7 @@ CPU_ENVIRONMENT = {
 }
 
 
-def vllm(asked: AskedCheckpoint) -> Engine:
+def vllm(asked: SamplingTarget) -> Engine:
     """vLLM over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or vLLM refuses to be
@@ -49,7 +49,7 @@ def vllm(asked: AskedCheckpoint) -> Engine:
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     at_once = in_flight(placement, asked.device, prompt_tokens + length)
 
-    def draw(wanted: Iterable[Wanted | None], length: int = length) -> Iterator[list[Draw]]:
+    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
         return run(
             engine,
             Waiting(wanted),
@@ -90,7 +90,7 @@ def in_flight(placement: Placement, device: str, tokens: int) -> int:
     return min(at_once, batched // tokens)
 
 
-def start(asked: AskedCheckpoint, *, max_model_len: int) -> LLM:
+def start(asked: SamplingTarget, *, max_model_len: int) -> LLM:
     """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs, and in
     vLLM's words where it refuses to be batch-invariant."""
     asked.evaluation.check_device(asked.device)
@@ -154,7 +154,7 @@ def run(
     from vllm.inputs import TokensPrompt
 
     core = engine.llm_engine
-    ready, flying, numbers = deque[Wanted](), dict[str, Wanted](), count()
+    ready, flying, numbers = deque[SampleRequest](), dict[str, SampleRequest](), count()
     try:
         while True:
             ready += waiting.take()
@@ -180,7 +180,7 @@ def run(
             core.abort_request(list(flying))
 
 
-def drawn_from(wanted: Wanted, answer: Any) -> Draw:
+def drawn_from(wanted: SampleRequest, answer: Any) -> Draw:
     """The draw of a finished answer (vllm.outputs.CompletionOutput), whose last token is the end
     token where it stopped, whichever of the model's it is."""
     ended = answer.finish_reason == "stop"

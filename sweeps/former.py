@@ -31,7 +31,9 @@ Former = Mapping[str, Any]
 """A stage as its spec.json has it: kind, fingerprint, identity."""
 
 
-def taken_over(stage: Stage, stored: Former | None, undefining: Collection[str]) -> Stage:
+def reuse_stored_identity(
+    stage: Stage, stored: Former | None, undefining: Collection[str]
+) -> Stage:
     """The stage with the stored fingerprint and identity, where these say the same; else as it is.
 
     undefining: fields of the stored identity that define nothing any more (Kind.undefining).

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.specs import Declaration, SweepPoint
-from sweeps.former import Former, taken_over
+from sweeps.former import Former, reuse_stored_identity
 from sweeps.points import check, expand, family
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def make_plan(
     for kind in KINDS.values():
         for stage in kind.stages(planned):
             stored = former(stage.name) if kind.undefining else None
-            planned.stages[stage.name] = taken_over(stage, stored, kind.undefining)
+            planned.stages[stage.name] = reuse_stored_identity(stage, stored, kind.undefining)
     return Plan(
         declaration=declaration,
         points=points,

@@ -106,14 +106,14 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     import evaluators.vllm as back_end
     from evaluators.grade_worker import GradeWorkers
     from evaluators.grading import Grading, grade_workers
-    from evaluators.records import Draw, Waiting, Wanted
+    from evaluators.records import Draw, SampleRequest, Waiting
     from evaluators.sample import complete_draws
     from fgrpo_bench.scoring import count_stored, score
     from fgrpo_bench.stages.paths import BenchmarkPaths
     from fgrpo_bench.tables import PASSK, write_table
     from tests.support.vllm_draws import PLACEMENT
 
-    def sampler(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+    def sampler(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for made in back_end.run(
             engine,
             Waiting(wanted),

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from evaluators.backends import make_engine
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.records import AskedCheckpoint, Engine, Sampler
+from evaluators.records import Engine, Sampler, SamplingTarget
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines.openrlhf.environment import home, target
@@ -109,7 +109,7 @@ class Asked(NamedTuple):
         n_problems or all."""
         evaluation = from_dict(EvalSpec, self.evaluation)
         engine = make_engine(
-            AskedCheckpoint(
+            SamplingTarget(
                 folder=model.folder,
                 sha256=weights_sha256(model.folder),
                 evaluation=evaluation,

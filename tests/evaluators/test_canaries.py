@@ -9,7 +9,7 @@ import pytest
 
 from evaluators.backends import embedded
 from evaluators.canaries import N_PROMPTS, Session, observe, summary
-from evaluators.records import Canaries, Engine, Waiting, Wanted, drawn
+from evaluators.records import Canaries, Engine, SampleRequest, Waiting, drawn
 from evaluators.transformers import transformers
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.files import read_json
@@ -102,7 +102,7 @@ class Drifting:
 
 
 MADE = [
-    drawn(Wanted(problem=PROBLEMS[0], draw=i, seed=i), "1", n_tokens=5, end_token=None)
+    drawn(SampleRequest(problem=PROBLEMS[0], draw=i, seed=i), "1", n_tokens=5, end_token=None)
     for i in range(4)
 ]
 

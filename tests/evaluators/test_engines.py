@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 from evaluators.engines import deal, shares
-from evaluators.records import Wanted
+from evaluators.records import SampleRequest
 from fgrpo_bench.records import Problem
 from tests.support.fake_engine import started
 
 
-def wanted(n_problems: int, n_samples: int) -> list[Wanted]:
+def wanted(n_problems: int, n_samples: int) -> list[SampleRequest]:
     problems = [
         Problem(benchmark="x", problem_id=f"p{i}", prompt="?", target="1", grader="countdown")
         for i in range(n_problems)
     ]
-    return [Wanted(problem=p, draw=i, seed=i) for p in problems for i in range(n_samples)]
+    return [SampleRequest(problem=p, draw=i, seed=i) for p in problems for i in range(n_samples)]
 
 
 def children() -> set[int]:
@@ -62,16 +62,18 @@ def test_every_draw_is_made_once_and_every_engine_makes_some(monkeypatch):
     assert len(children() - before) >= 2
 
 
-def tokens(each: Wanted) -> int:
+def tokens(each: SampleRequest) -> int:
     """Of a draw: ten times as many for the last problem as for the first, half of it up or down."""
     mean = 1000 + 9000 * int(each.problem.problem_id[1:]) / 29
     return int(mean * (0.5 + each.draw * 37 % 101 / 100))
 
 
-def share_at_work(asked: list[Wanted], at_once: int, hand_out: Callable[..., list[Any]]) -> float:
+def share_at_work(
+    asked: list[SampleRequest], at_once: int, hand_out: Callable[..., list[Any]]
+) -> float:
     """Of the time of 8 engines up to the last draw, before each runs out of draws. An engine makes
     so many draws at once, a token of each at every tick."""
-    queue, waiting = deque(asked), [deque[Wanted]() for _ in range(8)]
+    queue, waiting = deque(asked), [deque[SampleRequest]() for _ in range(8)]
     ends: list[list[int]] = [[] for _ in waiting]  # of the draws that are in the making
     clock, last = 0, [0] * 8
     while True:
@@ -89,7 +91,9 @@ def share_at_work(asked: list[Wanted], at_once: int, hand_out: Callable[..., lis
                 last[i] = heappop(own)
 
 
-def by_problem(queue: deque[Wanted], held: list[int], at_once: int) -> list[list[Wanted]]:
+def by_problem(
+    queue: deque[SampleRequest], held: list[int], at_once: int
+) -> list[list[SampleRequest]]:
     """What there would be without a queue: all draws of a problem to one engine, in turn."""
     taken = [queue.popleft() for _ in range(len(queue))]
     return [[w for w in taken if int(w.problem.problem_id[1:]) % 8 == i] for i in range(8)]

@@ -15,7 +15,7 @@ import pytest
 from evaluators import grade_worker
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.records import Waiting, Wanted, drawn
+from evaluators.records import SampleRequest, Waiting, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.paths import BenchmarkPaths
@@ -117,10 +117,10 @@ def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
 def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as grading:
-        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
+        grading.add([drawn(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
         lane = grading._workers._lanes[0]
         os.kill(lane._process.pid, signal.SIGKILL)
-        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=1, seed=1), "8", **ENDED)])
+        grading.add([drawn(SampleRequest(problem=PROBLEMS[0], draw=1, seed=1), "8", **ENDED)])
         with pytest.raises(RuntimeError, match=r"a grading process ended .* the draws are stored"):
             for _ in range(100):
                 list(lane.answers("math", wait=True))
@@ -134,7 +134,7 @@ SLOW = ",".join(map(str, range(800)))
 @pytest.mark.slow
 def test_a_draw_whose_judge_was_killed_is_judged_anew_by_the_next_run(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
-    asked = [Wanted(problem=PROBLEMS[i], draw=0, seed=i) for i in (0, 1)]
+    asked = [SampleRequest(problem=PROBLEMS[i], draw=0, seed=i) for i in (0, 1)]
     texts = (f"\\boxed{{{SLOW}}}", "\\boxed{\\sqrt{18}}")
     draws = [drawn(each, text, **ENDED) for each, text in zip(asked, texts, strict=True)]
     table = pl.DataFrame(draws, schema=DRAWS)
@@ -177,7 +177,7 @@ def test_a_grading_process_that_cannot_start_is_the_error_that_is_told(tmp_path,
         pytest.raises(BlockingIOError, match="temporarily unavailable"),
         graded(BenchmarkPaths(tmp_path / "m"), "math", workers=1) as grading,
     ):
-        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
+        grading.add([drawn(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
 
 
 @pytest.mark.slow
@@ -196,7 +196,9 @@ def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
 def test_a_stopping_signal_leaves_the_grading_processes_to_their_stage(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as grading:
-        grading.add([drawn(Wanted(problem=PROBLEMS[0], draw=0, seed=0), "\\boxed{7x}", **ENDED)])
+        grading.add(
+            [drawn(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "\\boxed{7x}", **ENDED)]
+        )
         os.kill(grading._workers._lanes[0]._process.pid, signal.SIGTERM)
         grading._take(grading._workers.answers("math", wait=True))
         assert grading.tally.graded == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.records import Waiting, Wanted, drawn
+from evaluators.records import SampleRequest, Waiting, drawn
 from evaluators.resume import check_manifest, clear_tables
 from evaluators.sample import complete_draws
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME
@@ -209,7 +209,7 @@ def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
 def test_blocks_hold_every_wanted_draw_once_in_rows_of_one_problem(counts):
     problems = [replace(PROBLEMS[0], problem_id=f"p{i}") for i in range(len(counts))]
     wanted = [
-        Wanted(problem=problem, draw=number, seed=number)
+        SampleRequest(problem=problem, draw=number, seed=number)
         for problem, count in zip(problems, counts, strict=True)
         for number in range(count)
     ]

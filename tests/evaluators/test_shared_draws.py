@@ -19,7 +19,7 @@ import pytest
 
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
-from evaluators.records import AskedCheckpoint, Waiting, drawn
+from evaluators.records import SamplingTarget, Waiting, drawn
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
 from fgrpo_bench.analysis.drift import engines_of
@@ -113,7 +113,7 @@ class Evaluations:
                 grading=grading,
                 shared=shared,
             )
-            self.said = shared.give(paths.draws, table, made_with if made else {}, draw_seconds)
+            self.said = shared.publish(paths.draws, table, made_with if made else {}, draw_seconds)
             self.taken_seconds = shared.taken_seconds
         assert made == model.made
         return table, made
@@ -426,7 +426,7 @@ def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path)
 
     def digest(problems=PROBLEMS, sha256="w", stream=11, **changed):
         evaluation = replace(declared.evaluation, **changed)
-        asked = AskedCheckpoint(
+        asked = SamplingTarget(
             folder=tmp_path,
             sha256=sha256,
             evaluation=evaluation,

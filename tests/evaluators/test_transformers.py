@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 import evaluators.transformers as back_end
 from evaluators.backends import embedded, make_engine
 from evaluators.prompts import encoder
-from evaluators.records import AskedCheckpoint, Wanted
+from evaluators.records import SampleRequest, SamplingTarget
 from fgrpo_bench.kinds.evaluate import sampling_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
@@ -59,7 +59,7 @@ def settings(prompt_tokens=16, prompt=PLAIN):
 
 
 def asked(checkpoint, **changes):
-    return AskedCheckpoint(
+    return SamplingTarget(
         folder=checkpoint,
         sha256=weights_sha256(checkpoint),
         evaluation=evaluation(**changes),
@@ -72,7 +72,7 @@ def asked(checkpoint, **changes):
 def wanted(problems, draws=N, further=0):
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(draws)) + further
     return [
-        Wanted(problem=problem, draw=i, seed=seed)
+        SampleRequest(problem=problem, draw=i, seed=seed)
         for problem, own in zip(problems, seeds.tolist(), strict=True)
         for i, seed in enumerate(own)
     ]

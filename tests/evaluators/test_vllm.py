@@ -13,7 +13,7 @@ import pytest
 
 import evaluators.vllm as back_end
 from evaluators.backends import make_engine
-from evaluators.records import AskedCheckpoint
+from evaluators.records import SamplingTarget
 from evaluators.vllm import engine_settings, in_flight
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.specs import EvalSpec
@@ -72,9 +72,9 @@ def refusing(**_: object) -> None:
     raise RuntimeError("batch_invariant mode is not supported for MAMBA")
 
 
-def asked(evaluation: EvalSpec, folder: Path, device: str = "cuda") -> AskedCheckpoint:
+def asked(evaluation: EvalSpec, folder: Path, device: str = "cuda") -> SamplingTarget:
     (folder / "model.safetensors").write_bytes(b"weights")
-    return AskedCheckpoint(
+    return SamplingTarget(
         folder=folder,
         sha256=weights_sha256(folder),
         evaluation=evaluation,
@@ -142,7 +142,7 @@ def test_batch_invariance_is_refused_for_other_samplers_and_processors_before_an
 def test_the_weights_are_read_once_before_any_engine_starts_and_others_are_refused(
     monkeypatch, tmp_path
 ):
-    given: list[AskedCheckpoint] = []
+    given: list[SamplingTarget] = []
 
     def start(make, **_):
         given.extend(deepcopy(make).args)  # by the state that a pickle holds, too

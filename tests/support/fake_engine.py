@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 
 from evaluators.engines import start_engines
-from evaluators.records import Canaries, Draw, Engine, Waiting, Wanted, drawn
+from evaluators.records import Canaries, Draw, Engine, SampleRequest, Waiting, drawn
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.files import void
 
@@ -20,7 +20,7 @@ def make(what: str) -> Engine:
     if what == "refuse":
         raise ValueError("no such checkpoint")
 
-    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
+    def draw(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         waiting = Waiting(wanted)
         while each := next(iter(waiting.take(1)), None):
             if what == "raise":
@@ -50,8 +50,8 @@ def started(
 def planned(plan: Mapping[str, Sequence[int]]) -> Engine:
     """One that answers by a plan of right and wrong draws of each problem, out of order."""
 
-    def draw(wanted: Iterable[Wanted | None]) -> Iterator[list[Draw]]:
-        waiting, flying, order = Waiting(wanted), list[Wanted](), Random(os.getpid())
+    def draw(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
+        waiting, flying, order = Waiting(wanted), list[SampleRequest](), Random(os.getpid())
         while True:
             flying += waiting.take(5 - len(flying))
             if not flying:

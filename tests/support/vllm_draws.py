@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 import evaluators.evaluate as evaluating
 import evaluators.vllm as back_end
-from evaluators.asked import AskedDraws
+from evaluators.asked import DrawScheduler
 from evaluators.backends import make_engine
-from evaluators.records import AskedCheckpoint, Draw, Engine, Wanted
+from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import (
@@ -95,9 +95,9 @@ class Judgements:
         return sum(self.right[problem_id][number] for number in range(n_draws))
 
 
-def asked(folder: Path, sha256: str, placement: Placement = PLACEMENT) -> AskedCheckpoint:
+def asked(folder: Path, sha256: str, placement: Placement = PLACEMENT) -> SamplingTarget:
     """A checkpoint as these draws ask it."""
-    return AskedCheckpoint(
+    return SamplingTarget(
         folder=folder,
         sha256=sha256,
         evaluation=EVALUATION,
@@ -152,9 +152,9 @@ def evaluated_twice(model: Path, root: Path, engine: Engine) -> list[dict[str, A
     """Two evaluations of a model under a run root, the second one with other settings of the
     engine: the facts of their markers, what stands in their draws.json, and how many engines they
     asked for, which is the one that runs here."""
-    started: list[AskedCheckpoint] = []
+    started: list[SamplingTarget] = []
 
-    def start(asked: AskedCheckpoint) -> Engine:
+    def start(asked: SamplingTarget) -> Engine:
         started.append(asked)
         return engine
 
@@ -193,7 +193,7 @@ def main() -> None:
         problem: slice, draws: slice, further: int = 0, seeds: NDArray[np.int64] = seeds
     ) -> list[list[tuple[str, int, str]]]:
         rows = [
-            [Wanted(problem=of, draw=i, seed=seed + further) for i, seed in enumerate(own)]
+            [SampleRequest(problem=of, draw=i, seed=seed + further) for i, seed in enumerate(own)]
             for of, own in zip(problems[problem], seeds[problem, draws].tolist(), strict=True)
         ]
         found = {
@@ -206,7 +206,7 @@ def main() -> None:
     def staged() -> list[list[tuple[str, int, str]]]:
         judged = Judgements()
         by_problem = {p.problem_id: own for p, own in zip(problems, seeds.tolist(), strict=True)}
-        wanted = AskedDraws(DESIGN, problems, by_problem, {}, judged)  # type: ignore[arg-type]
+        wanted = DrawScheduler(DESIGN, problems, by_problem, {}, judged)  # type: ignore[arg-type]
         made = {problem.problem_id: dict[int, tuple[str, int, str]]() for problem in problems}
         for draws in draw(wanted):
             for each in draws:
