@@ -27,7 +27,7 @@ from sweeps.slurm.code import freeze_code
 from sweeps.slurm.decide import Decision
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submit import Sender
-from sweeps.slurm.tick import asked_config, failed, in_hand, tick
+from sweeps.slurm.tick import asked_config, failed, is_pending, tick
 from sweeps.text import counted, echo, error_words, shown
 
 UNWRITABLE = (*FULL, errno.EROFS, errno.ESTALE, errno.EIO)
@@ -144,11 +144,11 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
             if line not in before:
                 say(line)
         before = now
-        if decision is not None and not in_hand(decision):
+        if decision is not None and not is_pending(decision):
             if {each.state for each in decision.standings.values()} == {"done"}:
                 return 0
-            for name, fate in failed(decision).items():
-                say(f"{name}: {fate}")
+            for name, exit_reason in failed(decision).items():
+                say(f"{name}: {exit_reason}")
             live.look(last=True)
             return 1
         live.look()
@@ -207,7 +207,7 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
         for warning in answers.nonsense("squeue", queue):
             say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
         active = [job for job in queue.values() if job.active]
-        active += recover.strays(paths, history, call)
+        active += recover.orphan_jobs(paths, history, call)
         scheduler.scancel(active, call)
         if queue.nonsense is None:
             unnoted = unnoted or _note(paths, "cancelled")

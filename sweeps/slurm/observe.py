@@ -17,8 +17,8 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import answers, recover, scheduler
 from sweeps.slurm.answers import Answer, Job, elements
 from sweeps.slurm.arrays import Record
-from sweeps.slurm.attempts import last_note, last_words, of_batches, of_start, stands_still
-from sweeps.slurm.decide import Decision, Seen
+from sweeps.slurm.attempts import last_note, last_words, no_progress, of_batches, of_start
+from sweeps.slurm.decide import Decision, StageObservation
 from sweeps.slurm.packing import output_file
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import Batch, History, Place
@@ -29,7 +29,7 @@ class Observed:
     """A sweep as files and scheduler show it."""
 
     history: History
-    seen: tuple[Seen, ...]
+    seen: tuple[StageObservation, ...]
     queue: Mapping[str, Job]
     """What squeue shows of all its batches."""
     is_readable: bool
@@ -115,9 +115,9 @@ def _seen(
     accounts: Mapping[str, Job],
     *,
     done: bool,
-) -> Seen:
+) -> StageObservation:
     stage, name = StagePaths(paths.folder / record["name"]), record["name"]
-    seen = Seen(record=record, done=done, attempts=history.attempts[name], place=place)
+    seen = StageObservation(record=record, done=done, attempts=history.attempts[name], place=place)
     if place is None:
         return seen
     queued = _row(place, queue)
@@ -133,8 +133,8 @@ def _seen(
         if note is None or "outcome" not in note:
             seen = replace(seen, said=last_words(output_file(batch, place.job_id)))
     at_work = queued is None and is_locked(stage.lock)
-    still = stands_still(stage, notes)
-    return replace(seen, note=note, at_work=at_work, starts=len(notes), idle=still)
+    idle = no_progress(stage, notes)
+    return replace(seen, note=note, at_work=at_work, starts=len(notes), idle=idle)
 
 
 def in_queue(observed: Observed, decision: Decision) -> dict[str, Place]:
@@ -148,7 +148,9 @@ def left(observed: Observed) -> list[Job]:
     return [job for job in observed.queue.values() if job.active and job.state != "COMPLETING"]
 
 
-def confirmed(seen: Sequence[Seen], queue: Answer, call: Call) -> list[Seen]:
+def confirmed(
+    seen: Sequence[StageObservation], queue: Answer, call: Call
+) -> list[StageObservation]:
     """With `doubt` where a job is not shown by squeue and yet may be there.
 
     Before a job can be called lost the controller is asked for it by another program.
@@ -157,7 +159,9 @@ def confirmed(seen: Sequence[Seen], queue: Answer, call: Call) -> list[Seen]:
     return [_doubted(stage, queue, known, call) for stage in seen]
 
 
-def _doubted(seen: Seen, queue: Answer, known: dict[str, set[str] | str], call: Call) -> Seen:
+def _doubted(
+    seen: StageObservation, queue: Answer, known: dict[str, set[str] | str], call: Call
+) -> StageObservation:
     place = seen.place
     if seen.done or seen.queued or place is None or place.job_id is None:
         return seen

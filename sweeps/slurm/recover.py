@@ -92,7 +92,7 @@ def _read_card(paths: RunPaths, name: str) -> tuple[Batch, str | None]:
     return batch, card.get("code")
 
 
-def strays(paths: RunPaths, known: History, call: Call) -> list[Job]:
+def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:
     """Active jobs under names of this sweep of which neither journal nor folder tells."""
     queue = scheduler.squeue_of_user(call).values()
     own = [job for job in queue if job.active and job.name not in known.batches]

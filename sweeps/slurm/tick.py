@@ -27,7 +27,7 @@ from sweeps.slurm.answers import Job
 from sweeps.slurm.arrays import arrange, beyond
 from sweeps.slurm.attempts import check_room
 from sweeps.slurm.code import in_words, mend
-from sweeps.slurm.decide import ANEW, Decision, Seen, decide
+from sweeps.slurm.decide import ANEW, Decision, StageObservation, decide
 from sweeps.slurm.observe import Observed, in_queue, left, observe
 from sweeps.slurm.packing import is_packed
 from sweeps.slurm.scheduler import Call
@@ -40,14 +40,16 @@ ORPHAN_SECONDS = 90.0
 sbatch may outlive its driver."""
 
 
-def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], None]) -> Observed:
+def reconcile_journal(
+    paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], None]
+) -> Observed:
     """Observe, and first make up the books: of a driver that died between sbatch and its note, and
     of a journal that lost lines."""
     noted = submissions.read(paths.submissions)
     records = read_json(paths.plan, PLAN)["stages"]
     observed = observe(paths, records, call, warn=warn)
     history = observed.history
-    lost = recover.strays(paths, history, call) if noted.damaged or not noted.batches else []
+    lost = recover.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
     lost += [job for job in left(observed) if not history.batches[job.name].known]
     _cancel(lost, "of which nothing tells what they run", call, warn)
     void = [job for job in left(observed) if history.batches[job.name].void]
@@ -60,7 +62,7 @@ def settle(paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], Non
         waits = now - batch.begun <= ORPHAN_SECONDS or not observed.is_readable
         if batch.job_id is None and waits:
             continue
-        _make_up(paths, batch, written, observed, call)
+        _backfill_journal(paths, batch, written, observed, call)
         changed = True
     if noted.damaged:
         submissions.append(paths.submissions, "passed_over", lines=noted.damaged)
@@ -73,7 +75,7 @@ def _cancel(jobs: Sequence[Job], why: str, call: Call, say: Callable[[str], None
         say(f"cancelled {counted(len(jobs), 'job')} {why}")
 
 
-def _make_up(
+def _backfill_journal(
     paths: RunPaths, batch: Batch, written: Batch | None, observed: Observed, call: Call
 ) -> None:
     """Write what the journal should say of a batch; `written` is what it says."""
@@ -122,7 +124,7 @@ def tick(
     """
     profile = frozen_profile(paths)
     with driving(paths):
-        observed = settle(paths, call, now=clock(), warn=say)
+        observed = reconcile_journal(paths, call, now=clock(), warn=say)
         history = observed.history
         sender = Sender(
             paths=paths,
@@ -138,7 +140,7 @@ def tick(
             _prepare(paths, history, say)
         _tell_anew(seen, decision, say)
         _cancel([*decision.cancel, *_held_reports(observed)], "of no more use", call, say)
-        _tell_fates(decision, say)
+        _tell_exit_reasons(decision, say)
         if decision.submit:
             config = config or asked_config(call, say)
             _submit(sender, observed, decision, config, call, clock, say)
@@ -165,15 +167,19 @@ def _held_reports(observed: Observed) -> list[Job]:
     return [job for job in reports if job.state == "PENDING" and "held" in job.reason.lower()]
 
 
-def _tell_fates(decision: Decision, say: Callable[[str], None]) -> None:
+def _tell_exit_reasons(decision: Decision, say: Callable[[str], None]) -> None:
     for record in decision.submit:
         standing = decision.standings[record["name"]]
-        if standing.state == "again" and standing.fate != ANEW:
-            say(f"{record['name']}: {standing.fate}; submitted again")
+        if standing.state == "again" and standing.exit_reason != ANEW:
+            say(f"{record['name']}: {standing.exit_reason}; submitted again")
 
 
-def _tell_anew(seen: Sequence[Seen], decision: Decision, say: Callable[[str], None]) -> None:
-    again = [stage.anew for stage in seen if decision.standings[stage.record["name"]].fate == ANEW]
+def _tell_anew(
+    seen: Sequence[StageObservation], decision: Decision, say: Callable[[str], None]
+) -> None:
+    again = [
+        stage.anew for stage in seen if decision.standings[stage.record["name"]].exit_reason == ANEW
+    ]
     for change, count in Counter(again).items():
         say(f"{counted(count, 'job')} that waited: sent again with {change}")
 
@@ -238,12 +244,16 @@ def _declaration(paths: RunPaths) -> dict[str, Any]:
     return declaration
 
 
-def in_hand(decision: Decision) -> bool:
+def is_pending(decision: Decision) -> bool:
     """Whether SLURM has, or will get, anything that is not done."""
     submitted = {record["name"] for record in decision.submit}
     return bool(submitted) or any(each.state == "active" for each in decision.standings.values())
 
 
 def failed(decision: Decision) -> dict[str, str]:
-    """Fates of the stages that were given up, by name."""
-    return {name: each.fate for name, each in decision.standings.items() if each.state == "failed"}
+    """Exit reasons of the stages that were given up, by name."""
+    return {
+        name: each.exit_reason
+        for name, each in decision.standings.items()
+        if each.state == "failed"
+    }

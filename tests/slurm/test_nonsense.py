@@ -75,7 +75,7 @@ def test_while_squeue_makes_no_sense_nothing_is_decided(
         decision = tick.tick(paths, say=print, command=fake_command)
         assert (decision.submit, decision.cancel) == ((), ())
         assert decision.standings[POINT].state == "active"
-        told = capsys.readouterr().out + decision.standings[POINT].fate
+        told = capsys.readouterr().out + decision.standings[POINT].exit_reason
         assert SHOWN[script] in told
         assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
         said = capsys.readouterr()
@@ -118,7 +118,7 @@ def test_where_sacct_makes_no_sense_the_controller_tells_what_is_not_lost(
         decision = tick.tick(paths, say=print, command=fake_command)
     assert f"warning: {words}" in capsys.readouterr().out
     assert (decision.submit, decision.cancel) == ((), ())
-    assert decision.standings[POINT].fate == "squeue does not show it, but scontrol does"
+    assert decision.standings[POINT].exit_reason == "squeue does not show it, but scontrol does"
     assert paths.submissions.read_bytes() == before
     hold(tmp_path).unlink()
     fake_until(paths, all_done)

@@ -10,7 +10,7 @@ import pytest
 
 from sweeps.slurm import answers, observe
 from sweeps.slurm.answers import Answer, Job, parse
-from sweeps.slurm.decide import GRACE_SECONDS, Seen, standing_of
+from sweeps.slurm.decide import GRACE_SECONDS, StageObservation, decide_stage
 from sweeps.slurm.scheduler import INVALID_ID, Call
 from sweeps.slurm.submissions import Batch, Place
 
@@ -55,9 +55,9 @@ def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int =
     return Batch(name=name, kind="train", stages=stages, begun=begun, job_id="17")
 
 
-def absent(of: Batch, index: int = 0, **facts: Any) -> Seen:
+def absent(of: Batch, index: int = 0, **facts: Any) -> StageObservation:
     """A stage whose job squeue does not show."""
-    seen = Seen(
+    seen = StageObservation(
         record={"name": f"p{index}", "kind": "train", "needs": ()},
         done=False,
         attempts=1,
@@ -100,9 +100,9 @@ def test_what_lies_in_the_future_is_said() -> None:
 
 def test_a_job_sent_an_hour_from_now_is_not_waited_for_until_then() -> None:
     """The controller, asked for it, says that it is not there."""
-    early = standing_of(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
-    assert (early.state, early.fate) == ("again", "lost")
-    just = standing_of(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
+    early = decide_stage(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
+    assert (early.state, early.exit_reason) == ("again", "lost")
+    just = decide_stage(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
     assert just.state == "active"
 
 
@@ -133,8 +133,8 @@ def test_nothing_is_lost_that_the_controller_still_knows_by_name(
 
     (seen,) = observe.confirmed([absent(batch())], Answer(), call)
     assert doubt in seen.doubt and bool(doubt) == bool(seen.doubt)
-    standing = standing_of(seen, now=NOW, max_attempts=3)
-    assert (standing.state, standing.fate) == (
+    standing = decide_stage(seen, now=NOW, max_attempts=3)
+    assert (standing.state, standing.exit_reason) == (
         ("active", seen.doubt) if doubt else ("again", "lost")
     )
 
@@ -147,8 +147,8 @@ def test_where_squeue_makes_no_sense_nothing_is_decided_of_what_it_does_not_show
     job = Job(job_id="17_0", name="smoke-train-1f", state="FAILED", ended=NOW - 500)
     note = {"outcome": "failed", "exit_code": 1}
     (seen,) = observe.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
-    standing = standing_of(seen, now=NOW, max_attempts=3)
-    assert (standing.state, standing.fate) == ("active", "squeue's answer makes no sense")
+    standing = decide_stage(seen, now=NOW, max_attempts=3)
+    assert (standing.state, standing.exit_reason) == ("active", "squeue's answer makes no sense")
 
 
 def test_the_controller_is_asked_once_for_a_batch_and_not_for_what_is_clear() -> None:
