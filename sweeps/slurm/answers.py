@@ -8,13 +8,11 @@ does not show nobody may say that it is gone.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from sweeps.slurm.submissions import Batch
 from sweeps.text import duration
 
 ACTIVE = {
@@ -149,36 +147,6 @@ def nonsense(program: str, answer: Answer) -> list[str]:
     return [
         f"warning: `{program}` printed what makes no sense, which decides nothing: "
         f"{answer.nonsense!r}"
-    ]
-
-
-def dated(accounts: Answer, batches: Mapping[str, Batch]) -> list[str]:
-    """Drop the rows of jobs that ended before they were sent, with a warning of each batch."""
-    early: dict[str, list[str]] = defaultdict(list)
-    for job_id, job in [*accounts.items()]:
-        batch = batches.get(job.name)
-        if batch is None or job.ended is None or job.ended >= batch.begun - CLOCK_SECONDS:
-            continue
-        early[f"{duration(batch.begun - job.ended)} before {job.name} was sent"].append(job_id)
-        del accounts[job_id]
-    return [
-        f"warning: `sacct` says that job {ids[0]} ended {when}, which decides nothing: the row is "
-        "of another job, or the clocks of this machine and the cluster disagree"
-        for when, ids in early.items()
-    ]
-
-
-def clocks(batches: Iterable[Batch], answers: Iterable[Answer], now: float) -> list[str]:
-    """A warning where something lies in the future of this machine's clock."""
-    sent = max((batch.begun for batch in batches), default=now)
-    ended = max((job.ended or now for rows in answers for job in rows.values()), default=now)
-    leads = {"a batch was sent": sent - now, "a job ended": ended - now}
-    return [
-        f"warning: {fact} {duration(ahead)} from now by this machine's clock, which disagrees with "
-        "that of the cluster or of the machine that sent it: set them right, as waiting times are "
-        "told by them"
-        for fact, ahead in leads.items()
-        if ahead > CLOCK_SECONDS
     ]
 
 

@@ -68,7 +68,7 @@ class StageObservation:
     doubt: str = ""
     """Why it may be there although squeue does not show it; empty where nothing says so."""
     at_work: bool = False
-    """Whether a process works on it although squeue does not show it; asked only then."""
+    """Whether a process holds its lock although squeue does not show it; asked only then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +106,12 @@ def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> St
         return _after(exit_reason, seen, max_attempts, cancel=job)
     if seen.doubt:
         return StageDecision(state="active", exit_reason=seen.doubt)
+    if seen.at_work:  # whatever SLURM or a clock says: nothing runs twice
+        told = "shows it ended" if job is not None and not job.active else "does not show it"
+        return StageDecision(state="active", exit_reason=f"at work, though SLURM {told}")
     if job is None or job.active:
         if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
             return StageDecision(state="active", exit_reason="SLURM does not show it yet")
-        if seen.at_work:
-            return StageDecision(
-                state="active", exit_reason="at work, though SLURM does not show it"
-            )
         return _after(_noted(seen.note) or "lost", seen, max_attempts)
     exit_reason = _exit_reason(job, seen.note, seen.said)
     mends = exit_reason in ("preempted", "node failure") or job.state == "COMPLETED"

@@ -8,7 +8,6 @@ job's.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -61,12 +60,7 @@ def observe(
         accounts = scheduler.sacct(absent, call)
     except (ValueError, ConnectionError) as error:
         warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
-    for warning in [
-        *answers.nonsense("squeue", shown),
-        *answers.nonsense("sacct", accounts),
-        *answers.dated(accounts, history.batches),
-        *answers.clocks(history.batches.values(), (shown, accounts), time.time()),
-    ]:
+    for warning in (*answers.nonsense("squeue", shown), *answers.nonsense("sacct", accounts)):
         warn(warning)
     _identify(history, accounts.values())
     seen = [

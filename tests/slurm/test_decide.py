@@ -79,6 +79,13 @@ CASES = [
         "at work, though SLURM does not show it",
         None,
     ),
+    (
+        "ended long before it was sent, but at work",
+        seen("COMPLETED", queued=False, ended=0.0, at_work=True),
+        "active",
+        "at work, though SLURM shows it ended",
+        None,
+    ),
     ("gone, but it said why", seen(note=FAILED), "failed", "failed", None),
     ("running says only accounting", seen("RUNNING", queued=False), "again", "lost", None),
     ("just preempted", seen("PREEMPTED", ended=NOW - 5), "active", None, None),
@@ -105,7 +112,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("case", "one", "state", "exit_reason", "cancel"), CASES, ids=lambda v: str(v)[:30]
 )
-def test_every_fate_has_one_consequence(
+def test_every_exit_reason_has_one_consequence(
     case: str, one: StageObservation, state: str, exit_reason: str | None, cancel: str | None
 ) -> None:
     standing = decide_stage(one, now=NOW, max_attempts=3)

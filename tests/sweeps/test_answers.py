@@ -66,19 +66,6 @@ def absent(of: Batch, index: int = 0, **facts: Any) -> StageObservation:
     return replace(seen, **facts)
 
 
-def test_rows_of_jobs_that_ended_before_they_were_sent_decide_nothing() -> None:
-    of = batch()
-    accounts = parse(
-        f"17_0|{of.name}|COMPLETED|n1|0:10|2020-01-01T00:00:00|None\n"
-        f"17_1|{of.name}|FAILED|n1|0:10|2026-11-22T11:55:00|None\n"
-    )
-    (warning,) = answers.dated(accounts, {of.name: of})
-    assert "`sacct` says that job 17_0 ended" in warning
-    assert "before smoke-train-1f was sent, which decides nothing" in warning
-    assert [*accounts] == ["17_1"]
-    assert answers.dated(accounts, {of.name: of}) == []
-
-
 @pytest.mark.parametrize(
     ("hours", "words"), [(1, "1 h 00 min ahead of"), (-1, "1 h 00 min behind"), (0.01, None)]
 )
@@ -87,15 +74,6 @@ def test_a_clock_that_is_not_the_controllers_is_said(hours: float, words: str | 
     warnings = answers.controllers_clock(said, NOW + hours * 3600)
     assert [words in warning for warning in warnings] == ([True] if words else [])
     assert answers.controllers_clock("MaxArraySize = 1001\n", NOW) == []
-
-
-def test_what_lies_in_the_future_is_said() -> None:
-    ended = parse("17|b|FAILED|n1|0:10|2026-11-22T13:00:00|None\n")
-    (sent,) = answers.clocks([batch(begun=NOW + 3600)], [Answer()], NOW)
-    assert "a batch was sent 1 h 00 min from now by this machine's clock" in sent
-    (over,) = answers.clocks([batch()], [ended], NOW)
-    assert "a job ended 1 h 00 min from now" in over
-    assert answers.clocks([batch()], [Answer()], NOW) == []
 
 
 def test_a_job_sent_an_hour_from_now_is_not_waited_for_until_then() -> None:
