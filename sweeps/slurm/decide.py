@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sweeps.slurm.answers import FAILURES, Job
 from sweeps.slurm.arrays import Record, is_job
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.reasons import NEVER
+from sweeps.slurm.scheduler import FAILURES, Job
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0

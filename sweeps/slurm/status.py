@@ -16,10 +16,9 @@ from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.arrays import is_job
 from sweeps.slurm.decide import Decision, StageObservation, decide_stage
-from sweeps.slurm.observe import observe
 from sweeps.slurm.reasons import remedy
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.tick import frozen_profile
+from sweeps.slurm.tick import frozen_profile, observe
 from sweeps.text import counted, table
 
 AT_REST = ("done", "waiting", "ended")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sweeps.slurm.answers import Job
 from sweeps.slurm.decide import GRACE_SECONDS, StageDecision, StageObservation, decide, decide_stage
+from sweeps.slurm.scheduler import Job
 from sweeps.slurm.submissions import Batch, Place
 
 NOW = 1_000_000.0

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from sweeps.slurm import answers, observe
-from sweeps.slurm.answers import Answer, Job, parse
+from sweeps.slurm import scheduler, tick
 from sweeps.slurm.decide import GRACE_SECONDS, StageObservation, decide_stage
-from sweeps.slurm.scheduler import INVALID_ID, Call
+from sweeps.slurm.scheduler import INVALID_ID, Answer, Call, Job, parse
 from sweeps.slurm.submissions import Batch, Place
 
 NOW = datetime(2026, 11, 22, 12).timestamp()
@@ -41,12 +40,12 @@ def test_lines_that_make_no_sense_are_told_apart_from_rows(
     assert answer.nonsense is not None and answer.nonsense.startswith(first)
     wanted = [each if isinstance(each, str) else f"17_{each}" for each in ids]
     assert [*answer] == wanted
-    (warning,) = answers.nonsense("sacct", answer)
+    (warning,) = scheduler.nonsense("sacct", answer)
     assert warning.startswith("warning: `sacct` printed what makes no sense, which decides nothing")
 
 
 def test_an_answer_that_makes_sense_is_not_warned_of() -> None:
-    assert answers.nonsense("squeue", parse(ROW + "\n")) == []
+    assert scheduler.nonsense("squeue", parse(ROW + "\n")) == []
     assert parse(ROW).nonsense is None
 
 
@@ -71,9 +70,9 @@ def absent(of: Batch, index: int = 0, **facts: Any) -> StageObservation:
 )
 def test_a_clock_that_is_not_the_controllers_is_said(hours: float, words: str | None) -> None:
     said = "Configuration data as of 2026-11-22T12:00:00\nMaxArraySize = 1001\n"
-    warnings = answers.controllers_clock(said, NOW + hours * 3600)
+    warnings = scheduler.controllers_clock(said, NOW + hours * 3600)
     assert [words in warning for warning in warnings] == ([True] if words else [])
-    assert answers.controllers_clock("MaxArraySize = 1001\n", NOW) == []
+    assert scheduler.controllers_clock("MaxArraySize = 1001\n", NOW) == []
 
 
 def test_a_job_sent_an_hour_from_now_is_not_waited_for_until_then() -> None:
@@ -109,7 +108,7 @@ def test_nothing_is_lost_that_the_controller_still_knows_by_name(
             raise said
         return said
 
-    (seen,) = observe.confirmed([absent(batch())], Answer(), call)
+    (seen,) = tick.confirmed([absent(batch())], Answer(), call)
     assert doubt in seen.doubt and bool(doubt) == bool(seen.doubt)
     standing = decide_stage(seen, now=NOW, max_attempts=3)
     assert (standing.state, standing.exit_reason) == (
@@ -124,7 +123,7 @@ def never(command: list[str]) -> str:
 def test_where_squeue_makes_no_sense_nothing_is_decided_of_what_it_does_not_show() -> None:
     job = Job(job_id="17_0", name="smoke-train-1f", state="FAILED", ended=NOW - 500)
     note = {"outcome": "failed", "exit_code": 1}
-    (seen,) = observe.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
+    (seen,) = tick.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
     standing = decide_stage(seen, now=NOW, max_attempts=3)
     assert (standing.state, standing.exit_reason) == ("active", "squeue's answer makes no sense")
 
@@ -137,10 +136,10 @@ def test_the_controller_is_asked_once_for_a_batch_and_not_for_what_is_clear() ->
         return KNOWN
 
     of = batch()
-    observe.confirmed([absent(of), absent(of, 1)], Answer(), call)
+    tick.confirmed([absent(of), absent(of, 1)], Answer(), call)
     assert asked == ["17"]
     unsent: Call = never
-    observe.confirmed(
+    tick.confirmed(
         [
             absent(of, done=True),
             absent(of, note={"outcome": "failed", "exit_code": 1}),

@@ -22,7 +22,6 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
-from sweeps.slurm.answers import Job
 from sweeps.slurm.attempts import (
     IDLE_ATTEMPTS,
     UNREADY,
@@ -46,6 +45,7 @@ from sweeps.slurm.decide import (
 from sweeps.slurm.packing import Packing, output_file
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.reasons import remedy
+from sweeps.slurm.scheduler import Job
 from sweeps.slurm.status import standing_now, stuck
 from sweeps.slurm.submissions import Batch, Place
 from sweeps.slurm.submit import options
