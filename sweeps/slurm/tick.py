@@ -1,8 +1,8 @@
 """`tick`: bring a sweep on SLURM up to date. Stateless; safe to kill and to run again at any time.
 
-It derives where every stage stands from files and the scheduler (`observe`), adopts
-what a dead driver left in the queue and what the journal lost, cancels what is of no more use, and
-submits what is to be done.
+It derives where every stage stands from files and the scheduler (`observe`), adopts what a dead
+driver left in the queue and what the journal lost, cancels what is of no more use, and submits what
+is to be done.
 
 One squeue call, and one sacct call where a job is no longer in the queue, whatever the number of
 jobs. A row is a stage's only by id and name: after a reset of the controller its id may be another
