@@ -83,12 +83,12 @@ def _run(arguments: Namespace) -> int:
 
         return slurm.run(declaration)
     if on_slurm:
-        from sweeps.slurm import dry
+        from sweeps.slurm import drive as slurm
 
-        limit = dry.largest_array(declaration)
+        limit = slurm.largest_array(declaration)
         plan, paths = plan_over(declaration)
         _show_plan(plan, paths)
-        for text in dry.dry_run(plan, paths, limit=limit):
+        for text in slurm.dry_run(plan, paths, limit=limit):
             print(f"\n{text}", end="")
         return 0
     if arguments.dry_run:

@@ -44,7 +44,7 @@ def last_note(stage: StagePaths, job_id: str | None, batch: str | None) -> Note 
 def idle(stage: StagePaths, job_id: str | None, batch: str | None) -> bool:
     """Whether the last IDLE_ATTEMPTS of a job brought the stage no further. SLURM requeues a job
     as often as its node fails, so this is what ends a stage that makes its nodes fail."""
-    return stands_still(stage, _of_job(stage, job_id, batch))
+    return no_progress(stage, _of_job(stage, job_id, batch))
 
 
 def of_batches(stage: StagePaths, batches: Collection[str]) -> list[Note]:
@@ -52,7 +52,7 @@ def of_batches(stage: StagePaths, batches: Collection[str]) -> list[Note]:
     return [note for note in attempts(stage) if note.get("batch") in batches]
 
 
-def stands_still(stage: StagePaths, notes: Sequence[Note]) -> bool:
+def no_progress(stage: StagePaths, notes: Sequence[Note]) -> bool:
     """Whether the last IDLE_ATTEMPTS of some attempts brought the stage no further; one that found
     its input incomplete did not try."""
     begun = [note.get("from_step") for note in notes if note.get("outcome") != UNREADY]
@@ -119,7 +119,7 @@ def damaged_path(batch: Path, job_id: str) -> Path:
 
 
 def damaged_code(words: str) -> str:
-    """The fate of a job whose code was not as it was frozen."""
+    """The exit reason of a job whose code was not as it was frozen."""
     return f"its code was damaged: {words}"
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sweeps.slurm.answers import FAILURES, Job
 from sweeps.slurm.arrays import Record, is_job
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.reasons import NEVER
+from sweeps.slurm.scheduler import FAILURES, Job
 from sweeps.slurm.submissions import Place
 
 GRACE_SECONDS = 120.0
@@ -23,10 +23,10 @@ not believed: queues, databases and file systems lag."""
 
 SlurmState = Literal["done", "active", "again", "failed", "new"]
 FATAL = ("failed", "never started", "impossible")
-"""Fates that another attempt would share: the stage's or the user's own fault."""
+"""Exit reasons that another attempt would share: the stage's or the user's own fault."""
 ANEW = "asked for anew"
 FREE = ("cancelled before it began", "input incomplete", ANEW)
-"""Fates that count as no attempt."""
+"""Exit reasons that count as no attempt."""
 STILL = {"SUSPENDED": "suspended", "STOPPED": "suspended"}
 """States of a job that has begun and stands still, of which SLURM gives no reason."""
 RAISED = r"[\w.]*(Error|Exception): "
@@ -40,7 +40,7 @@ REMEDIES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class StageObservation:
     """All that was observed of one stage."""
 
     record: Record
@@ -68,74 +68,79 @@ class Seen:
     doubt: str = ""
     """Why it may be there although squeue does not show it; empty where nothing says so."""
     at_work: bool = False
-    """Whether a process works on it although squeue does not show it; asked only then."""
+    """Whether a process holds its lock although squeue does not show it; asked only then."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class StageDecision:
     """What became of a stage."""
 
     state: SlurmState
     """active: SLURM has it or may have. again: to be submitted."""
-    fate: str = ""
+    exit_reason: str = ""
     """How its last job ended, or why it waits, in words; empty where there is nothing to say."""
     cancel: Job | None = None
     """Job to cancel first."""
 
 
-def standing_of(seen: Seen, *, now: float, max_attempts: int) -> Standing:
+def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> StageDecision:
     """now: Unix time."""
     job, place = seen.job, seen.place
     waits = job is not None and seen.queued and job.state == "PENDING"
     if seen.done:
-        return Standing(state="done", cancel=job if waits else None)
+        return StageDecision(state="done", cancel=job if waits else None)
     if not is_job(seen.record["kind"]):
-        return Standing(state="failed", fate="its files are not here: `run` fetches them")
+        return StageDecision(
+            state="failed", exit_reason="its files are not here: `run` fetches them"
+        )
     if place is None:
-        return Standing(state="new")
+        return StageDecision(state="new")
     if place.job_id is None:
-        return Standing(state="active", fate="being submitted")
+        return StageDecision(state="active", exit_reason="being submitted")
     if job is not None and seen.queued and job.active:
         if waits and seen.anew:
-            return Standing(state="again", fate=ANEW, cancel=job)
+            return StageDecision(state="again", exit_reason=ANEW, cancel=job)
         if not (waits and job.reason in NEVER):
-            return Standing(state="active", fate=STILL.get(job.state, job.reason))
-        fate = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
-        return _after(fate, seen, max_attempts, cancel=job)
+            return StageDecision(state="active", exit_reason=STILL.get(job.state, job.reason))
+        exit_reason = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
+        return _after(exit_reason, seen, max_attempts, cancel=job)
     if seen.doubt:
-        return Standing(state="active", fate=seen.doubt)
+        return StageDecision(state="active", exit_reason=seen.doubt)
+    if seen.at_work:  # whatever SLURM or a clock says: nothing runs twice
+        told = "shows it ended" if job is not None and not job.active else "does not show it"
+        return StageDecision(state="active", exit_reason=f"at work, though SLURM {told}")
     if job is None or job.active:
         if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
-            return Standing(state="active", fate="SLURM does not show it yet")
-        if seen.at_work:
-            return Standing(state="active", fate="at work, though SLURM does not show it")
+            return StageDecision(state="active", exit_reason="SLURM does not show it yet")
         return _after(_noted(seen.note) or "lost", seen, max_attempts)
-    fate = _fate(job, seen.note, seen.said)
-    mends = fate in ("preempted", "node failure") or job.state == "COMPLETED"
+    exit_reason = _exit_reason(job, seen.note, seen.said)
+    mends = exit_reason in ("preempted", "node failure") or job.state == "COMPLETED"
     if mends and job.ended is not None and now - job.ended < GRACE_SECONDS:
-        return Standing(state="active", fate=f"{fate}; SLURM may requeue it")
-    return _after(fate, seen, max_attempts)
+        return StageDecision(state="active", exit_reason=f"{exit_reason}; SLURM may requeue it")
+    return _after(exit_reason, seen, max_attempts)
 
 
-def _after(fate: str, seen: Seen, max_attempts: int, *, cancel: Job | None = None) -> Standing:
+def _after(
+    exit_reason: str, seen: StageObservation, max_attempts: int, *, cancel: Job | None = None
+) -> StageDecision:
     if seen.attempts <= 0:  # allowed again since, or it never began
-        return Standing(state="again", fate=fate, cancel=cancel)
-    advice = _advice(fate, seen)
-    if fate in FATAL:
-        return Standing(state="failed", fate=f"{fate}{advice}", cancel=cancel)
-    if seen.idle and fate not in FREE:
-        reason = f"{fate}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
-        return Standing(state="failed", fate=reason, cancel=cancel)
-    if seen.attempts - (fate in FREE) >= max_attempts:
-        reason = f"{fate}, after {seen.attempts} jobs{advice}"
-        return Standing(state="failed", fate=reason, cancel=cancel)
-    return Standing(state="again", fate=f"{fate}{advice}", cancel=cancel)
+        return StageDecision(state="again", exit_reason=exit_reason, cancel=cancel)
+    advice = _advice(exit_reason, seen)
+    if exit_reason in FATAL:
+        return StageDecision(state="failed", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
+    if seen.idle and exit_reason not in FREE:
+        reason = f"{exit_reason}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
+        return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
+    if seen.attempts - (exit_reason in FREE) >= max_attempts:
+        reason = f"{exit_reason}, after {seen.attempts} jobs{advice}"
+        return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
+    return StageDecision(state="again", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
 
 
-def _advice(fate: str, seen: Seen) -> str:
-    if fate in REMEDIES:
-        return f" ({REMEDIES[fate]})"
-    if fate != "never started":
+def _advice(exit_reason: str, seen: StageObservation) -> str:
+    if exit_reason in REMEDIES:
+        return f" ({REMEDIES[exit_reason]})"
+    if exit_reason != "never started":
         return ""
     node = seen.job.node if seen.job is not None else ""
     ask = f"can {node} see the run root and the interpreter (profile.python)?" if node else ""
@@ -143,7 +148,7 @@ def _advice(fate: str, seen: Seen) -> str:
     return f": {words}" if words else ""
 
 
-def _fate(job: Job, note: Mapping[str, Any] | None, said: str) -> str:
+def _exit_reason(job: Job, note: Mapping[str, Any] | None, said: str) -> str:
     failure = FAILURES.get(job.state, "failed")
     if failure == "cancelled":
         return failure if note is not None else "cancelled before it began"
@@ -155,7 +160,7 @@ def _fate(job: Job, note: Mapping[str, Any] | None, said: str) -> str:
 
 
 def _noted(note: Mapping[str, Any] | None) -> str | None:
-    """The fate by the job's own word; None where it had none to say."""
+    """The exit reason by the job's own word; None where it had none to say."""
     if note is None or "outcome" not in note:
         return None
     if note.get("why"):
@@ -171,7 +176,7 @@ def _noted(note: Mapping[str, Any] | None) -> str | None:
 class Decision:
     """What to do; empty lists where nothing is to be done."""
 
-    standings: Mapping[str, Standing]
+    standings: Mapping[str, StageDecision]
     cancel: tuple[Job, ...]
     submit: tuple[Record, ...]
     """Stages whose needs are done, queued, or submitted with them."""
@@ -180,17 +185,17 @@ class Decision:
 
 
 def decide(
-    observed: Iterable[Seen], *, now: float, max_attempts: int, held: bool = False
+    observed: Iterable[StageObservation], *, now: float, max_attempts: int, held: bool = False
 ) -> Decision:
     """observed: in an order in which needs come first. held: nothing is submitted."""
-    standings: dict[str, Standing] = {}
+    standings: dict[str, StageDecision] = {}
     submit: list[Record] = []
     ready: set[str] = set()
     observed = list(observed)
     needed = {need for seen in observed if not seen.done for need in seen.record["needs"]}
     for seen in observed:
         name = seen.record["name"]
-        standing = standing_of(seen, now=now, max_attempts=max_attempts)
+        standing = decide_stage(seen, now=now, max_attempts=max_attempts)
         if seen.done and name in needed and seen.job is not None and seen.job.reason not in NEVER:
             standing = replace(standing, cancel=None)  # it would take along what waits for it
         standings[name] = standing
@@ -204,5 +209,5 @@ def decide(
         standings=standings,
         cancel=tuple(each.cancel for each in standings.values() if each.cancel is not None),
         submit=tuple(submit),
-        uncount=tuple(r["name"] for r in submit if standings[r["name"]].fate in FREE),
+        uncount=tuple(r["name"] for r in submit if standings[r["name"]].exit_reason in FREE),
     )

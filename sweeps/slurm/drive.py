@@ -1,4 +1,5 @@
-"""The commands on SLURM: `run` submits and returns, `follow` watches; retry, cancel."""
+"""The commands on SLURM: `run` submits and returns, or shows what it would send; `follow` watches;
+retry, cancel."""
 
 from __future__ import annotations
 
@@ -22,18 +23,26 @@ from sweeps.freeze import check_writable, freeze, plan_over
 from sweeps.local.drive import fetch_files
 from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
-from sweeps.slurm import answers, preflight, recover, scheduler, status, submissions
-from sweeps.slurm.code import freeze_code
-from sweeps.slurm.decide import Decision
+from sweeps.slurm import preflight, recover, scheduler, status, submissions
+from sweeps.slurm.arrays import arrange, is_job
+from sweeps.slurm.code import code_folder, freeze_code
+from sweeps.slurm.decide import Decision, decide
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submit import Sender
-from sweeps.slurm.tick import asked_config, failed, in_hand, tick
+from sweeps.slurm.tick import asked_config, failed, in_queue, is_pending, observe, tick
 from sweeps.text import counted, echo, error_words, shown
 
 UNWRITABLE = (*FULL, errno.EROFS, errno.ESTALE, errno.EIO)
 """What is said where a disk or a file server takes no more for a while."""
 CANCEL_SECONDS = 60.0
 """How long `cancel` waits for a driver at work."""
+SLURM_DEFAULT_ARRAY = 1001
+"""MaxArraySize where a site sets none; for a dry run where there is no SLURM to ask."""
+FOR_READING = (
+    "# For reading: sent by hand it fails, because `run` also hands over what the jobs do and\n"
+    "# makes their folders; names of batches and ids of jobs are numbered here."
+)
+"""Follows the first line of each file of a dry run."""
 Say = Callable[[str], None]
 
 
@@ -144,11 +153,11 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
             if line not in before:
                 say(line)
         before = now
-        if decision is not None and not in_hand(decision):
+        if decision is not None and not is_pending(decision):
             if {each.state for each in decision.standings.values()} == {"done"}:
                 return 0
-            for name, fate in failed(decision).items():
-                say(f"{name}: {fate}")
+            for name, exit_reason in failed(decision).items():
+                say(f"{name}: {exit_reason}")
             live.look(last=True)
             return 1
         live.look()
@@ -204,10 +213,10 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
         plan = readable_json(paths.plan, PLAN) or {"stages": []}
         history, queue = recover.at_home(paths, plan["stages"], call, say)
         unnoted = unnoted or _note(paths, "hold")
-        for warning in answers.nonsense("squeue", queue):
+        for warning in scheduler.nonsense("squeue", queue):
             say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
         active = [job for job in queue.values() if job.active]
-        active += recover.strays(paths, history, call)
+        active += recover.orphan_jobs(paths, history, call)
         scheduler.scancel(active, call)
         if queue.nonsense is None:
             unnoted = unnoted or _note(paths, "cancelled")
@@ -242,3 +251,58 @@ def _note(paths: RunPaths, event: str) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def largest_array(
+    declaration: Declaration, *, say: Callable[[str], None] = echo, call: Call = scheduler.call
+) -> int:
+    """Most elements of an array: the profile's word, or else the site's. Where no SLURM answers,
+    that is said, and SLURM's own default stands in: a dry run needs no cluster."""
+    profile = declaration.profile
+    assert isinstance(profile, SlurmProfile)
+    try:
+        site = scheduler.max_array_size(scheduler.show_config(call))
+    except (ValueError, ConnectionError) as error:
+        say(f"note: no cluster was asked about what follows, and `run` needs one: {error}\n")
+        site = SLURM_DEFAULT_ARRAY
+    return profile.max_array_size or site
+
+
+def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.call) -> list[str]:
+    """The sbatch file of every batch that `run` would send, in order; writes and sends nothing.
+
+    Each says that it is for reading: sbatch alone hands over nothing for the jobs to do.
+
+    Names of batches are unique only when they are sent, and job ids are SLURM's: here both are
+    numbered. What `run` would fetch before it sends anything counts as done. limit: most elements
+    of an array.
+    """
+    profile = plan.declaration.profile
+    assert isinstance(profile, SlurmProfile)
+    records = plan_record(plan)["stages"]
+    observed = observe(paths, records, call, warn=echo)
+    seen = [replace(s, done=s.done or not is_job(s.record["kind"])) for s in observed.seen]
+    decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
+    numbers: dict[str, int] = {}
+
+    def name(kind: str) -> str:
+        numbers[kind] = numbers.get(kind, 0) + 1
+        return f"{paths.sweep}-{kind}-{numbers[kind]}"
+
+    sendings = arrange(
+        decision.submit,
+        done={each.record["name"] for each in seen if each.done},
+        places=in_queue(observed, decision),
+        limit=limit,
+        at_once=profile.max_parallel,
+        name=name,
+        now=time.time(),
+    )
+    by_name = {record["name"]: record for record in records}
+    code = code_folder(paths.code)
+    sender = Sender(paths=paths, profile=profile, code=code, records=by_name)
+    texts = []
+    for sending in sendings:
+        sending.batch.job_id = f"JOB-OF-{sending.batch.name}"
+        texts.append(sender.text(sending).replace("\n", f"\n{FOR_READING}\n", 1))
+    return texts

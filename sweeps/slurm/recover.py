@@ -20,10 +20,9 @@ from fgrpo_bench.stages.files import void, write_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import scheduler, submissions
-from sweeps.slurm.answers import Answer, Job
 from sweeps.slurm.arrays import Record
 from sweeps.slurm.attempts import last_note
-from sweeps.slurm.scheduler import Call
+from sweeps.slurm.scheduler import Answer, Call, Job
 from sweeps.slurm.submissions import Batch, History, Place, is_event, kind_of
 from sweeps.text import counted
 
@@ -92,7 +91,7 @@ def _read_card(paths: RunPaths, name: str) -> tuple[Batch, str | None]:
     return batch, card.get("code")
 
 
-def strays(paths: RunPaths, known: History, call: Call) -> list[Job]:
+def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:
     """Active jobs under names of this sweep of which neither journal nor folder tells."""
     queue = scheduler.squeue_of_user(call).values()
     own = [job for job in queue if job.active and job.name not in known.batches]

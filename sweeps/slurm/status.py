@@ -15,11 +15,10 @@ from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
 from sweeps.slurm.arrays import is_job
-from sweeps.slurm.decide import Decision, Seen, standing_of
-from sweeps.slurm.observe import observe
+from sweeps.slurm.decide import Decision, StageObservation, decide_stage
 from sweeps.slurm.reasons import remedy
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.tick import frozen_profile
+from sweeps.slurm.tick import frozen_profile, observe
 from sweeps.text import counted, table
 
 AT_REST = ("done", "waiting", "ended")
@@ -29,7 +28,9 @@ AT_REST = ("done", "waiting", "ended")
 def standing_now(decision: Decision) -> str:
     """e.g. `3 active (Dependency 2), 1 done`: states, and in SLURM's words why jobs wait."""
     standings = decision.standings.values()
-    waits = Counter(each.fate for each in standings if each.state == "active" and each.fate)
+    waits = Counter(
+        each.exit_reason for each in standings if each.state == "active" and each.exit_reason
+    )
     why = ", ".join(f"{reason} {count}" for reason, count in sorted(waits.items()))
     states = Counter(each.state for each in standings)
     return ", ".join(
@@ -42,8 +43,8 @@ def stuck(decision: Decision) -> list[str]:
     """A line for each reason that no waiting ends, with what can be done about it."""
     held: dict[str, list[str]] = {}
     for name, standing in decision.standings.items():
-        if standing.state == "active" and remedy(standing.fate) is not None:
-            held.setdefault(standing.fate, []).append(name)
+        if standing.state == "active" and remedy(standing.exit_reason) is not None:
+            held.setdefault(standing.exit_reason, []).append(name)
     return [
         f"{counted(len(names), 'stage')} ({names[0]}{', ...' if len(names) > 1 else ''}) will not "
         f"begin by waiting, as SLURM says {reason}: {remedy(reason)}"
@@ -98,10 +99,10 @@ def report(
     return answer | {"stages": dict(Counter(stage["state"] for stage in stages))}
 
 
-def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
-    standing = standing_of(seen, now=time.time(), max_attempts=max_attempts)
+def _of_slurm(seen: StageObservation, max_attempts: int) -> dict[str, Any]:
+    standing = decide_stage(seen, now=time.time(), max_attempts=max_attempts)
     if not is_job(seen.record["kind"]):  # no job: its files tell how it stands
-        return {"reason": standing.fate}
+        return {"reason": standing.exit_reason}
     job, place = seen.job, seen.place
     state: str = standing.state
     if state == "active":
@@ -114,11 +115,11 @@ def _of_slurm(seen: Seen, max_attempts: int) -> dict[str, Any]:
         "job_id": place.job_id if place is not None else None,
         "node": (job.node if job is not None else "") or (seen.note or {}).get("node", ""),
         "elapsed": job.elapsed if job is not None else "",
-        "reason": standing.fate,
+        "reason": standing.exit_reason,
     }
 
 
-def _begun(seen: Seen) -> bool:
+def _begun(seen: StageObservation) -> bool:
     """Whether its job noted that it began, and nothing says that it ended."""
     ended = seen.job is not None and not seen.job.active
     return seen.note is not None and "outcome" not in seen.note and not ended

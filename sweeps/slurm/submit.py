@@ -22,7 +22,7 @@ from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Resources, Sending, resources
 from sweeps.slurm.attempts import damaged_path
 from sweeps.slurm.code import manifest_path
-from sweeps.slurm.decide import Seen
+from sweeps.slurm.decide import StageObservation
 from sweeps.slurm.packing import Packing, sent_file
 from sweeps.slurm.payload import Payload, Report
 from sweeps.slurm.submissions import REPORT, Batch
@@ -206,7 +206,7 @@ def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) ->
         )
 
 
-def asked_anew(seen: Iterable[Seen], sender: Sender) -> list[Seen]:
+def asked_anew(seen: Iterable[StageObservation], sender: Sender) -> list[StageObservation]:
     """With `anew` at every stage whose job waits and asked otherwise than it would now.
 
     A time limit, a partition or memory that is given to `run` would else reach only what is sent

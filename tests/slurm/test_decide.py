@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sweeps.slurm.answers import Job
-from sweeps.slurm.decide import GRACE_SECONDS, Seen, Standing, decide, standing_of
+from sweeps.slurm.decide import GRACE_SECONDS, StageDecision, StageObservation, decide, decide_stage
+from sweeps.slurm.scheduler import Job
 from sweeps.slurm.submissions import Batch, Place
 
 NOW = 1_000_000.0
@@ -30,12 +30,12 @@ def seen(
     sent: bool = True,
     job_id: str | None = "12",
     at_work: bool = False,
-) -> Seen:
+) -> StageObservation:
     batch = Batch(name="b", kind="train", stages=(name,), begun=begun, job_id=job_id)
     job = None
     if state is not None:
         job = Job(job_id="12", name="b", state=state, reason=reason, ended=ended)
-    return Seen(
+    return StageObservation(
         record={"name": name, "kind": "train", "needs": needs},
         done=done,
         attempts=attempts,
@@ -79,6 +79,13 @@ CASES = [
         "at work, though SLURM does not show it",
         None,
     ),
+    (
+        "ended long before it was sent, but at work",
+        seen("COMPLETED", queued=False, ended=0.0, at_work=True),
+        "active",
+        "at work, though SLURM shows it ended",
+        None,
+    ),
     ("gone, but it said why", seen(note=FAILED), "failed", "failed", None),
     ("running says only accounting", seen("RUNNING", queued=False), "again", "lost", None),
     ("just preempted", seen("PREEMPTED", ended=NOW - 5), "active", None, None),
@@ -103,28 +110,32 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("case", "one", "state", "fate", "cancel"), CASES, ids=lambda v: str(v)[:30]
+    ("case", "one", "state", "exit_reason", "cancel"), CASES, ids=lambda v: str(v)[:30]
 )
-def test_every_fate_has_one_consequence(
-    case: str, one: Seen, state: str, fate: str | None, cancel: str | None
+def test_every_exit_reason_has_one_consequence(
+    case: str, one: StageObservation, state: str, exit_reason: str | None, cancel: str | None
 ) -> None:
-    standing = standing_of(one, now=NOW, max_attempts=3)
+    standing = decide_stage(one, now=NOW, max_attempts=3)
     job_id = standing.cancel.job_id if standing.cancel is not None else None
     assert (standing.state, job_id) == (state, cancel), case
-    assert fate in (None, standing.fate)
+    assert exit_reason in (None, standing.exit_reason)
 
 
 def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
     one = seen("FAILED")
     assert one.job is not None
-    standing = standing_of(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
+    standing = decide_stage(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
     assert standing.state == "failed"
-    assert standing.fate.startswith("never started: can n7 see the run root and the interpreter")
+    assert standing.exit_reason.startswith(
+        "never started: can n7 see the run root and the interpreter"
+    )
 
 
 def test_a_stage_that_was_out_of_memory_to_the_end_says_what_to_raise() -> None:
-    standing = standing_of(seen("OUT_OF_MEMORY", attempts=3), now=NOW, max_attempts=3)
-    assert standing.fate.startswith("out of memory, after 3 jobs (raise profile.mem_gb and give")
+    standing = decide_stage(seen("OUT_OF_MEMORY", attempts=3), now=NOW, max_attempts=3)
+    assert standing.exit_reason.startswith(
+        "out of memory, after 3 jobs (raise profile.mem_gb and give"
+    )
 
 
 def test_what_is_to_be_fetched_is_no_job_and_nothing_is_sent_that_needs_it() -> None:
@@ -133,8 +144,8 @@ def test_what_is_to_be_fetched_is_no_job_and_nothing_is_sent_that_needs_it() -> 
     train = seen(name="train", needs=("data",), sent=False, attempts=0)
     decision = decide([data, train], now=NOW, max_attempts=3)
     assert decision.submit == ()
-    assert decision.standings["data"] == Standing(
-        state="failed", fate="its files are not here: `run` fetches them"
+    assert decision.standings["data"] == StageDecision(
+        state="failed", exit_reason="its files are not here: `run` fetches them"
     )
 
 
@@ -165,7 +176,9 @@ def test_what_never_began_is_no_attempt() -> None:
     one = seen("CANCELLED", name="a", attempts=2)
     decision = decide([one], now=NOW, max_attempts=3)
     assert decision.uncount == ("a",)
-    assert decision.standings["a"] == Standing(state="again", fate="cancelled before it began")
+    assert decision.standings["a"] == StageDecision(
+        state="again", exit_reason="cancelled before it began"
+    )
 
 
 @pytest.mark.parametrize(

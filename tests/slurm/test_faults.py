@@ -68,7 +68,7 @@ def silent_squeue(root: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def at_rest(decision: Decision) -> bool:
-    return not tick.in_hand(decision)
+    return not tick.is_pending(decision)
 
 
 @pytest.mark.fault

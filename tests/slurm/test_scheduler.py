@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sweeps.slurm import scheduler
-from sweeps.slurm.answers import FAILURES, elements, parse
 from sweeps.slurm.reasons import NEVER
+from sweeps.slurm.scheduler import FAILURES, elements, parse
 
 SQUEUE = """\
 41|smoke-train-1f|PENDING||0:00|N/A|DependencyNeverSatisfied

@@ -10,7 +10,7 @@ import pytest
 
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from sweeps.slurm import observe, recover, submissions
+from sweeps.slurm import recover, submissions, tick
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.submissions import read
 from tests.support.sent import RUNNING, send
@@ -129,7 +129,7 @@ def place_of(paths: RunPaths, rows: str) -> tuple[str | None, bool]:
         return rows if command[0] == "squeue" else ""
 
     record = {"name": "a", "kind": "train", "needs": (), "fingerprint": "f", "target": {}}
-    (seen,) = observe.observe(paths, [record], call, warn=print).seen
+    (seen,) = tick.observe(paths, [record], call, warn=print).seen
     assert seen.place is not None
     return seen.place.job_id, seen.queued
 

@@ -12,7 +12,7 @@ from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
-from sweeps.slurm import drive, dry
+from sweeps.slurm import drive
 from sweeps.slurm.code import code_folder
 from tests.support.programs import link_programs
 from tests.support.slurm_programs import Programs
@@ -48,7 +48,7 @@ def test_a_dry_run_prints_the_files_and_writes_nothing(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     plan = make_plan(config.load("smoke", [f"run_root='{root}'", *CHOSEN]))
     paths = run_paths(plan.declaration)
-    said = "\n".join(dry.dry_run(plan, paths, limit=1001))
+    said = "\n".join(drive.dry_run(plan, paths, limit=1001))
     said = said.replace(str(code_folder(paths.code)), "CODE").replace(str(root), "ROOT")
     assert said.replace(sys.executable, "PYTHON") == GOLDEN.read_text()
     assert not root.exists()
@@ -58,7 +58,7 @@ def test_a_dry_run_prints_the_files_and_writes_nothing(tmp_path: Path) -> None:
 def test_openrlhf_trains_with_a_task_on_each_node_and_all_else_takes_one(tmp_path: Path) -> None:
     chosen = ["profile=slurm-multinode", f"run_root='{tmp_path}'"]
     plan = make_plan(config.load("rehearsal", chosen))
-    for text in dry.dry_run(plan, run_paths(plan.declaration), limit=1001):
+    for text in drive.dry_run(plan, run_paths(plan.declaration), limit=1001):
         nodes = 2 if "--job-name=rehearsal-train-" in text else 1
         assert f"#SBATCH --nodes={nodes}\n" in text
         assert "#SBATCH --ntasks-per-node=1\n" in text
@@ -70,7 +70,7 @@ def test_openrlhf_trains_with_a_task_on_each_node_and_all_else_takes_one(tmp_pat
 def test_a_dry_run_shows_what_is_sent_once_the_files_are_fetched(tmp_path: Path) -> None:
     chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b", f"run_root='{tmp_path}'"]
     plan = make_plan(config.load("groupsize", chosen))
-    texts = dry.dry_run(plan, run_paths(plan.declaration), limit=1001)
+    texts = drive.dry_run(plan, run_paths(plan.declaration), limit=1001)
     kinds = ["train", "evaluate", "evaluate", "report"]
     assert [f"-{kind}-" in text for kind, text in zip(kinds, texts, strict=True)] == [True] * 4
 

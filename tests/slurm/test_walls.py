@@ -35,7 +35,7 @@ MEMORY = "want of memory"
 
 
 def at_rest(decision: Decision) -> bool:
-    return not tick.in_hand(decision)
+    return not tick.is_pending(decision)
 
 
 def status(root: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -243,8 +243,8 @@ def test_requeues_of_slurm_count_as_attempts_and_those_that_save_nothing_end_the
         cluster.wait_for_state(job, "PENDING")
         cluster.node_up(node)
     decision = fake_until(paths, lambda seen: "_warmup/s11" in tick.failed(seen))
-    fate = tick.failed(decision)["_warmup/s11"]
-    assert "it got no further in 3 attempts" in fate
+    exit_reason = tick.failed(decision)["_warmup/s11"]
+    assert "it got no further in 3 attempts" in exit_reason
     assert len({note["job_id"] for note in attempts(stage)}) == 1, "no new job was sent"
     (row,) = [
         line

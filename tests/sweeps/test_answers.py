@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from sweeps.slurm import answers, observe
-from sweeps.slurm.answers import Answer, Job, parse
-from sweeps.slurm.decide import GRACE_SECONDS, Seen, standing_of
-from sweeps.slurm.scheduler import INVALID_ID, Call
+from sweeps.slurm import scheduler, tick
+from sweeps.slurm.decide import GRACE_SECONDS, StageObservation, decide_stage
+from sweeps.slurm.scheduler import INVALID_ID, Answer, Call, Job, parse
 from sweeps.slurm.submissions import Batch, Place
 
 NOW = datetime(2026, 11, 22, 12).timestamp()
@@ -41,12 +40,12 @@ def test_lines_that_make_no_sense_are_told_apart_from_rows(
     assert answer.nonsense is not None and answer.nonsense.startswith(first)
     wanted = [each if isinstance(each, str) else f"17_{each}" for each in ids]
     assert [*answer] == wanted
-    (warning,) = answers.nonsense("sacct", answer)
+    (warning,) = scheduler.nonsense("sacct", answer)
     assert warning.startswith("warning: `sacct` printed what makes no sense, which decides nothing")
 
 
 def test_an_answer_that_makes_sense_is_not_warned_of() -> None:
-    assert answers.nonsense("squeue", parse(ROW + "\n")) == []
+    assert scheduler.nonsense("squeue", parse(ROW + "\n")) == []
     assert parse(ROW).nonsense is None
 
 
@@ -55,9 +54,9 @@ def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int =
     return Batch(name=name, kind="train", stages=stages, begun=begun, job_id="17")
 
 
-def absent(of: Batch, index: int = 0, **facts: Any) -> Seen:
+def absent(of: Batch, index: int = 0, **facts: Any) -> StageObservation:
     """A stage whose job squeue does not show."""
-    seen = Seen(
+    seen = StageObservation(
         record={"name": f"p{index}", "kind": "train", "needs": ()},
         done=False,
         attempts=1,
@@ -66,43 +65,21 @@ def absent(of: Batch, index: int = 0, **facts: Any) -> Seen:
     return replace(seen, **facts)
 
 
-def test_rows_of_jobs_that_ended_before_they_were_sent_decide_nothing() -> None:
-    of = batch()
-    accounts = parse(
-        f"17_0|{of.name}|COMPLETED|n1|0:10|2020-01-01T00:00:00|None\n"
-        f"17_1|{of.name}|FAILED|n1|0:10|2026-11-22T11:55:00|None\n"
-    )
-    (warning,) = answers.dated(accounts, {of.name: of})
-    assert "`sacct` says that job 17_0 ended" in warning
-    assert "before smoke-train-1f was sent, which decides nothing" in warning
-    assert [*accounts] == ["17_1"]
-    assert answers.dated(accounts, {of.name: of}) == []
-
-
 @pytest.mark.parametrize(
     ("hours", "words"), [(1, "1 h 00 min ahead of"), (-1, "1 h 00 min behind"), (0.01, None)]
 )
 def test_a_clock_that_is_not_the_controllers_is_said(hours: float, words: str | None) -> None:
     said = "Configuration data as of 2026-11-22T12:00:00\nMaxArraySize = 1001\n"
-    warnings = answers.controllers_clock(said, NOW + hours * 3600)
+    warnings = scheduler.controllers_clock(said, NOW + hours * 3600)
     assert [words in warning for warning in warnings] == ([True] if words else [])
-    assert answers.controllers_clock("MaxArraySize = 1001\n", NOW) == []
-
-
-def test_what_lies_in_the_future_is_said() -> None:
-    ended = parse("17|b|FAILED|n1|0:10|2026-11-22T13:00:00|None\n")
-    (sent,) = answers.clocks([batch(begun=NOW + 3600)], [Answer()], NOW)
-    assert "a batch was sent 1 h 00 min from now by this machine's clock" in sent
-    (over,) = answers.clocks([batch()], [ended], NOW)
-    assert "a job ended 1 h 00 min from now" in over
-    assert answers.clocks([batch()], [Answer()], NOW) == []
+    assert scheduler.controllers_clock("MaxArraySize = 1001\n", NOW) == []
 
 
 def test_a_job_sent_an_hour_from_now_is_not_waited_for_until_then() -> None:
     """The controller, asked for it, says that it is not there."""
-    early = standing_of(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
-    assert (early.state, early.fate) == ("again", "lost")
-    just = standing_of(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
+    early = decide_stage(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
+    assert (early.state, early.exit_reason) == ("again", "lost")
+    just = decide_stage(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
     assert just.state == "active"
 
 
@@ -131,10 +108,10 @@ def test_nothing_is_lost_that_the_controller_still_knows_by_name(
             raise said
         return said
 
-    (seen,) = observe.confirmed([absent(batch())], Answer(), call)
+    (seen,) = tick.confirmed([absent(batch())], Answer(), call)
     assert doubt in seen.doubt and bool(doubt) == bool(seen.doubt)
-    standing = standing_of(seen, now=NOW, max_attempts=3)
-    assert (standing.state, standing.fate) == (
+    standing = decide_stage(seen, now=NOW, max_attempts=3)
+    assert (standing.state, standing.exit_reason) == (
         ("active", seen.doubt) if doubt else ("again", "lost")
     )
 
@@ -146,9 +123,9 @@ def never(command: list[str]) -> str:
 def test_where_squeue_makes_no_sense_nothing_is_decided_of_what_it_does_not_show() -> None:
     job = Job(job_id="17_0", name="smoke-train-1f", state="FAILED", ended=NOW - 500)
     note = {"outcome": "failed", "exit_code": 1}
-    (seen,) = observe.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
-    standing = standing_of(seen, now=NOW, max_attempts=3)
-    assert (standing.state, standing.fate) == ("active", "squeue's answer makes no sense")
+    (seen,) = tick.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
+    standing = decide_stage(seen, now=NOW, max_attempts=3)
+    assert (standing.state, standing.exit_reason) == ("active", "squeue's answer makes no sense")
 
 
 def test_the_controller_is_asked_once_for_a_batch_and_not_for_what_is_clear() -> None:
@@ -159,10 +136,10 @@ def test_the_controller_is_asked_once_for_a_batch_and_not_for_what_is_clear() ->
         return KNOWN
 
     of = batch()
-    observe.confirmed([absent(of), absent(of, 1)], Answer(), call)
+    tick.confirmed([absent(of), absent(of, 1)], Answer(), call)
     assert asked == ["17"]
     unsent: Call = never
-    observe.confirmed(
+    tick.confirmed(
         [
             absent(of, done=True),
             absent(of, note={"outcome": "failed", "exit_code": 1}),

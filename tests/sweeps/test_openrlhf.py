@@ -13,7 +13,7 @@ from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.plan import Plan, Stage, make_plan, plan_record
-from sweeps.slurm import dry
+from sweeps.slurm import drive
 from sweeps.slurm.code import code_folder
 from tests.support.points import declared
 from tests.support.programs import link_programs
@@ -36,7 +36,7 @@ def test_the_dry_run_is_the_golden_one_and_writes_nothing(
     root = tmp_path / "runs"
     plan = make_plan(declared(f"run_root='{root}'"))
     paths = run_paths(plan.declaration)
-    said = "\n".join(dry.dry_run(plan, paths, limit=1001))
+    said = "\n".join(drive.dry_run(plan, paths, limit=1001))
     said = said.replace(str(code_folder(paths.code)), "CODE").replace(str(root), "ROOT")
     golden("sbatch-openrlhf.txt", said.replace(sys.executable, "PYTHON"))
     assert not root.exists()

@@ -22,22 +22,30 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
-from sweeps.slurm.answers import Job
 from sweeps.slurm.attempts import (
     IDLE_ATTEMPTS,
     UNREADY,
     check_room,
     damaged_path,
     last_words,
+    no_progress,
     of_failure,
     of_start,
-    stands_still,
 )
 from sweeps.slurm.code import freeze_code
-from sweeps.slurm.decide import ANEW, Decision, Seen, SlurmState, Standing, decide, standing_of
+from sweeps.slurm.decide import (
+    ANEW,
+    Decision,
+    SlurmState,
+    StageDecision,
+    StageObservation,
+    decide,
+    decide_stage,
+)
 from sweeps.slurm.packing import Packing, output_file
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.reasons import remedy
+from sweeps.slurm.scheduler import Job
 from sweeps.slurm.status import standing_now, stuck
 from sweeps.slurm.submissions import Batch, Place
 from sweeps.slurm.submit import options
@@ -55,12 +63,12 @@ def stage(tmp_path: Path) -> StagePaths:
     return paths
 
 
-def seen(state: str = "FAILED", **facts: Any) -> Seen:
+def seen(state: str = "FAILED", **facts: Any) -> StageObservation:
     batch = Batch(name="b", kind="train", stages=("p",), begun=NOW - 9000, job_id="12")
     job = Job(job_id="12", name="b", state=state, ended=NOW - 5000)
     found: dict[str, Any] = {"record": {"name": "p", "kind": "train", "needs": ()}, "done": False}
     found |= {"attempts": 1, "place": Place(batch=batch, index=0), "job": job, "queued": True}
-    return Seen(**(found | facts))
+    return StageObservation(**(found | facts))
 
 
 @pytest.mark.parametrize(
@@ -82,8 +90,8 @@ def test_a_log_that_says_that_the_disk_is_full_names_the_file(
     why = of_failure(stage, stage.log(1), REPOSITORY)
     assert why is not None and why.startswith("disk full: ") and words in why
     note = {"outcome": "failed", "exit_code": 1, "why": why}
-    standing = standing_of(seen(note=note), now=NOW, max_attempts=3)
-    assert (standing.state, standing.fate) == ("again", why)
+    standing = decide_stage(seen(note=note), now=NOW, max_attempts=3)
+    assert (standing.state, standing.exit_reason) == ("again", why)
 
 
 def test_what_has_another_cause_is_the_stages_own_fault(stage: StagePaths) -> None:
@@ -137,7 +145,7 @@ def test_a_lock_holds_on_a_full_disk_without_a_name(
 
 
 @pytest.mark.parametrize(
-    ("said", "fate"),
+    ("said", "exit_reason"),
     [
         (
             "a/b.py: FAILED open or read\nc.py: FAILED\nsha256sum: WARNING: 1 listed file ...\n",
@@ -151,13 +159,13 @@ def test_a_lock_holds_on_a_full_disk_without_a_name(
     ],
 )
 def test_a_job_that_found_its_code_damaged_did_not_never_start(
-    tmp_path: Path, said: str, fate: str
+    tmp_path: Path, said: str, exit_reason: str
 ) -> None:
     damaged_path(tmp_path, "12_3").write_text(said)
     note = of_start(tmp_path, "12_3")
-    standing = standing_of(seen(note=note), now=NOW, max_attempts=3)
+    standing = decide_stage(seen(note=note), now=NOW, max_attempts=3)
     assert standing.state == "again"
-    assert standing.fate.startswith(fate)
+    assert standing.exit_reason.startswith(exit_reason)
     assert of_start(tmp_path, "12_4") is None
 
 
@@ -173,7 +181,7 @@ def test_a_job_that_could_not_even_write_its_log_met_a_full_disk(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("lines", "note", "fate"),
+    ("lines", "note", "exit_reason"),
     [
         (
             "ModuleNotFoundError: No module named 'submitit'\n",
@@ -190,14 +198,14 @@ def test_a_job_that_could_not_even_write_its_log_met_a_full_disk(tmp_path: Path)
     ],
 )
 def test_a_job_that_noted_no_end_is_told_by_its_own_last_line(
-    tmp_path: Path, lines: str, note: dict[str, Any] | None, fate: str
+    tmp_path: Path, lines: str, note: dict[str, Any] | None, exit_reason: str
 ) -> None:
     output = output_file(tmp_path, "12")
     output.write_text(lines and f"{lines}srun: error: n1: task 0: Exited with exit code 1\n")
     said = last_words(output)
     assert "\x1b" not in said and "srun" not in said
-    standing = standing_of(seen(note=note, said=said), now=NOW, max_attempts=3)
-    assert standing.fate.startswith(fate.format(output=output))
+    standing = decide_stage(seen(note=note, said=said), now=NOW, max_attempts=3)
+    assert standing.exit_reason.startswith(exit_reason.format(output=output))
     assert last_words(tmp_path / "none") == ""
 
 
@@ -230,29 +238,33 @@ def test_an_attempt_that_fails_while_its_code_goes_says_that_it_was_the_code(
 def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> None:
     began = [{"from_step": None}, {"from_step": 4}, {"from_step": 4}, {"from_step": 4}]
     write_json(stage.progress, {"step": 4})
-    assert stands_still(stage, began)
-    assert not stands_still(stage, began[:-1]), "the first of these three brought it from 0 to 4"
-    assert not stands_still(stage, [*began[:-1], {"from_step": 4, "outcome": UNREADY}])
-    for state, fate in (("FAILED", "killed"), ("NODE_FAIL", "node failure"), ("TIMEOUT", "timed")):
-        standing = standing_of(
+    assert no_progress(stage, began)
+    assert not no_progress(stage, began[:-1]), "the first of these three brought it from 0 to 4"
+    assert not no_progress(stage, [*began[:-1], {"from_step": 4, "outcome": UNREADY}])
+    for state, exit_reason in (
+        ("FAILED", "killed"),
+        ("NODE_FAIL", "node failure"),
+        ("TIMEOUT", "timed"),
+    ):
+        standing = decide_stage(
             seen(state, note={"attempt": 3}, idle=True, starts=3), now=NOW, max_attempts=9
         )
         assert standing.state == "failed"
-        assert standing.fate.startswith(fate)
-        assert f"it got no further in {IDLE_ATTEMPTS} attempts" in standing.fate
+        assert standing.exit_reason.startswith(exit_reason)
+        assert f"it got no further in {IDLE_ATTEMPTS} attempts" in standing.exit_reason
     unready = seen(note={"outcome": UNREADY}, idle=True)
-    assert standing_of(unready, now=NOW, max_attempts=9).state == "again"
+    assert decide_stage(unready, now=NOW, max_attempts=9).state == "again"
     allowed = seen(note={"attempt": 3}, idle=True, attempts=0)
-    assert standing_of(allowed, now=NOW, max_attempts=9).state == "again"
+    assert decide_stage(allowed, now=NOW, max_attempts=9).state == "again"
 
 
 def test_only_what_waits_is_sent_again_when_something_else_is_asked_for() -> None:
     waits = seen("PENDING", anew="--time=2 in place of --time=5")
     decision = decide([waits], now=NOW, max_attempts=1)
-    assert decision.standings["p"].fate == ANEW
+    assert decision.standings["p"].exit_reason == ANEW
     assert (decision.cancel, decision.uncount) == ((waits.job,), ("p",))
     assert [record["name"] for record in decision.submit] == ["p"]
-    runs = standing_of(
+    runs = decide_stage(
         seen("RUNNING", anew="--time=2 in place of --time=5"), now=NOW, max_attempts=1
     )
     assert (runs.state, runs.cancel) == ("active", None)
@@ -265,8 +277,11 @@ def test_what_a_batch_asks_of_slurm_leaves_out_what_is_its_own() -> None:
 
 
 def decided(**fates: str) -> Decision:
-    standings = {name: Standing(state="active", fate=fate) for name, fate in fates.items()}
-    standings["d"] = Standing(state="done")
+    standings = {
+        name: StageDecision(state="active", exit_reason=exit_reason)
+        for name, exit_reason in fates.items()
+    }
+    standings["d"] = StageDecision(state="done")
     return Decision(standings=standings, cancel=(), submit=(), uncount=())
 
 
@@ -310,7 +325,7 @@ def test_follow_outlasts_a_disk_that_takes_no_more_and_says_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
 ) -> None:
     answers = [OSError(number, words, "/r"), OSError(number, words, "/r")]
-    done = Decision(standings={"p": Standing(state="done")}, cancel=(), submit=(), uncount=())
+    done = Decision(standings={"p": StageDecision(state="done")}, cancel=(), submit=(), uncount=())
 
     def update(paths: RunPaths, **given: object) -> Decision:
         if answers:
@@ -343,7 +358,7 @@ def test_follow_brings_mlflow_what_runs_have_trained_and_that_they_failed(
     states: list[SlurmState] = ["active", "active", "failed"]
 
     def update(paths: RunPaths, **given: object) -> Decision:
-        standing = Standing(state=states.pop(0))
+        standing = StageDecision(state=states.pop(0))
         return Decision(standings={"p": standing}, cancel=(), submit=(), uncount=())
 
     monkeypatch.setattr(drive, "LiveSync", Recorder)
@@ -357,12 +372,12 @@ def test_follow_says_a_warning_once_whatever_its_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = Decision(
-        standings={"p": Standing(state="active", fate="JobHeldUser")},
+        standings={"p": StageDecision(state="active", exit_reason="JobHeldUser")},
         cancel=(),
         submit=(),
         uncount=(),
     )
-    done = Decision(standings={"p": Standing(state="done")}, cancel=(), submit=(), uncount=())
+    done = Decision(standings={"p": StageDecision(state="done")}, cancel=(), submit=(), uncount=())
     left = [waits, waits, waits, done]
 
     def update(paths: RunPaths, *, say: Callable[[str], None], **given: object) -> Decision:
