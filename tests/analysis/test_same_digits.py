@@ -8,7 +8,7 @@ checkpoints, an incomplete cell and draws that could not be judged.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -228,8 +228,9 @@ def runs(mixed) -> dict[str, RunState]:
     return {parents.get(name, name): run.state() for name, run in wanted.items()}
 
 
-def logged(run: RunState, columns: Sequence[str]) -> dict[tuple[str, int], float]:
+def logged(run: RunState, columns: Iterable[str]) -> dict[tuple[str, int], float]:
     """Everything that a run has of pass@k, by key and step."""
+    columns = {*columns, *(f"uncertainty/{column}" for column in columns)}
     points = [point for point in run.points if point.key.rpartition("/")[0] in columns]
     judged = [point for point in points if not point.key.endswith("unscored_fraction")]
     return {(point.key, point.step): point.value for point in judged}
@@ -240,12 +241,14 @@ def test_every_cell_in_mlflow_holds_the_estimates_and_first_losses(mixed, runs):
         expected: dict[tuple[str, int], float | None] = {}
         for row in mixed.estimates.filter(cell=cell, is_chosen=True).to_dicts():
             for suffix, name in (("", "mean"), ("_low", "low"), ("_high", "high")):
-                expected[f"{row['column']}/pass_at_k{suffix}", row["k"]] = row[name]
+                key = ("uncertainty/" if suffix else "") + f"{row['column']}/pass_at"
+                expected[f"{key}_k{suffix}", row["k"]] = row[name]
                 if row["k"] != 8:
-                    expected[f"{row['column']}/pass_at_{row['k']}{suffix}", step] = row[name]
+                    expected[f"{key}_{row['k']}{suffix}", step] = row[name]
         for row in mixed.first_loss.filter(new=cell, old="base").to_dicts():
             for end in ("low", "high"):
-                expected[f"{row['column']}/pass_at_k_first_loss_{end}", step] = row[end]
+                key = f"uncertainty/{row['column']}/pass_at_k_first_loss_{end}"
+                expected[key, step] = row[end]
         present = {key: value for key, value in expected.items() if value is not None}
         assert logged(runs[cell], COLUMNS) == present
         ends = {key for key, _ in expected if "first_loss" in key}
