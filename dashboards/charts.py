@@ -146,20 +146,6 @@ CATEGORIES = {"autorange": "reversed", "automargin": True, "type": "category"}
 """An axis of names, from the top."""
 
 
-def curve(
-    x: Sequence[Any], y: Sequence[float], *, name: str, color: str, width: float = 2.5, **style: str
-) -> dict[str, Any]:
-    """A line without markers, of no cell."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": list(x),
-        "y": list(y),
-        "line": {"color": color, "width": width} | style,
-    }
-
-
 def figure(traces: Sequence[dict[str, Any]], *, x: str, y: str, **more: Any) -> dict[str, Any]:
     """What Plotly.newPlot takes; what every chart has is in app.js. x, y: titles of the axes."""
     layout: dict[str, Any] = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
@@ -201,15 +200,6 @@ def test_forgetting_prints_the_counts_and_what_became_of_the_problems(mixed, ben
     spans = [n for _, n in table.groups]
     assert sum(spans) == len(table.header) and spans[0] == 3
     assert not counts
-
-
-def test_theory_draws_what_the_frames_say_was_lost(mixed):
-    shown = page(mixed, "theory", benchmark="other")
-    (trace,) = chart(shown, "lost")["data"]
-    frame = mixed.coverage.filter(column="other", k=32).join(mixed.cells, on="cell")
-    frame = frame.filter(pl.col("focal_gamma") == 0).sort("group_size")
-    assert trace["x"] == frame["group_size"].to_list()
-    assert trace["y"] == pytest.approx(frame["lost_share"].to_list(), abs=1e-5)
 
 
 def chart(shown: Page, name: str) -> dict[str, Any]:

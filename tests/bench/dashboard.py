@@ -168,7 +168,6 @@ def measure(run: RunPaths) -> None:
         "next page": "forgetting?benchmark=olympiadbench&page=2",
         "draws": f"draws?benchmark=math500&{draws}",
         "right ones": f"draws?benchmark=math500&{draws}&outcome=correct",
-        "theory": "theory?benchmark=math500",
         "audit": "audit?benchmark=math500",
         "audit of the largest": "audit?benchmark=olympiadbench",
         "compare, seen before": "compare?benchmark=olympiadbench",

@@ -129,7 +129,6 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
         "compare": ("benchmark", "k", "against", "over", "cost", "cell"),
         "forgetting": ("benchmark", "k", "seed", "order", "page"),
         "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
-        "theory": ("benchmark", "n", "over", "method", "success-rate", "tail-share", "gamma"),
         "audit": ("benchmark",),
     }.items():
         for name in names:
@@ -178,7 +177,6 @@ def test_every_chart_gives_its_data_as_csv(client):
         "sweep": {"steps", "learning"},
         "compare": {"curves", "plane", "differences", "band"},
         "forgetting": {"fates", "heat"},
-        "theory": {"tail", "lost", "advantage", "rates", "weights", "weights-over"},
     }
     for view, charts in names.items():
         page = Reader(client.get(f"{BASE}/{view}").text)
