@@ -37,7 +37,7 @@ RUNS = """\
 result = {{
     point.point_id: point.metrics(){selected}
     for point in analysis.results.points
-    if point.algorithm is not None
+    if point.cell is not None
 }}
 """
 FATES = """\

@@ -319,7 +319,7 @@ def test_a_run_that_trains_shows_what_to_look_into_and_then_its_curves(tmp_path)
 def test_a_curve_that_no_run_has_leaves_the_way_to_the_others(tmp_path):
     results = sweep_with_draws(tmp_path)
     for point in results.points:
-        if point.algorithm is not None:
+        if point.cell is not None:
             without = point.metrics().with_columns(rollout_kl=pl.lit(None, pl.Float64))
             write_table(point.train.metrics, without, METRICS)
     page = client_of(tmp_path).get(f"{BASE}/sweep", params={"curve": "rollout_kl"}).text

@@ -24,7 +24,7 @@ def uneven(finished, tmp_path_factory):
     """A sweep whose cells cost differently."""
     results = copy(finished, tmp_path_factory.mktemp("uneven"))
     for point in results.points:
-        if point.group_size == 8:
+        if point.cell is not None and point.cell.group_size == 8:
             dear = point.metrics().with_columns(pl.col("rollouts") * 2)
             write_table(point.train.metrics, dear, METRICS)
     return results

@@ -179,7 +179,7 @@ def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     with patch("fgrpo_bench.points.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
             BUILDERS["sweep"](results, {}, ServerLinks())
-    trained = [point.train.metrics for point in results.points if point.algorithm is not None]
+    trained = [point.train.metrics for point in results.points if point.cell is not None]
     assert [call.args[0] for call in reads.call_args_list] == trained
 
 
@@ -187,7 +187,7 @@ def test_a_long_run_has_a_point_for_several_steps(tmp_path):
     results = sweep_with_draws(tmp_path)
     long = metrics(2 * training.LONGEST + 2, seed=3)
     for point in results.points:
-        if point.algorithm is not None:
+        if point.cell is not None:
             write_table(point.train.metrics, long, METRICS)
     found = training.steps(results, "reward").filter(cell="grpo-n8-g1")
     assert len(found) == 28 <= training.LONGEST
