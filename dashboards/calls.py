@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from dashboards.page import run_of
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.stages.paths import RunPaths
 
@@ -84,7 +85,7 @@ def selected(
     expression = "\n    ".join(lines)
     imports = "import polars as pl\n\n" if several else ""
     text = f"{imports}result = (\n    {expression}\n)\n"
-    return rows.select(columns), call("{text}", analysis.results.paths, text=text)
+    return rows.select(columns), call("{text}", run_of(analysis.results), text=text)
 
 
 def _written(values: Mapping[str, object]) -> str:

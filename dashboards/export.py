@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboards import rendering
-from dashboards.page import Address, Chart, Links, Page
+from dashboards.page import Address, Chart, Links, Page, run_of
 from dashboards.pages import BUILDERS
-from dashboards.pages.draws_links import compared_points, draws_address
+from dashboards.pages.draws_links import compared_checkpoints, draws_address
 from dashboards.queries.analysis import fates_of
 from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.store import Store, checked
-from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.results import Results, load_results
 from fgrpo_bench.runs import find_runs, has_checkpoints
+from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.paths import RunPaths
 
 
@@ -116,7 +117,7 @@ def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> tuple[int, i
     return len(known), len(tables)
 
 
-def _build(results: SweepResults, address: Address, links: Links) -> Page:
+def _build(results: Results, address: Address, links: Links) -> Page:
     given: dict[str, list[str]] = {}
     for name, value in address.parameters:
         given.setdefault(name, []).append(value)
@@ -140,10 +141,10 @@ def _file(address: Address) -> str:
     return f"{_folder(address.run)}/{address.view}{suffix}.html"
 
 
-def _addresses(results: SweepResults, problems: int) -> Iterator[Address]:
+def _addresses(results: Results, problems: int) -> Iterator[Address]:
     links = FileLinks(known=None, folder=".")
     for view in BUILDERS:
-        first = Address(run=results.paths, view=view)
+        first = Address(run=run_of(results), view=view)
         yield first
         if view == "draws":
             continue
@@ -154,7 +155,7 @@ def _addresses(results: SweepResults, problems: int) -> Iterator[Address]:
 
 
 def _choices(
-    results: SweepResults, address: Address, links: Links, *, only: str | None = None
+    results: Results, address: Address, links: Links, *, only: str | None = None
 ) -> dict[Address, None]:
     """What the controls of a page, or one of them, lead to."""
     page = _build(results, address, links)
@@ -166,15 +167,15 @@ def _choices(
     }
 
 
-def _draws(results: SweepResults, benchmark: str, problems: int) -> Iterator[Address]:
+def _draws(results: Results, benchmark: str, problems: int) -> Iterator[Address]:
     """Pages of draws of the problems lost most: of the cells that the page opens on, and of the
     base model beside each cell, of one seed."""
     fates = fates_of(results, benchmark, results.evaluation["ks"][-1])
-    base = next((p for p in results.points if p.cell is None), None)
-    pairs = [compared_points(results, fates)]
+    base = next((each for each in results.checkpoints if each.label == BASE), None)
+    pairs = [compared_checkpoints(results, fates)]
     if base is not None:
-        own = (p for p in results.points if p.cell is not None and p.seed == base.seed)
-        pairs += [(base.point_id, point.point_id) for point in own]
+        own = (e for e in results.checkpoints if e.label != BASE and e.seed == base.seed)
+        pairs += [(base.name, each.name) for each in own]
     for problem in [fates.problems[i] for i in fates.order("loss")[:problems]]:
         for a, b in dict.fromkeys(pairs):
             chosen = {"problem": problem, "a": a, "b": b}

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from fgrpo_bench.results import Results
 from fgrpo_bench.stages.paths import RunPaths
 
 VIEWS = {
@@ -32,6 +33,12 @@ class Address:
     run: RunPaths
     view: str
     parameters: Parameters = ()
+
+
+def run_of(results: Results) -> RunPaths:
+    """What addresses of pages begin with. ValueError for checkpoints without a sweep: addresses are
+    those of runs."""
+    return results.of_sweep().paths
 
 
 class Links(Protocol):

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
-from fgrpo_bench.kinds.evaluate import read_spec, stopping
-from fgrpo_bench.specs import Cell
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.evaluated import NOT_EVALUATED, EvaluatedCheckpoint
 from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.markers import refuse_foreign, stands
-from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
-from fgrpo_bench.stages.shapes import EVALUATED, MANIFEST, NUMBER, STEP_ROW, misfit
-from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tables import METRICS, PASSK, metrics_table, read_table
+from fgrpo_bench.stages.markers import stands
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import NUMBER, STEP_ROW, misfit
+from fgrpo_bench.tables import METRICS, metrics_table, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,72 +27,42 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """How many draws an evaluation made."""
+class PointResult(EvaluatedCheckpoint):
+    """A checkpoint that a sweep made, with the training run that it is of.
 
-    n_samples: int
-    """Draws a problem; of a design the most."""
-    design: StagedDesign | None
-    """When a problem stops; None: never."""
-
-    @property
-    def n_drawn(self) -> pl.Expr:
-        """Draws of a problem up to where it stopped, judged or not, over rows of tables.PASSK; null
-        where its judgements ask for draws that are missing."""
-        if self.design is None:
-            return pl.lit(self.n_samples, pl.Int64)
-        return pl.col("n_scored") + pl.col("n_unscored").list.sum()
-
-    @property
-    def words(self) -> str:
-        """For a person."""
-        return f"{self.n_samples:,} draws a problem" if self.design is None else self.design.words
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointResult:
-    """One training run, or the base model of one seed, and where its files are.
-
-    `step` and `evaluate` are those of the checkpoint that stands for the run: the last one, unless
-    fgrpo_bench.analysis.checkpoints chose another.
+    It is the one that stands for the run: the last, unless fgrpo_bench.analysis.checkpoints chose
+    another.
     """
 
     point_id: str
-    cell: Cell | None
-    """What the seeds of one table row share; None for a base model."""
     seed: int
-    step: int
     train: StagePaths
-    evaluate: StagePaths
     checkpoints: tuple[Checkpoint, ...]
-    """All that are evaluated, by rising step."""
+    """All of the run that are evaluated, by rising step."""
     train_fingerprint: str | None
-    """By the plan, likewise below; None where a plan of before does not name it."""
-    evaluate_fingerprint: str | None
+    """By the plan; None where a plan of before does not name it."""
 
     @property
-    def method(self) -> str:
-        """GRPO, F-GRPO, ...; Base for a base model."""
-        return "Base" if self.cell is None else self.cell.method
+    def name(self) -> str:
+        return self.point_id
+
+    @property
+    def of_run(self) -> tuple[PointResult, ...]:
+        return tuple(map(self.at, self.checkpoints))
 
     @property
     def is_trained(self) -> bool:
-        """Whether the training stage has its completion marker; ValueError where it is another's,
-        likewise below. A marker that is damaged is none."""
+        """Whether the training stage has its completion marker; ValueError where it is another's. A
+        marker that is damaged is none."""
         return stands(self.train, fingerprint=self.train_fingerprint)
 
     @property
-    def is_evaluated(self) -> bool:
-        """Whether the evaluation stage has its completion marker."""
-        return stands(self.evaluate, fingerprint=self.evaluate_fingerprint)
-
-    @property
     def lacks(self) -> str:
-        """What a point without results is in want of, in words."""
-        for stage, is_there in ((self.train, self.is_trained), (self.evaluate, self.is_evaluated)):
-            if stage.done.exists() and not is_there:
-                return f"{stage.done} is damaged"
-        return "trained, not evaluated" if self.is_trained else "not trained"
+        if self.train.done.exists() and not self.is_trained:
+            return f"{self.train.done} is damaged"
+        if (of_evaluation := super().lacks) != NOT_EVALUATED:
+            return of_evaluation
+        return f"trained, {NOT_EVALUATED}" if self.is_trained else "not trained"
 
     def at(self, checkpoint: Checkpoint) -> PointResult:
         """The same run with another checkpoint standing for it."""
@@ -108,76 +73,9 @@ class PointResult:
             evaluate_fingerprint=checkpoint.fingerprint,
         )
 
-    def results_on(self, benchmark: str) -> BenchmarkPaths | None:
-        """The evaluation's files on a benchmark; None where it is not complete, ValueError where
-        they are another evaluation's."""
-        paths = self.evaluate.benchmark(benchmark)
-        if not self.is_evaluated or not paths.passk.exists():
-            return None
-        if paths.manifest.exists():
-            facts = read_json(paths.manifest, MANIFEST)
-            refuse_foreign(paths.manifest, facts, fingerprint=self.evaluate_fingerprint)
-        return paths
-
     def metrics(self) -> pl.DataFrame:
         """Training metrics so far (tables.METRICS); no rows where there are none."""
         return metrics_so_far(self.train)
-
-    def passk(self, benchmark: str) -> pl.DataFrame:
-        """pass@k by problem (tables.PASSK); no rows where the evaluation is not complete."""
-        paths = self.results_on(benchmark)
-        if paths is None:
-            return PASSK.to_frame()
-        return read_table(paths.passk, PASSK)
-
-    def beside(self, benchmark: str) -> dict[str, str]:
-        """Versions of the graders that stand beside the benchmark's own, by their names; none where
-        the evaluation is not complete."""
-        if not self.is_evaluated:
-            return {}
-        of = self.evaluate.benchmark(benchmark)
-        graders = self.evaluated()["target"]["graders"]
-        parts = {key.partition("/"): version for key, version in graders.items()}
-        return {
-            grader: version
-            for (name, _, grader), version in parts.items()
-            if name == benchmark and grader and of.also_passk(version).exists()
-        }
-
-    def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
-        """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
-        version = self.beside(benchmark)[grader]
-        return read_table(self.evaluate.benchmark(benchmark).also_passk(version), PASSK)
-
-    def evaluated(self) -> dict[str, Any]:
-        """The marker of the evaluation (shapes.EVALUATED)."""
-        marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
-        return marker
-
-    def asked(self) -> Asked:
-        """The draws that the stored pass@k is of."""
-        target = self.evaluated()["target"]
-        design = stopping(target.get("design"), self.evaluate.done)
-        return Asked(n_samples=int(target["n_samples"]), design=design)
-
-    def has_new_design(self, benchmark: str) -> bool:
-        """Whether another design was asked for when draws were there already, so that it may have
-        been chosen by their grades; False where it was not recorded."""
-        return len(self._manifest(benchmark).get("designs", ())) > 1
-
-    def evaluation_spec(self) -> EvaluationSpec:
-        """What the evaluation computes."""
-        return read_spec(self.evaluate)
-
-    def engine(self, benchmark: str) -> dict[str, Any] | None:
-        """Fingerprint of the engine that made the draws; None where it was not recorded."""
-        return self._manifest(benchmark).get("engine") or None
-
-    def _manifest(self, benchmark: str) -> dict[str, Any]:
-        """Of the evaluation's draws (shapes.MANIFEST); empty where there is none."""
-        path = self.evaluate.benchmark(benchmark).manifest
-        manifest: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
-        return manifest
 
 
 def metrics_so_far(stage: StagePaths) -> pl.DataFrame:

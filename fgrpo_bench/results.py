@@ -1,18 +1,19 @@
-"""Finding a sweep's results in its folder: the reader's side of the stored files.
+"""What is compared: evaluated checkpoints, those of a sweep with what it declares and trained.
 
-Report, tracking and dashboards read through here and need no YAML for it.
+Analysis, report, tracking and dashboards read stored files through here and need no YAML for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fgrpo_bench.kinds.evaluate import stopping
+from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
+from fgrpo_bench.kinds.evaluate import Spec, stopping
 from fgrpo_bench.points import Checkpoint, PointResult
 from fgrpo_bench.runs import has_checkpoints
-from fgrpo_bench.specs.cell import from_columns
+from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
 from fgrpo_bench.stages.digests import content_sha256
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
@@ -21,30 +22,48 @@ from fgrpo_bench.stats.staged import StagedDesign
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepResults:
-    """A sweep as its files tell it."""
+class Results:
+    """Evaluated checkpoints that are compared with each other, wherever they come from."""
 
-    paths: RunPaths
-    declaration: dict[str, Any] = field(repr=False)
-    """sweep.json: keys declaration, git_commit, versions, ..."""
-    points: tuple[PointResult, ...]
-    """Base models first, then the points in plan order."""
+    checkpoints: tuple[EvaluatedCheckpoint, ...]
+    """One a label and seed, that which stands for its run; base models first."""
+    evaluation: dict[str, Any] = field(repr=False)
+    """What all of them were asked (fgrpo_bench.specs.EvalSpec as JSON); without what differs, apart
+    from benchmarks and k, which are those in common."""
 
     @property
-    def evaluation(self) -> dict[str, Any]:
-        """The declared evaluation (fgrpo_bench.specs.EvalSpec as JSON)."""
-        spec = self.declaration["declaration"]["experiment"]["evaluation"]
-        assert isinstance(spec, dict)
-        return spec
+    def every(self) -> tuple[EvaluatedCheckpoint, ...]:
+        """These and the earlier ones of their runs, by rising step within each."""
+        return tuple(each for checkpoint in self.checkpoints for each in checkpoint.of_run)
+
+    @property
+    def sweep(self) -> SweepResults | None:
+        """What a sweep adds: its question, its training runs and its plan; None without one."""
+        return None
+
+    def of_sweep(self) -> SweepResults:
+        """What a sweep adds, for what cannot do without; ValueError without one."""
+        if self.sweep is None:
+            names = ", ".join(dict.fromkeys(each.label for each in self.checkpoints))
+            raise ValueError(
+                f"{names} were evaluated without a sweep, and this needs the folder, plan or "
+                "training of one: name a sweep"
+            )
+        return self.sweep
+
+    @property
+    def wanted(self) -> Asked | None:
+        """The draws that were declared; None where each checkpoint was asked for its own."""
+        return None
 
     @property
     def stopping(self) -> StagedDesign | None:
-        """The declared design; None: a fixed number of draws."""
-        return stopping(self.evaluation.get("design"), self.paths.sweep_json)
+        """The declared design; None: a fixed number of draws, or none declared."""
+        return None if self.wanted is None else self.wanted.design
 
     @property
     def benchmarks(self) -> list[str]:
-        """Names of the benchmarks the sweep evaluates on."""
+        """Names of the benchmarks that all are evaluated on."""
         return sorted(self.evaluation["benchmarks"])
 
     @property
@@ -76,6 +95,48 @@ class SweepResults:
     def headline(self) -> tuple[str, ...]:
         return headline_of(self.evaluation)
 
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResults(Results):
+    """Those of a sweep as its files tell it, with what it declares."""
+
+    checkpoints: tuple[PointResult, ...]
+    """Base models first, then the points in plan order."""
+    evaluation: dict[str, Any] = field(init=False, repr=False)
+    """The declared one."""
+    paths: RunPaths
+    declaration: dict[str, Any] = field(repr=False)
+    """sweep.json: keys declaration, git_commit, versions, ..."""
+
+    def __post_init__(self) -> None:
+        declared = self.declaration["declaration"]["experiment"]["evaluation"]
+        object.__setattr__(self, "evaluation", declared)
+
+    @property
+    def sweep(self) -> SweepResults:
+        return self
+
+    @property
+    def points(self) -> tuple[PointResult, ...]:
+        """Its checkpoints, each with its training run."""
+        return self.checkpoints
+
+    @property
+    def wanted(self) -> Asked:
+        design = stopping(self.evaluation.get("design"), self.paths.sweep_json)
+        return Asked(n_samples=self.evaluation["n_samples"], design=design)
+
+    @property
+    def question(self) -> str:
+        """What the sweep asks, in words."""
+        return str(self.declaration["declaration"]["sweep"]["question"])
+
+    @property
+    def algorithms(self) -> dict[str, dict[str, Any]]:
+        """The declared algorithms by name (fgrpo_bench.specs.AlgorithmSpec as JSON)."""
+        declared: dict[str, dict[str, Any]] = self.declaration["declaration"].get("algorithms", {})
+        return declared
+
     @property
     def train(self) -> dict[str, Any]:
         """The declared training spec (fgrpo_bench.specs.TrainSpec as JSON)."""
@@ -89,6 +150,90 @@ class SweepResults:
         train = self.train
         named = train.get("model") or train.get("pretrained") or {"name": "a model without a name"}
         return str(named["name"])
+
+
+def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
+    """Checkpoints from anywhere, e.g. of fgrpo_bench.evaluated.from_evaluation, on the benchmarks
+    and k that all were evaluated on. Temperature, prompt and engine may differ: they may be what
+    is compared.
+
+    ValueError with the remedy for none at all, for two of one label and seed, for a label of
+    several steps, where some have a seed and others none, where no benchmark or k is
+    common, and where a benchmark has other problems in one of them.
+    """
+    _check_labels(checkpoints)
+    specs = [each.evaluation_spec() for each in checkpoints]
+    first, *others = [spec.value("evaluation") for spec in specs]
+    names = [checkpoint.name for checkpoint in checkpoints]
+    benchmarks = {
+        name: declared
+        for name, declared in first["benchmarks"].items()
+        if all(name in other["benchmarks"] for other in others)
+    }
+    ks = [k for k in first["ks"] if all(k in other["ks"] for other in others)]
+    for what, common, each in (
+        ("benchmark", benchmarks, [sorted(own["benchmarks"]) for own in (first, *others)]),
+        ("k", ks, [own["ks"] for own in (first, *others)]),
+    ):
+        if not common:
+            listed = "\n".join(
+                f"  {name}: {', '.join(map(str, own))}"
+                for name, own in zip(names, each, strict=True)
+            )
+            raise ValueError(
+                f"no {what} is common to the checkpoints that are compared: evaluate them on the "
+                f"same; they have\n{listed}"
+            )
+    for benchmark in benchmarks:
+        own, *other_problems = [_problems(spec, benchmark) for spec in specs]
+        for name, other in zip(names[1:], other_problems, strict=True):
+            if other != own:
+                raise ValueError(
+                    f"{benchmark} has other problems for {names[0]} ({own}) than for {name} "
+                    f"({other}): pass@k is compared problem by problem; evaluate both on the same "
+                    "dataset and n_problems"
+                )
+    alike = {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
+    return Results(
+        checkpoints=tuple(sorted(checkpoints, key=lambda each: each.label != BASE)),
+        evaluation=alike | {"benchmarks": benchmarks, "ks": ks},
+    )
+
+
+def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
+    if not checkpoints:
+        raise ValueError("there is no checkpoint to compare: name some that were evaluated")
+    known: dict[tuple[str, int | None], EvaluatedCheckpoint] = {}
+    for each in checkpoints:
+        other = known.setdefault((each.label.casefold(), each.seed), each)
+        if other is not each:
+            raise ValueError(
+                f"{each.evaluate.folder} and {other.evaluate.folder} are both called "
+                f"{each.name!r}: give each its own label, which differs in more than its case, or "
+                "the seed that it was trained with"
+            )
+        first = next(one for (label, _), one in known.items() if label == each.label.casefold())
+        if (first.label, first.step) != (each.label, each.step):
+            raise ValueError(
+                f"{first.label!r} of step {first.step} and {each.label!r} of step {each.step}: "
+                "what differs in more than its seed takes a label of its own"
+            )
+    without = [each.name for each in checkpoints if each.seed is None]
+    if without and len(without) < len(checkpoints):
+        raise ValueError(
+            f"{without[0]!r} has no seed, and others have one: checkpoints are compared seed by "
+            "seed; give all of them a seed, or none"
+        )
+
+
+def _problems(spec: Spec, benchmark: str) -> dict[str, Any]:
+    """What tells which problems a benchmark has: those of a dataset, or held out of a task."""
+    declared = spec.value("evaluation", "benchmarks", benchmark)
+    dataset = declared.get("dataset")
+    return {
+        "n_problems": declared.get("n_problems"),
+        **({"task": spec.task} if dataset is None else {"dataset": dataset}),
+    }
 
 
 def domains_of(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -169,6 +314,7 @@ def load_results(paths: RunPaths) -> SweepResults:
     points = tuple(
         PointResult(
             point_id=point["point_id"],
+            label=key_of_cell(cell),
             cell=cell,
             seed=point["seed"],
             step=checkpoints[-1].step,
@@ -187,7 +333,7 @@ def load_results(paths: RunPaths) -> SweepResults:
             f"{paths.sweep_json} names no benchmark: delete it and run the sweep again, which "
             "writes it anew"
         )
-    return SweepResults(paths=paths, declaration=declaration, points=points)
+    return SweepResults(checkpoints=points, paths=paths, declaration=declaration)
 
 
 def _checkpoints(

@@ -24,7 +24,7 @@ from fgrpo_bench.analysis.bands import bands, first_losses
 from fgrpo_bench.analysis.comparisons import Compared, p_of_draws
 from fgrpo_bench.analysis.read import Scores
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.points import Asked
+from fgrpo_bench.evaluated import Asked
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect

@@ -1,4 +1,4 @@
-"""Pages: pure functions from a sweep's results and parameters to a Page.
+"""Pages: pure functions from results and parameters to a Page.
 
 A module for each view, and for each of its larger parts one with the view's name in front, hence so
 many.
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dashboards.form import Given
 from dashboards.page import Links, Page
 from dashboards.pages import audit, compare, draws, forgetting, sweep
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results
 
-Builder = Callable[[SweepResults, Given, Links], Page]
+Builder = Callable[[Results, Given, Links], Page]
 
 BUILDERS: dict[str, Builder] = {
     "sweep": sweep.build,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dashboards.form import Form, Given, choices
-from dashboards.page import Grid, Links, Page, Row, Shade
+from dashboards.page import Grid, Links, Page, Row, Shade, run_of
 from dashboards.pages.draws import SHOWN
 from dashboards.pages.draws_links import draws_link
 from dashboards.queries.audit import (
@@ -18,9 +18,9 @@ from dashboards.queries.audit import (
     disagreements,
     engines,
 )
-from dashboards.queries.store import points_of
+from dashboards.queries.store import checkpoints_of
 from dashboards.text import shortened
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results
 
 CUT_OFF = 0.05
 """Share of a point's draws that may be cut off before it is told."""
@@ -28,9 +28,9 @@ LISTED = 12
 """Points of an engine that are named."""
 
 
-def build(results: SweepResults, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
-    form = Form(results.paths, "audit", given, links)
+    form = Form(run_of(results), "audit", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
     looked = audits(results, benchmark)
     differing = disagreements(results, benchmark)
@@ -43,7 +43,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     return Page(
         address=form.address(),
         title=f"{benchmark}: audit",
-        lead=verdict(looked, differing, by_engine, len(results.points)),
+        lead=verdict(looked, differing, by_engine, len(results.checkpoints)),
         controls=choices(form.control("benchmark", "Benchmark")),
         context={
             "grids": [grid for grid in grids if grid.rows],
@@ -101,16 +101,14 @@ def differing_facts(by_engine: Engines) -> list[str]:
     return [key for key in keys if len({str(facts.get(key)) for facts, _ in by_engine}) > 1]
 
 
-def _draws(
-    results: SweepResults, links: Links, benchmark: str, looked: Sequence[PointAudit]
-) -> Grid:
+def _draws(results: Results, links: Links, benchmark: str, looked: Sequence[PointAudit]) -> Grid:
     rows: list[Row] = []
     for audit in looked:
-        row: list[str | Shade] = [audit.point_id, f"{audit.draws:,}"]
+        row: list[str | Shade] = [audit.name, f"{audit.draws:,}"]
         for kind, count in (("unscored", audit.unscored), ("truncated", audit.truncated)):
             shown = audit.examples[kind]
             row.append(_share(count, audit.draws))
-            row.append(_example(results, links, benchmark, audit.point_id, kind, shown))
+            row.append(_example(results, links, benchmark, audit.name, kind, shown))
         rows.append(tuple(row))
     return Grid(
         title="Draws that were not judged, or cut off at the longest response",
@@ -121,7 +119,7 @@ def _draws(
 
 
 def _example(
-    results: SweepResults, links: Links, benchmark: str, point_id: str, kind: str, shown: Example
+    results: Results, links: Links, benchmark: str, name: str, kind: str, shown: Example
 ) -> str | Shade:
     """A link to a draw, with the filter or the page of draws that shows it."""
     if shown is None:
@@ -133,22 +131,22 @@ def _example(
         "differing": {"order": "draw"}
         | ({"page": str(1 + draw // SHOWN)} if draw >= SHOWN else {}),
     }[kind]
+    checkpoint = checkpoints_of(results)[name]
     href = draws_link(
-        results, links, benchmark=benchmark, problem=problem, point=points_of(results)[point_id],
-        **more,
-    )  # fmt: skip
+        results, links, benchmark=benchmark, problem=problem, checkpoint=checkpoint, **more
+    )
     return Shade(text=shortened(problem, 24), href=href)
 
 
 def _graders(
-    results: SweepResults, links: Links, benchmark: str, differing: Sequence[Disagreement]
+    results: Results, links: Links, benchmark: str, differing: Sequence[Disagreement]
 ) -> Grid:
     rows: list[Row] = []
     for pair in differing:
         first, second = pair.versions
-        linked = _example(results, links, benchmark, pair.point_id, "differing", pair.example)
+        linked = _example(results, links, benchmark, pair.name, "differing", pair.example)
         counts = (f"{pair.draws:,}", _share(pair.differing, pair.draws), f"{pair.only_second:,}")
-        rows.append((pair.point_id, f"{first}, {second}", *counts, linked))
+        rows.append((pair.name, f"{first}, {second}", *counts, linked))
     return Grid(
         title="Graders that judge the same draws differently",
         header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),

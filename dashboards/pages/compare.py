@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dashboards.form import Form, Given, choices
-from dashboards.page import Grid, Links, Page, Row, Shade
+from dashboards.page import Grid, Links, Page, Row, Shade, run_of
 from dashboards.pages.compare_charts import COSTS, Drawing
 from dashboards.pages.compare_rows import (
     FEW,
@@ -27,18 +27,18 @@ from fgrpo_bench.documents.table import NONE
 from fgrpo_bench.report.answer import answer
 from fgrpo_bench.report.footnotes import redeclared
 from fgrpo_bench.report.optional_tables import FRONT
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results
 
 COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
 CORRECTED = "robust: holds after that correction; "
 VERDICTS_IN_WORDS = "suggestive: the interval is without 0; open: neither."
 
 
-def build(results: SweepResults, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark (or an average), k, against, over, cost, and any number of
     cell."""
     analysis = analysis_of(results)
-    cells, form = analysis.by_cell, Form(results.paths, "compare", given, links)
+    cells, form = analysis.by_cell, Form(run_of(results), "compare", given, links)
     column = form.value("benchmark", analysis.columns)
     k = int(form.value("k", analysis.ks, str(analysis.ks[-1])))
     asked = [QUESTION] if declared(analysis) else []

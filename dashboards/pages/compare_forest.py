@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dashboards import calls, charts
-from dashboards.page import Chart
+from dashboards.page import Chart, run_of
 from dashboards.pages.compare_rows import QUESTION, telling
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Comparison, to_frame
@@ -98,10 +98,10 @@ def _data(
     if against == QUESTION:
         pairs = list(dict.fromkeys((row.new, row.old) for row in rows))
         ks = sorted({row.k for row in rows})
-        call = calls.call(calls.PAIRS, analysis.results.paths, column=column, ks=ks, pairs=pairs)
+        call = calls.call(calls.PAIRS, run_of(analysis.results), column=column, ks=ks, pairs=pairs)
     else:
         names = {"column": column, "k": rows[0].k, "old": against}
-        call = calls.call(calls.DIFFERENCES, analysis.results.paths, **names)
+        call = calls.call(calls.DIFFERENCES, run_of(analysis.results), **names)
     return to_frame(Comparison, rows).drop("seeds", "by_seed"), call
 
 

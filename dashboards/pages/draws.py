@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from dashboards.form import LONGEST_TEXT, Form, Given, choices
-from dashboards.page import Links, Page
+from dashboards.page import Links, Page, run_of
 from dashboards.pages import maze
 from dashboards.pages.draws_answers import ANSWERS, NO_ANSWER, counted, distribution, word
-from dashboards.pages.draws_links import compared_points, draws_address, label_of
+from dashboards.pages.draws_links import compared_checkpoints, draws_address, label_of
 from dashboards.queries.analysis import Counts, Fates, fates_of
 from dashboards.queries.draws import (
     OUTCOMES,
@@ -21,10 +21,10 @@ from dashboards.queries.draws import (
     other_judgements,
 )
 from dashboards.queries.problems import problem_text, words_of
-from dashboards.queries.store import points_of
+from dashboards.queries.store import checkpoints_of
 from dashboards.text import shortened
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 
 SHOWN = 10
 """Draws of a side on a page."""
@@ -42,9 +42,9 @@ WITHHELD = "The publisher of this benchmark asks that its texts are not shown to
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two points."""
+    """One of the two checkpoints."""
 
-    point: PointResult
+    checkpoint: EvaluatedCheckpoint
     name: str
     total: int
     """Stored draws."""
@@ -61,18 +61,18 @@ class Side:
     """Why there is nothing to see; empty where there is."""
 
 
-def build(results: SweepResults, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, text, min,
     max, page."""
-    form = Form(results.paths, "draws", given, links)
+    form = Form(run_of(results), "draws", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
     sorting, problems = _problems(results, benchmark, fates)
-    points = points_of(results)
+    points = checkpoints_of(results)
     if not problems:
         return _nothing(results, benchmark)
     problem = form.named("problem", problems, problems[0])
-    left, right = compared_points(results, fates)
+    left, right = compared_checkpoints(results, fates)
     a = form.named("a", points, left)
     b = form.named("b", points, right)
     outcome, finish = form.value("outcome", [ALL, *OUTCOMES]), form.value("finish", FINISHES)
@@ -115,7 +115,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
             lists = {FEW: f"{ANSWERS}", ALL: "all"}
             filtering.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
     # another benchmark has other problems, so nothing else is kept
-    elsewhere = Form(results.paths, "draws", given, links)
+    elsewhere = Form(run_of(results), "draws", given, links)
     elsewhere.value("benchmark", results.benchmarks)
     text = problem_text(points[a], benchmark, problem)
     declared = results.evaluation["benchmarks"][benchmark] or {}
@@ -170,7 +170,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     )
 
 
-def _fates(results: SweepResults, benchmark: str) -> Fates | None:
+def _fates(results: Results, benchmark: str) -> Fates | None:
     """None where damaged files leave no analysis, which the other pages say."""
     try:
         return fates_of(results, benchmark, results.evaluation["ks"][-1])
@@ -178,11 +178,11 @@ def _fates(results: SweepResults, benchmark: str) -> Fates | None:
         return None
 
 
-def _problems(results: SweepResults, benchmark: str, fates: Fates | None) -> tuple[str, list[str]]:
+def _problems(results: Results, benchmark: str, fates: Fates | None) -> tuple[str, list[str]]:
     """The order in words, and the problems: those that training lost most first, or by name without
     an analysis."""
     if fates is None:
-        tables = [point.passk(benchmark).select("problem_id") for point in results.points]
+        tables = [each.passk(benchmark).select("problem_id") for each in results.checkpoints]
         return "Problem, by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
     ordered = [fates.problems[i] for i in fates.order("loss")]
     return "Problem, most forgotten first", ordered
@@ -203,7 +203,7 @@ def _ordered(table: pl.DataFrame, order: str) -> pl.DataFrame:
     return table if order == "draw" else table.sort(rank, "draw")
 
 
-def _nothing(results: SweepResults, benchmark: str) -> Page:
+def _nothing(results: Results, benchmark: str) -> Page:
     return Page(
         address=draws_address(results, benchmark),
         title=f"{benchmark}: no draws yet",
@@ -213,7 +213,7 @@ def _nothing(results: SweepResults, benchmark: str) -> Page:
 
 
 def _side(
-    point: PointResult,
+    checkpoint: EvaluatedCheckpoint,
     table: pl.DataFrame,
     shown: pl.DataFrame,
     n_matching: int,
@@ -235,8 +235,8 @@ def _side(
     drawn = None if counts is None else counts.n_drawn
     stop = drawn if drawn is not None and drawn < len(table) else None
     return Side(
-        point=point,
-        name=label_of(point),
+        checkpoint=checkpoint,
+        name=label_of(checkpoint),
         total=len(table),
         counted=counted(counts, len(table), stop),
         stop=stop,

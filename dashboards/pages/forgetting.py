@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dashboards.form import Form, Given, choices
-from dashboards.page import Links, Page
+from dashboards.page import Links, Page, run_of
 from dashboards.pages.forgetting_charts import Drawing
 from dashboards.queries.analysis import analysis_of, fates_of
 from dashboards.queries.draws import is_gated
 from dashboards.queries.problems import words_of
 from fgrpo_bench.analysis.coverage import least_rate
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results
 
 ROWS = 40
 """Problems on a page of the table; the heat map has all."""
@@ -22,19 +22,22 @@ ORDERS = {
 ALL = "all"
 
 
-def build(results: SweepResults, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, k, seed, order, page."""
-    form = Form(results.paths, "forgetting", given, links)
+    form = Form(run_of(results), "forgetting", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
     k = int(form.value("k", ks, str(ks[-1])))
-    seed = form.value("seed", [ALL, *sorted({point.seed for point in results.points})])
+    seeds = {each.seed for each in results.checkpoints if each.seed is not None}
+    seed = form.value("seed", [ALL, *sorted(seeds)])
     order = form.value("order", ORDERS)
     fates = fates_of(results, benchmark, k)
     n_pages = max(1, -(-len(fates.problems) // ROWS))
     at = int(form.value("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
-    hidden = links.is_static and any(is_gated(results, point, benchmark) for point in fates.points)
+    hidden = links.is_static and any(
+        is_gated(results, each, benchmark) for each in fates.checkpoints
+    )
     drawing = Drawing(
         analysis_of(results),
         links,

@@ -9,13 +9,13 @@ from math import isnan
 import numpy as np
 
 from dashboards import calls, charts
-from dashboards.page import Chart, Grid, Links, Row, Shade
+from dashboards.page import Chart, Grid, Links, Row, Shade, run_of
 from dashboards.pages.draws_links import draws_clicks, draws_link, label_of
 from dashboards.queries.analysis import Fates
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import FATES, by_point
-from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
 
 LIKELY = 0.5
 """Probability from which a table frames a problem as lost or gained."""
@@ -29,7 +29,7 @@ LEGEND = (
 
 
 class Drawing:
-    """Charts and tables of some points on one benchmark."""
+    """Charts and tables of some checkpoints on one benchmark."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class Drawing:
         self.words = words
         self.analysis, self.results, self.links = analysis, analysis.results, links
         self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
-        self.rows = [i for i, p in enumerate(fates.points) if seed in (None, p.seed)]
-        self.points = [fates.points[i] for i in self.rows]
+        self.rows = [i for i, each in enumerate(fates.checkpoints) if seed in (None, each.seed)]
+        self.checkpoints = [fates.checkpoints[i] for i in self.rows]
         self.data = fates.rows if seed is None else fates.rows.filter(seed=seed)
 
     def _matrix(self, column: str) -> np.ndarray:
         return self.fates.matrix(column)[self.rows]
 
     def heat(self, columns: Sequence[int]) -> Chart:
-        """All problems by all points; a click opens the draws."""
+        """All problems by all checkpoints; a click opens the draws."""
         problems = [self.fates.problems[i] for i in columns]
         rates = self._matrix("success_rate")[:, columns].T
         unknown = np.isnan(rates)
@@ -62,7 +62,7 @@ class Drawing:
             "type": "heatmap",
             "z": _without(unknown, charts.rate_steps(rates)),
             "customdata": _without(unknown, np.round(100 * rates, 2)),
-            "x": [charts.label(label_of(point)) for point in self.points],
+            "x": [charts.label(label_of(point)) for point in self.checkpoints],
             "y": [
                 charts.label(f"{i}. {self.words.get(name, name)}")
                 for i, name in enumerate(problems, 1)
@@ -100,7 +100,7 @@ class Drawing:
             data=self.data.select(COUNTS),
             call=calls.call(
                 calls.FATES,
-                self.results.paths,
+                run_of(self.results),
                 benchmark=self.benchmark,
                 k=self.k,
                 chosen="" if self.seed is None else f".filter(seed={self.seed})",
@@ -111,7 +111,7 @@ class Drawing:
             + "; the table below has the same links.",
             clicks=draws_clicks(
                 self.results, self.links, benchmark=self.benchmark, problems=problems,
-                points=self.points,
+                checkpoints=self.checkpoints,
             ),
             legend=LEGEND[: len(charts.RATES)],
             height=520,
@@ -119,7 +119,7 @@ class Drawing:
 
     def _groups(self) -> list[tuple[str, int]]:
         """Cells in words, with how many of their points are shown."""
-        alike = groupby(self.points, key=lambda point: key_of(point)[0])
+        alike = groupby(self.checkpoints, key=lambda each: each.label)
         return [(self.analysis.by_cell[name].label, len(list(own))) for name, own in alike]
 
     def table(self, columns: Sequence[int], before: int) -> Grid:
@@ -133,7 +133,7 @@ class Drawing:
             words = shortened(self.words.get(problem, problem), 40)
             cells: list[str | Shade] = [str(number), Shade(text=words, title=problem)]
             cells.append("-" if lost is None else f"{100 * lost:.0f}%")
-            for at, point in enumerate(self.points):
+            for at, checkpoint in enumerate(self.checkpoints):
                 rate = float(rates[at, column])
                 fate = next((name for name, own in likely.items() if own[at, column]), "")
                 kinds = [_step(rate), fate, "first" if at in firsts else ""]
@@ -142,9 +142,9 @@ class Drawing:
                         text=_rate(rate),
                         href=draws_link(
                             self.results, self.links, benchmark=self.benchmark, problem=problem,
-                            point=point,
+                            checkpoint=checkpoint,
                         ),
-                        title=f"{problem}, {point.point_id}: {100 * rate:.2f}%"
+                        title=f"{problem}, {checkpoint.name}: {100 * rate:.2f}%"
                         + (f", {fate}" if fate else ""),
                         kind=" ".join(filter(None, kinds)),
                     )
@@ -152,7 +152,7 @@ class Drawing:
             rows.append(tuple(cells))
         return Grid(
             title="Success rates in percent, by cell and seed",
-            header=("", "problem", "lost", *(str(point.seed) for point in self.points)),
+            header=("", "problem", "lost", *(_seed(each) for each in self.checkpoints)),
             rows=tuple(rows),
             n_words=2,
             groups=(("", 3), *groups),
@@ -195,7 +195,7 @@ class Drawing:
 
     def counts(self) -> Grid:
         """The same as a table, with the points chosen."""
-        names = {(key_of(p)[0], p.seed): p.point_id for p in self.points}
+        names = {(each.label, each.seed): each.name for each in self.checkpoints}
         return Grid(
             title="Expected numbers of problems, by point",
             header=("point", *FATES),
@@ -204,6 +204,10 @@ class Drawing:
                 for cell, seed, *values in by_point(self.data).iter_rows()
             ),
         )
+
+
+def _seed(checkpoint: EvaluatedCheckpoint) -> str:
+    return "" if checkpoint.seed is None else str(checkpoint.seed)
 
 
 def _without(unknown: np.ndarray, values: np.ndarray) -> list[list[float | None]]:

@@ -15,7 +15,7 @@ from dashboards.queries.progress import states_of
 from dashboards.queries.store import checked
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.report.answer import answer
-from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.paths import RunPaths
 
 WIDTH, HEIGHT, EDGE = 180, 84, 4
@@ -62,7 +62,7 @@ def entry(run: RunPaths, links: Links) -> Entry:
         results = checked(load_results(run))
         states, when = states_of(results), changed(results)
         analysis = analysis_of(results) if is_analysed(run) else None
-        question, *sentences = answer(analysis) if analysis else [_declared(results)]
+        question, *sentences = answer(analysis) if analysis else [results.question]
         pair = in_front(analysis) if analysis else None
         front = () if pair is None else (pair.new, pair.old)
         return Entry(
@@ -82,10 +82,6 @@ def entry(run: RunPaths, links: Links) -> Entry:
 def name_of(run: RunPaths) -> str:
     """A run in words."""
     return f"{run.sweep} / {run.experiment} / {run.version}"
-
-
-def _declared(results: SweepResults) -> str:
-    return str(results.declaration["declaration"]["sweep"]["question"])
 
 
 def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:

@@ -11,9 +11,10 @@ from dashboards.pages.sweep_training import CURVES, learning, steps
 from dashboards.queries.analysis import analysis_of
 from dashboards.queries.progress import Progress, by_cell, progress
 from fgrpo_bench.analysis import cells_of
-from fgrpo_bench.analysis.rows import CellRow, key_of_cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.numbers import percent
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results, SweepResults
+from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.states import StageStatus
 from fgrpo_bench.stages.watch import NUMBERS
 
@@ -23,8 +24,9 @@ Value = tuple[float | None, str]
 """Between 0 and 1 for the colour, and the words."""
 
 
-def build(results: SweepResults, given: Given, links: Links) -> Page:
+def build(of: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, show, curve."""
+    results = of.of_sweep()
     run, measures = results.paths, shows(results)
     form = Form(run, "sweep", given, links)
     column = form.value("benchmark", results.columns)
@@ -40,7 +42,7 @@ def build(results: SweepResults, given: Given, links: Links) -> Page:
     return Page(
         address=form.address(),
         title=f"{run.sweep} on {run.experiment} {run.version}",
-        lead=str(results.declaration["declaration"]["sweep"]["question"]),
+        lead=results.question,
         controls=choices(*controls),
         charts=(*curves, *learning(results)),
         context={
@@ -129,7 +131,7 @@ def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str
         title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
         grids.append(Grid(title=title, header=header, rows=tuple(rows)))
-    base = (("", _shade(values, key_of_cell(None))),)
+    base = (("", _shade(values, BASE)),)
     return [*grids, Grid(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 

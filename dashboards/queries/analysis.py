@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
-from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.analysis.store import FACTS, inputs_of
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 from fgrpo_bench.stages.paths import RunPaths
 
 Floats = NDArray[np.float64]
@@ -29,15 +28,15 @@ SORTED: dict[str, dict[str, bool]] = {
 """Columns of by_problem that each order of the problems goes by, and which of them fall."""
 
 
-def inputs(results: SweepResults, *_: object) -> State:
+def inputs(results: Results, *_: object) -> State:
     """The files that an analysis is made of."""
     return stamp(inputs_of(results))
 
 
 @remembered(inputs)
-def analysis_of(results: SweepResults) -> Analysis:
-    """The stored analysis of a sweep; where its results are newer, one that is kept in memory
-    alone."""
+def analysis_of(results: Results) -> Analysis:
+    """The stored analysis of a sweep; where there is none and where its results are newer, one
+    that is kept in memory alone."""
     return analysed(results, is_kept=False)
 
 
@@ -46,7 +45,7 @@ def is_analysed(run: RunPaths) -> bool:
     return (run.analysis / FACTS).exists()
 
 
-def changed(results: SweepResults) -> datetime | None:
+def changed(results: Results) -> datetime | None:
     """When the newest file of results came, in UTC; None where there are none."""
     behind = inputs_of(results)[2:]  # plan and question left out
     newest = max((path.stat().st_mtime_ns for path in behind if path.exists()), default=0)
@@ -54,7 +53,7 @@ def changed(results: SweepResults) -> datetime | None:
 
 
 class Counts(NamedTuple):
-    """Draws of a problem at a point."""
+    """Draws of a problem from a checkpoint."""
 
     n_drawn: int | None
     """Those up to where it stopped; None where it asks for draws that are not there."""
@@ -67,27 +66,28 @@ class Counts(NamedTuple):
 class Fates:
     """What became of the problems of one benchmark at one k."""
 
-    points: tuple[PointResult, ...]
+    checkpoints: tuple[EvaluatedCheckpoint, ...]
     """Those with results."""
     problems: tuple[str, ...]
     """By name."""
     rows: pl.DataFrame = field(repr=False)
-    """fgrpo_bench.analysis.coverage.fates: a row a point and problem, in the order of both."""
+    """fgrpo_bench.analysis.coverage.fates: a row a checkpoint and problem, in the order of both."""
     means: pl.DataFrame = field(repr=False)
     """fgrpo_bench.analysis.coverage.by_problem."""
 
     def matrix(self, column: str) -> Floats:
-        """A column of the rows, [points, problems]; nan where it is null."""
+        """A column of the rows, [checkpoints, problems]; nan where it is null."""
         return (
             self.rows[column]
             .cast(pl.Float64)
             .to_numpy()
-            .reshape(len(self.points), len(self.problems))
+            .reshape(len(self.checkpoints), len(self.problems))
         )
 
-    def counts(self, point: PointResult, problem: str) -> Counts | None:
-        """Of a problem; None for a point without results."""
-        own = self.rows.filter(cell=key_of(point)[0], seed=point.seed, problem_id=problem)
+    def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> Counts | None:
+        """Of a problem; None for a checkpoint without results."""
+        of_seed = pl.col("seed").eq_missing(pl.lit(checkpoint.seed, pl.Int64))
+        own = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
         return next((Counts(*row) for row in own.select(Counts._fields).iter_rows()), None)
 
     def order(self, by: str) -> list[int]:
@@ -100,14 +100,14 @@ class Fates:
 
 
 @remembered(inputs)
-def fates_of(results: SweepResults, benchmark: str, k: int) -> Fates:
-    """Every point and problem that has results."""
+def fates_of(results: Results, benchmark: str, k: int) -> Fates:
+    """Every checkpoint and problem that has results."""
     rows = fates(analysis_of(results).problems, benchmark, k)
     means = by_problem(rows)
-    points = {(key_of(point)[0], point.seed): point for point in results.points}
+    checkpoints = {(each.label, each.seed): each for each in results.checkpoints}
     known = rows.select("cell", "seed").unique(maintain_order=True).rows()
     return Fates(
-        points=tuple(points[key] for key in known),
+        checkpoints=tuple(checkpoints[key] for key in known),
         problems=tuple(means["problem_id"]),
         rows=rows,
         means=means,

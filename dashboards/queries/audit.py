@@ -12,8 +12,8 @@ import polars as pl
 
 from dashboards.queries.draws import grades_version, layers
 from dashboards.queries.memo import State, remembered, stamp
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
 DRAW = ("problem_id", "draw")
@@ -27,7 +27,7 @@ Engines = list[tuple[dict[str, Any], list[str]]]
 class PointAudit:
     """Of one point on one benchmark."""
 
-    point_id: str
+    name: str
     draws: int
     unscored: int
     truncated: int
@@ -40,7 +40,7 @@ class PointAudit:
 class Disagreement:
     """Two layers of grades over the same draws."""
 
-    point_id: str
+    name: str
     versions: tuple[str, str]
     draws: int
     """Judged by both."""
@@ -51,22 +51,22 @@ class Disagreement:
     example: Example
 
 
-def _files(results: SweepResults, benchmark: str) -> State:
+def _files(results: Results, benchmark: str) -> State:
     files: list[Path] = []
-    for point in results.points:
-        paths = point.evaluate.benchmark(benchmark)
-        files += (point.evaluate.done, paths.draws, paths.manifest)
-        files += (paths.grades(version) for version in layers(point, benchmark))
+    for checkpoint in results.checkpoints:
+        paths = checkpoint.evaluate.benchmark(benchmark)
+        files += (checkpoint.evaluate.done, paths.draws, paths.manifest)
+        files += (paths.grades(version) for version in layers(checkpoint, benchmark))
     return stamp(files)
 
 
 @remembered(_files)
-def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
+def audits(results: Results, benchmark: str) -> list[PointAudit]:
     """One a point whose draws are complete and graded."""
     point_audits = []
-    for point in results.points:
-        version = grades_version(point, benchmark)
-        paths = point.evaluate.benchmark(benchmark)
+    for checkpoint in results.checkpoints:
+        version = grades_version(checkpoint, benchmark)
+        paths = checkpoint.evaluate.benchmark(benchmark)
         if version is None or not paths.draws.exists():
             continue
         draws = scan_table(paths.draws, DRAWS)
@@ -81,7 +81,7 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
             )
         point_audits.append(
             PointAudit(
-                point_id=point.point_id,
+                name=checkpoint.name,
                 draws=n_draws.item(),
                 unscored=len(not_judged),
                 truncated=len(cut_off),
@@ -92,13 +92,13 @@ def audits(results: SweepResults, benchmark: str) -> list[PointAudit]:
 
 
 @remembered(_files)
-def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
+def disagreements(results: Results, benchmark: str) -> list[Disagreement]:
     """Every two layers of grades of every point, where there are several."""
     layer_pairs = []
-    for point in results.points:
-        paths = point.evaluate.benchmark(benchmark)
-        for pair in combinations(_own_first(point, benchmark), 2):
-            first, second = (_layer(point, benchmark, version) for version in pair)
+    for checkpoint in results.checkpoints:
+        paths = checkpoint.evaluate.benchmark(benchmark)
+        for pair in combinations(_own_first(checkpoint, benchmark), 2):
+            first, second = (_layer(checkpoint, benchmark, version) for version in pair)
             both = first.join(second, on=["problem_id", "draw"], suffix="_2")
             differs = pl.col("outcome") != pl.col("outcome_2")
             with reading(*(paths.grades(version) for version in pair)):
@@ -107,7 +107,7 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
                 )
             layer_pairs.append(
                 Disagreement(
-                    point_id=point.point_id,
+                    name=checkpoint.name,
                     versions=pair,
                     draws=n_both.item(),
                     differing=len(differing),
@@ -118,27 +118,27 @@ def disagreements(results: SweepResults, benchmark: str) -> list[Disagreement]:
     return layer_pairs
 
 
-def engines(results: SweepResults, benchmark: str) -> Engines:
+def engines(results: Results, benchmark: str) -> Engines:
     """Fingerprints of the engines that made the draws, each with its points."""
     by_engine: Engines = []
-    for point in results.points:
-        facts = point.engine(benchmark)
+    for checkpoint in results.checkpoints:
+        facts = checkpoint.engine(benchmark)
         if facts is None:
             continue
         own = next((points for known, points in by_engine if known == facts), None)
         if own is None:
             by_engine.append((facts, own := []))
-        own.append(point.point_id)
+        own.append(checkpoint.name)
     return by_engine
 
 
-def _own_first(point: PointResult, benchmark: str) -> list[str]:
-    own = grades_version(point, benchmark)
-    return sorted(layers(point, benchmark), key=lambda version: (version != own, version))
+def _own_first(checkpoint: EvaluatedCheckpoint, benchmark: str) -> list[str]:
+    own = grades_version(checkpoint, benchmark)
+    return sorted(layers(checkpoint, benchmark), key=lambda version: (version != own, version))
 
 
-def _layer(point: PointResult, benchmark: str, version: str) -> pl.LazyFrame:
-    path = point.evaluate.benchmark(benchmark).grades(version)
+def _layer(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) -> pl.LazyFrame:
+    path = checkpoint.evaluate.benchmark(benchmark).grades(version)
     return scan_table(path, GRADES).select("problem_id", "draw", "outcome")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 from fgrpo_bench.specs import withheld
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
@@ -13,31 +13,31 @@ JUDGED = ("outcome", "extracted", "reason", "grader_version")
 OUTCOMES = ("correct", "incorrect", "unscored")
 
 
-def grades_version(point: PointResult, benchmark: str) -> str | None:
+def grades_version(checkpoint: EvaluatedCheckpoint, benchmark: str) -> str | None:
     """The version of the grader behind a point's pass@k, where its grades are there."""
-    if point.results_on(benchmark) is None:
+    if checkpoint.results_on(benchmark) is None:
         return None
-    version = point.evaluated()["target"]["graders"].get(benchmark)
-    return version if version in layers(point, benchmark) else None
+    version = checkpoint.evaluated()["target"]["graders"].get(benchmark)
+    return version if version in layers(checkpoint, benchmark) else None
 
 
-def layers(point: PointResult, benchmark: str) -> list[str]:
+def layers(checkpoint: EvaluatedCheckpoint, benchmark: str) -> list[str]:
     """Versions of graders whose grades are stored."""
-    folder = point.evaluate.benchmark(benchmark).folder
+    folder = checkpoint.evaluate.benchmark(benchmark).folder
     paths = sorted(folder.glob("grades.*.parquet")) if folder.is_dir() else []
     return [path.name.removeprefix("grades.").removesuffix(".parquet") for path in paths]
 
 
-def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
+def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.DataFrame:
     """Draws of a problem (tables.DRAWS) with outcome, extracted, reason and grader_version, sorted
     by draw; no rows where they are not complete, nulls where they are not graded."""
-    paths = point.evaluate.benchmark(benchmark)
+    paths = checkpoint.evaluate.benchmark(benchmark)
     empty = pl.LazyFrame(schema=dict(DRAWS) | {name: GRADES[name] for name in JUDGED})
     if not paths.draws.exists():
         return empty.collect()
     own = pl.col("problem_id") == problem
     problem_draws = scan_table(paths.draws, DRAWS).filter(own)
-    version = grades_version(point, benchmark)
+    version = grades_version(checkpoint, benchmark)
     grades, files = empty.select("draw", *JUDGED), [paths.draws]
     if version is not None:
         files.append(paths.grades(version))
@@ -46,12 +46,13 @@ def draws(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
         return problem_draws.join(grades, on="draw", how="left").sort("draw").collect()
 
 
-def other_judgements(point: PointResult, benchmark: str, problem: str) -> pl.DataFrame:
+def other_judgements(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.DataFrame:
     """What graders beside that of `draws` said of a problem's draws: draw, outcome, reason and
     grader_version."""
-    own, columns = grades_version(point, benchmark), ("draw", "outcome", "reason", "grader_version")
-    paths = point.evaluate.benchmark(benchmark)
-    files = [paths.grades(each) for each in layers(point, benchmark) if each != own]
+    own = grades_version(checkpoint, benchmark)
+    columns = ("draw", "outcome", "reason", "grader_version")
+    paths = checkpoint.evaluate.benchmark(benchmark)
+    files = [paths.grades(each) for each in layers(checkpoint, benchmark) if each != own]
     frames = [scan_table(path, GRADES).filter(problem_id=problem) for path in files]
     with reading(*files):
         return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
@@ -76,12 +77,12 @@ def answers(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def is_gated(results: SweepResults, point: PointResult, benchmark: str) -> bool:
+def is_gated(results: Results, checkpoint: EvaluatedCheckpoint, benchmark: str) -> bool:
     """Whether the benchmark's publisher asks that none of it is shown to others, by the evaluation
     and by the sweep; so too where neither says."""
     declared = [results.evaluation["benchmarks"].get(benchmark)]
     try:
-        declared.append(point.evaluation_spec().benchmarks.get(benchmark))
+        declared.append(checkpoint.evaluation_spec().benchmarks.get(benchmark))
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -8,8 +8,8 @@ from dashboards.queries.memo import State, remembered, stamp
 from dashboards.text import shortened
 from fgrpo_bench import registry
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table
@@ -27,21 +27,21 @@ class ProblemText(NamedTuple):
     """In short, e.g. `reach 24 from 3, 2, 5, 6`."""
 
 
-def _spec(point: PointResult, _: str) -> State:
-    return stamp([point.evaluate.spec, point.evaluate.done])
+def _spec(checkpoint: EvaluatedCheckpoint, _: str) -> State:
+    return stamp([checkpoint.evaluate.spec, checkpoint.evaluate.done])
 
 
 @remembered(_spec)
-def problem_texts(point: PointResult, benchmark: str) -> dict[str, ProblemText]:
+def problem_texts(checkpoint: EvaluatedCheckpoint, benchmark: str) -> dict[str, ProblemText]:
     """By problem_id; empty where an older version wrote the files, or the dataset is gone."""
     try:
-        return _published(point, benchmark)
+        return _published(checkpoint, benchmark)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return {}
 
 
-def _published(point: PointResult, name: str) -> dict[str, ProblemText]:
-    spec = point.evaluation_spec()
+def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemText]:
+    spec = checkpoint.evaluation_spec()
     benchmark, data = spec.benchmark(name), spec.data(name)
     if data is not None:
         rows = read_table(DataPaths(data).problems, PROBLEMS)
@@ -64,15 +64,15 @@ def _first_line(prompt: str) -> str:
     return shortened(lines[0], LONGEST) if lines else ""
 
 
-def problem_text(point: PointResult, benchmark: str, problem: str) -> ProblemText:
+def problem_text(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> ProblemText:
     """Of one problem; all empty where it cannot be read."""
-    return problem_texts(point, benchmark).get(problem, ProblemText("", "", ""))
+    return problem_texts(checkpoint, benchmark).get(problem, ProblemText("", "", ""))
 
 
-def words_of(results: SweepResults, benchmark: str, *, withheld: bool) -> dict[str, str]:
+def words_of(results: Results, benchmark: str, *, withheld: bool) -> dict[str, str]:
     """What each problem asks in words, of those that can be read. withheld: whether nothing of a
     problem may be shown."""
-    if withheld or not results.points:
+    if withheld or not results.checkpoints:
         return {}
-    texts = problem_texts(results.points[0], benchmark)
+    texts = problem_texts(results.checkpoints[0], benchmark)
     return {problem: text.words for problem, text in texts.items() if text.words}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results, SweepResults, load_results
 from fgrpo_bench.runs import find_runs, has_checkpoints
 from fgrpo_bench.stages.paths import RunPaths
 
@@ -42,6 +42,6 @@ def checked(results: SweepResults) -> SweepResults:
     return results
 
 
-def points_of(results: SweepResults) -> dict[str, PointResult]:
-    """Every point by its name, base models first."""
-    return {point.point_id: point for point in results.points}
+def checkpoints_of(results: Results) -> dict[str, EvaluatedCheckpoint]:
+    """Every checkpoint by its name, base models first."""
+    return {checkpoint.name: checkpoint for checkpoint in results.checkpoints}

@@ -1,4 +1,4 @@
-"""Every number of a sweep, computed once: what lies between stored results and every view.
+"""Every number of a sweep or of other checkpoints, computed once: between stored results and views.
 
     from fgrpo_bench.analysis import load
 

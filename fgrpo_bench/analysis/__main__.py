@@ -9,9 +9,10 @@ import polars as pl
 
 from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.checkpoints import LAST, RULES
-from fgrpo_bench.analysis.store import folder_of, load
+from fgrpo_bench.analysis.store import analysed, folder_of
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.runs import add_run_options
+from fgrpo_bench.results import load_results
+from fgrpo_bench.runs import add_run_options, choose_run
 
 EXAMPLES = """\
 examples:
@@ -40,20 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--frame", choices=list(FRAMES), help="print this one as CSV")
     options = parser.parse_args(arguments)
     try:
-        analysis = load(
-            options.sweep,
-            experiment=options.experiment,
-            version=options.version,
-            root=options.root,
-            rule=options.select,
+        paths = choose_run(
+            options.root, options.sweep, experiment=options.experiment, version=options.version
         )
+        analysis = analysed(load_results(paths), options.select)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if options.frame:
         sys.stdout.write(csv(getattr(analysis, options.frame)))
         return 0
-    print(folder_of(analysis.results.paths, analysis.rule))
+    print(folder_of(paths, analysis.rule))
     for name in FRAMES:
         frame = getattr(analysis, name)
         print(f"  {name:13} {len(frame):7,} rows: {', '.join(frame.columns)}")

@@ -1,4 +1,4 @@
-"""`analyse`: a sweep's results under one rule, as frames."""
+"""`analyse`: evaluated checkpoints, those of a sweep under one rule, as frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fgrpo_bench.analysis.coverage import Coverage, coverages
 from fgrpo_bench.analysis.drift import Drift, drifts, engines_of
 from fgrpo_bench.analysis.equal_budget import budget_family, matches
 from fgrpo_bench.analysis.estimates import estimates
-from fgrpo_bench.analysis.families import asked
+from fgrpo_bench.analysis.families import question_of
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.front import Front, fronts
 from fgrpo_bench.analysis.likelihood import Likelihood, likelihoods
@@ -34,17 +34,19 @@ from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, make_cell, schema, to_frame
 from fgrpo_bench.analysis.tasks import Task, tasks
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results, SweepResults
 
 
 @dataclass(frozen=True, kw_only=True)
 class Completeness:
-    """A planned point and benchmark."""
+    """A checkpoint that was planned, or given, and a benchmark."""
 
     point_id: str
+    """Its name; of a sweep its point_id."""
     cell: str
-    seed: int
+    seed: int | None
+    """Null where it was not told."""
     benchmark: str
     has_results: bool
     lacks: str | None
@@ -58,14 +60,15 @@ class Completeness:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Counts of one problem and point, at the checkpoint that stands for the run."""
+    """Counts of one problem and checkpoint, that which stands for its run."""
 
     benchmark: str
     problem_id: str
     cluster: str | None
     """What it shares with other problems of the benchmark; null: nothing."""
     cell: str
-    seed: int
+    seed: int | None
+    """Null where it was not told."""
     n_drawn: int | None
     """Draws up to where the problem stopped, judged or not; null where its judgements ask for draws
     that are missing."""
@@ -98,16 +101,19 @@ FRAMES: dict[str, type] = {
 """Row class of every frame, by name."""
 
 
-def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
-    """Every frame of a sweep; one in progress gives what is there so far.
+def analyse(results: Results, rule: str = LAST) -> Analysis:
+    """Every frame of evaluated checkpoints; a sweep in progress gives what is there so far. What a
+    sweep alone has (costs, choices, likelihoods) has no rows without one.
 
     rule: one of fgrpo_bench.analysis.checkpoints.RULES. Raises ValueError for what is no rule, and
     where there is nothing to choose from.
     """
     check_rule(results, rule)
     scores = read_scores(results)
-    checkpoints = choose(results, scores, rule)
-    results = at_steps(results, _steps(results, checkpoints, rule))
+    sweep, checkpoints = results.sweep, list[Checkpoint]()
+    if sweep is not None:
+        checkpoints = choose(sweep, scores, rule)
+        results = sweep = at_steps(sweep, _steps(sweep, checkpoints, rule))
     if rule == HELD_OUT:  # report on the problems that chose nothing
         for benchmark in deciding(results):
             scores[benchmark] = {
@@ -118,7 +124,7 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
     columns = results.columns
     ks = tuple(results.evaluation["ks"])
     resamples = Resamples(scores, results.averages)
-    pairs, family = asked(results.declaration["declaration"], tuple(cells.values()))
+    pairs, family = question_of(results, tuple(cells.values()))
     compared = every_pair(tuple(cells.values()), pairs)
     matched = list(matches(tuple(cells.values()), checkpoints))
     of_matched = [each.pair for each in matched if each.pair]
@@ -137,9 +143,9 @@ def analyse(results: SweepResults, rule: str = LAST) -> Analysis:
         "first_loss": first_losses(over_k),
         "front": fronts(differences, trained, columns, ends),
         "coverage": coverages(resamples, columns, chosen, ks),
-        "cost": costs(results, chosen),
+        "cost": [] if sweep is None else costs(sweep.points, chosen),
         "checkpoints": checkpoints,
-        "likelihood": likelihoods(results, tuple(cells.values())),
+        "likelihood": [] if sweep is None else likelihoods(sweep, tuple(cells.values())),
         "completeness": _completeness(results, scores),
         "other_graders": other_graders(results, chosen, _problems_of(scores)),
         "drift": drifts(results),
@@ -154,38 +160,38 @@ def _steps(
     results: SweepResults, checkpoints: Sequence[Checkpoint], rule: str
 ) -> Mapping[str, int]:
     if rule.startswith(STEP):
-        names = {key_of(point)[0] for point in results.points if point.cell is not None}
+        names = {point.label for point in results.points if point.cell is not None}
         return dict.fromkeys(names, int(rule.removeprefix(STEP)))
     return {row.cell: row.step for row in checkpoints if row.is_chosen}
 
 
-def cells_of(results: SweepResults) -> dict[str, CellRow]:
-    """Every planned cell by its name, base models first."""
-    by_cell: dict[str, list[PointResult]] = {}
-    for point in results.points:
-        by_cell.setdefault(key_of(point)[0], []).append(point)
+def cells_of(results: Results) -> dict[str, CellRow]:
+    """Every planned cell, or label, by its name, base models first."""
+    by_label: dict[str, list[EvaluatedCheckpoint]] = {}
+    for checkpoint in results.checkpoints:
+        by_label.setdefault(checkpoint.label, []).append(checkpoint)
     return {
-        name: make_cell(points[0].cell, step=points[0].step, n_planned=len(points))
-        for name, points in by_cell.items()
+        label: make_cell(own[0].cell, label=label, step=own[0].step, n_planned=len(own))
+        for label, own in by_label.items()
     }
 
 
 def _completeness(
-    results: SweepResults, scores: Mapping[str, Mapping[At, Scores]]
+    results: Results, scores: Mapping[str, Mapping[At, Scores]]
 ) -> Iterator[Completeness]:
     for benchmark in results.benchmarks:
-        for point in results.points:
-            has_results = point.seed in scores[benchmark][key_of(point)].seeds
-            marker = point.evaluated() if point.is_evaluated else {"target": {"graders": {}}}
+        for each in results.checkpoints:
+            has_results = each.seed in scores[benchmark][key_of(each)].seeds
+            marker = each.evaluated() if each.is_evaluated else {"target": {"graders": {}}}
             canaries = marker.get("canaries", {}).get(benchmark, [])
             yield Completeness(
-                point_id=point.point_id,
-                cell=key_of(point)[0],
-                seed=point.seed,
+                point_id=each.name,
+                cell=each.label,
+                seed=each.seed,
                 benchmark=benchmark,
                 has_results=has_results,
-                lacks=None if has_results else point.lacks,
-                engine=engines_of(canaries, point.engine(benchmark)),
+                lacks=None if has_results else each.lacks,
+                engine=engines_of(canaries, each.engine(benchmark)),
                 grader=marker["target"]["graders"].get(benchmark),
             )
 
@@ -209,7 +215,7 @@ def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -
                         "problem_id": np.array(own.problems, dtype=object)[problem],
                         "cluster": pl.Series(own.cluster_names, dtype=pl.String).gather(problem),
                         "cell": [at[0]] * len(seed),
-                        "seed": np.array(own.seeds, dtype=int)[seed],
+                        "seed": pl.Series(own.seeds, dtype=pl.Int64).gather(seed),
                         "n_drawn": own.n_drawn[seed, problem],
                         "n_scored": own.n_scored[seed, problem],
                         "n_correct": own.n_correct[seed, problem],

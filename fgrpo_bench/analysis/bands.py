@@ -114,7 +114,7 @@ def _of_pairs(
     resamples: Resamples, name: str, pairs: Sequence[tuple[At, At]], ks: tuple[int, ...]
 ) -> dict[tuple[At, At], _Curves]:
     """Of the pairs with a seed in common, and two problems that have a value."""
-    known: dict[tuple[At, tuple[int, ...]], Floats] = {}
+    known: dict[tuple[At, tuple[int | None, ...]], Floats] = {}
 
     def of_cell(at: At, scores: Scores) -> Floats:
         key = at, scores.seeds

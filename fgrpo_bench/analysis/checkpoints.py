@@ -13,9 +13,8 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, Scores
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stats.selection import Candidate, best, saved_steps
 
@@ -40,11 +39,16 @@ class Checkpoint:
     """Rollouts that the chosen one may cost; null where nothing limits it."""
 
 
-def check_rule(results: SweepResults, rule: str) -> None:
+def check_rule(results: Results, rule: str) -> None:
     """ValueError for what is no rule, and for one that has nothing to choose from."""
     if not (rule in (LAST, PAPER, HELD_OUT) or re.fullmatch(rf"{STEP}\d+", rule)):
         raise ValueError(f"--select {rule} is no rule: choose {', '.join(RULES)}")
-    if rule in (PAPER, HELD_OUT) and all(len(point.checkpoints) == 1 for point in results.points):
+    if rule != LAST and results.sweep is None:
+        raise ValueError(
+            f"--select {rule} chooses among the checkpoints of each training run, and these were "
+            f"evaluated without a sweep: take {LAST}, and give every checkpoint a label of its own"
+        )
+    if rule in (PAPER, HELD_OUT) and all(len(each.of_run) == 1 for each in results.checkpoints):
         raise ValueError(
             f"--select {rule} needs several checkpoints of a run, and this sweep evaluates one of "
             "each: run it again with experiment.checkpoints=every, which trains nothing anew"
@@ -55,10 +59,10 @@ def at_steps(results: SweepResults, steps: Mapping[str, int]) -> SweepResults:
     """The results with these checkpoints, by name of the cell, standing for their runs; cells that
     are not named keep their last one. ValueError for one that is not evaluated."""
     points = [
-        _at(results, point, steps[name]) if (name := key_of_cell(point.cell)) in steps else point
+        _at(results, point, steps[point.label]) if point.label in steps else point
         for point in results.points
     ]
-    return replace(results, points=tuple(points))
+    return replace(results, checkpoints=tuple(points))
 
 
 def _at(results: SweepResults, point: PointResult, step: int) -> PointResult:
@@ -80,7 +84,7 @@ def _at(results: SweepResults, point: PointResult, step: int) -> PointResult:
     )
 
 
-def deciding(results: SweepResults) -> list[str]:
+def deciding(results: Results) -> list[str]:
     """The benchmarks that a choice of checkpoints goes by: those in domain, all where none is."""
     return results.domains.get("in-domain") or results.benchmarks
 
@@ -169,7 +173,7 @@ def _pass_at_1(scores: Scores) -> float:
     return float(np.mean(sums / np.maximum(judged.sum(axis=1), 1)))
 
 
-def rule_in_words(results: SweepResults, rule: str) -> str:
+def rule_in_words(results: Results, rule: str) -> str:
     """What stands below every table: which checkpoint of every run it is about."""
     benchmark = "in-domain benchmark" if "in-domain" in results.domains else "benchmark"
     best_of = (

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from fgrpo_bench.analysis.read import At
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.markers import read_marker
 
 LAST = 10
@@ -44,21 +42,21 @@ class Cost:
     """Of evaluations that made all their draws; null where each took some from another one."""
 
 
-def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
-    """A row a cell and checkpoint."""
+def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]:
+    """A row a cell and checkpoint of training runs."""
     cells: dict[str, list[PointResult]] = {}
-    for point in results.points:
-        cells.setdefault(key_of_cell(point.cell), []).append(point)
+    for run in runs:
+        cells.setdefault(run.label, []).append(run)
     for name, points in cells.items():
         trained = [p for p in points if p.is_trained and p.cell is not None]
         metrics = [point.metrics().sort("step") for point in trained]
         steps = sorted({each.step for point in points for each in point.checkpoints})
         for step in steps:
             judged = [
-                point.at(each)
+                each
                 for point in points
-                for each in point.checkpoints
-                if each.step == step and point.at(each).is_evaluated
+                for each in point.of_run
+                if each.step == step and each.is_evaluated
             ]
             until = [frame.filter(pl.col("step") <= step) for frame in metrics]
             rows = [frame for frame in until if len(frame)]

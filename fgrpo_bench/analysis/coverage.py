@@ -10,6 +10,7 @@ import polars as pl
 
 from fgrpo_bench.analysis.read import At
 from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stats.coverage import Coverage as ByProblem
 from fgrpo_bench.stats.coverage import between, coverage, reach
 from fgrpo_bench.stats.coverage import least_rate as least_rate
@@ -47,7 +48,7 @@ def coverages(
     """Rows of every trained cell that has seeds in common with the base models, at every k."""
     for column in columns:
         names = resamples.averages.get(column, (column,))
-        for base in [at for at in chosen if at[0] == "base"]:
+        for base in [at for at in chosen if at[0] == BASE]:
             for at in chosen:
                 seeds = resamples.seeds(column, at, base)
                 if at == base or not seeds:
@@ -111,12 +112,18 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
     points = own.select("cell", "seed").unique(maintain_order=True)
     rows = (
         points.join(own.select("problem_id").unique().sort("problem_id"), how="cross")
-        .join(own, on=["cell", "seed", "problem_id"], how="left", maintain_order="left")
+        .join(
+            own,
+            on=["cell", "seed", "problem_id"],
+            how="left",
+            maintain_order="left",
+            nulls_equal=True,  # checkpoints without a seed are one a label
+        )
         .with_columns(pl.col("n_scored", "n_correct").fill_null(0))
     )
-    base = rows.filter(cell="base").drop("cell")
-    pairs = rows.with_row_index().filter(pl.col("cell") != "base")
-    pairs = pairs.join(base, on=["seed", "problem_id"], suffix="_base")
+    base = rows.filter(cell=BASE).drop("cell")
+    pairs = rows.with_row_index().filter(pl.col("cell") != BASE)
+    pairs = pairs.join(base, on=["seed", "problem_id"], suffix="_base", nulls_equal=True)
     chances = coverage(
         n_old=pairs["n_scored_base"],
         old=pairs["n_correct_base"],
@@ -145,5 +152,5 @@ def by_problem(rows: pl.DataFrame) -> pl.DataFrame:
     """problem_id, and of `fates` means over trained points: lost, gained and drop; `base` is the
     mean success rate of the base models, one that is not known counting as 0. By name."""
     trained = [pl.col(name).mean() for name in ("lost", "gained", "drop")]
-    base = pl.col("success_rate").fill_null(0.0).filter(pl.col("cell") == "base").mean()
+    base = pl.col("success_rate").fill_null(0.0).filter(pl.col("cell") == BASE).mean()
     return rows.group_by("problem_id").agg(*trained, base=base).sort("problem_id")

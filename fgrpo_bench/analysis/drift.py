@@ -1,8 +1,8 @@
-"""How far apart engines are that made draws of a sweep, by canaries over the same weights.
+"""How far apart engines are that made draws, by canaries over the same weights.
 
 evaluators.canaries takes the log-probabilities of the same tokens with every engine. Where two
-engines have done so under the same weights, in this sweep or in an evaluation without a sweep under
-its run root, they can be compared: training is in both alike.
+engines have done so under the same weights, among what is compared or, of a sweep, in an evaluation
+without one under its run root, they can be compared: training is in both alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrpo_bench.kinds.evaluate import read_spec
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import EVALUATED
@@ -71,11 +71,13 @@ def engines_of(canaries: list[dict[str, Any]], last: dict[str, Any] | None) -> s
     return THEN.join(dict.fromkeys(words for words in each if words)) or None
 
 
-def elsewhere(results: SweepResults) -> list[StagePaths]:
-    """Evaluations without a sweep that can tell how far its engines are apart; none where there is
-    one engine."""
-    markers = sorted(results.paths.root.glob("evals/*/eval/*/*/DONE.json"))
-    seen = list(_of_sweep(results)) if markers else []
+def elsewhere(results: Results) -> list[StagePaths]:
+    """Evaluations without a sweep that can tell how far a sweep's engines are apart; none where
+    there is one engine, or no sweep."""
+    if results.sweep is None:
+        return []
+    markers = sorted(results.sweep.paths.root.glob("evals/*/eval/*/*/DONE.json"))
+    seen = list(_own(results)) if markers else []
     if len({each.engine for each in seen}) < 2:
         return []
     weights = {each.weights[0] for each in seen}
@@ -84,7 +86,7 @@ def elsewhere(results: SweepResults) -> list[StagePaths]:
     ]
 
 
-def _is_alike(stage: StagePaths, results: SweepResults, weights: set[str]) -> bool:
+def _is_alike(stage: StagePaths, results: Results, weights: set[str]) -> bool:
     """Whether it has canaries under such weights, in the sweep's number type."""
     try:
         marker = read_json(stage.done, EVALUATED)
@@ -95,9 +97,9 @@ def _is_alike(stage: StagePaths, results: SweepResults, weights: set[str]) -> bo
         return False  # it is damaged, which its own commands tell
 
 
-def drifts(results: SweepResults) -> Iterator[Drift]:
-    """A row a benchmark and pair of the sweep's engines that have common weights."""
-    own = list(_of_sweep(results))
+def drifts(results: Results) -> Iterator[Drift]:
+    """A row a benchmark and pair of the engines that have common weights."""
+    own = list(_own(results))
     further = [
         each for stage in elsewhere(results) for each in _seen(read_json(stage.done, EVALUATED))
     ]
@@ -109,11 +111,10 @@ def drifts(results: SweepResults) -> Iterator[Drift]:
                 yield row
 
 
-def _of_sweep(results: SweepResults) -> Iterator[_Seen]:
-    for point in results.points:
-        for checkpoint in point.checkpoints:
-            if (at := point.at(checkpoint)).is_evaluated:
-                yield from _seen(at.evaluated())
+def _own(results: Results) -> Iterator[_Seen]:
+    for checkpoint in results.every:
+        if checkpoint.is_evaluated:
+            yield from _seen(checkpoint.evaluated())
 
 
 def _seen(marker: dict[str, Any]) -> Iterator[_Seen]:

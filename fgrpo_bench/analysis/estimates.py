@@ -10,8 +10,8 @@ from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
 from fgrpo_bench.analysis.rows import CellRow, Estimate
-from fgrpo_bench.points import Asked
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import Asked
+from fgrpo_bench.results import Results
 from fgrpo_bench.stats.intervals import Estimate as Mean
 from fgrpo_bench.stats.intervals import conclude
 
@@ -19,7 +19,7 @@ NOTHING = Mean(mean=None, low=None, high=None, by_seed=(), n_seeds=0, n_problems
 
 
 def estimates(
-    results: SweepResults,
+    results: Results,
     cells: Mapping[str, CellRow],
     resamples: Resamples,
     columns: Sequence[str],
@@ -27,7 +27,6 @@ def estimates(
 ) -> Iterator[Estimate]:
     """Rows by column, cell, step and k. chosen: the checkpoint that stands for each cell."""
     ks = results.evaluation["ks"]
-    wanted = Asked(n_samples=results.evaluation["n_samples"], design=results.stopping)
     for column in columns:
         names = resamples.averages.get(column, (column,))
         for at in resamples.scores[names[0]]:
@@ -60,7 +59,7 @@ def estimates(
                     unscored=unscored,
                     all_wrong=_bound([each.bounds[0, :, :, i] for each in own]),
                     all_right=_bound([each.bounds[1, :, :, i] for each in own]),
-                    lacks=_lacks(own, n_open, i, cell.n_planned, wanted),
+                    lacks=_lacks(own, n_open, i, cell.n_planned, results.wanted),
                     published=published_value(results, cell.setting, column, k),
                 )
 
@@ -94,19 +93,21 @@ def _n_open(scores: Scores) -> int:
 
 
 def _lacks(
-    scores: Sequence[Scores], n_open: Sequence[int], end: int, n_planned: int, wanted: Asked
+    scores: Sequence[Scores], n_open: Sequence[int], end: int, n_planned: int, wanted: Asked | None
 ) -> tuple[str, ...]:
-    """What a value has too few of; empty where it has all or is none."""
+    """What a value has too few of; empty where it has all or is none. wanted: the draws that were
+    declared; None where each checkpoint was asked for its own."""
     out: dict[str, None] = {}
     for own, n in zip(scores, n_open, strict=True):
         if not own.seeds:
             continue
         complete = int((~np.isnan(own.values[:, :, end])).all(axis=0).sum())
         waiting = f" (the judgements of {n} ask for more draws)" if n else ""
-        alike = sum(each.design == wanted.design for each in own.asked)
+        fewest = min(each.n_samples for each in own.asked)
+        alike = sum(wanted is None or each.design == wanted.design for each in own.asked)
         for have, want, noun in (
             (len(own.seeds), n_planned, "seeds"),
-            (min(each.n_samples for each in own.asked), wanted.n_samples, "draws"),
+            (fewest, fewest if wanted is None else wanted.n_samples, "draws"),
             (alike, len(own.seeds), "seeds with the declared design"),
             (complete, len(own.problems), f"problems{waiting}"),
         ):

@@ -1,15 +1,15 @@
-"""The comparisons that are a sweep's question: p-values are corrected over these and no others."""
+"""The comparisons that are a question: p-values are corrected over these and no others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from fgrpo_bench.analysis.pairs import Pair, methods, pairs_of
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.results import averages_of, headline_of
+from fgrpo_bench.results import Results, averages_of, headline_of
 from fgrpo_bench.stages.digests import content_sha256
 
 METHODS = "methods"
@@ -24,11 +24,13 @@ KINDS = {
 }
 """Kinds of pairs in words; the first of which a sweep has pairs is its question by default."""
 NONE_DECLARED = "none declared"
-"""Name of the family of a sweep that declares no comparison."""
+"""Name of the family where no comparison is declared, by a sweep or without one."""
 NOTHING_CORRECTED = "No comparison was declared: intervals are one at a time, nothing is corrected."
-"""What every view says of such a sweep."""
+"""What every view says then."""
 BY_NAME = "declared"
 """Kind of a pair that is declared by its cells and is of no other kind."""
+EVERY = "every"
+"""Kind of the pairs of checkpoints that no sweep declares anything about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,26 @@ class Family:
     def has(self, pair: Pair, column: str, k: int) -> bool:
         """Whether a comparison is one of them."""
         return pair in self.pairs and k in self.ks and column in self.columns
+
+
+def question_of(results: Results, cells: Sequence[CellRow]) -> tuple[list[Pair], Family]:
+    """Every pair worth comparing and the family: those of a sweep as `asked`; without one every two
+    labels, the later minus the earlier, and no family."""
+    if results.sweep is not None:
+        return asked(results.sweep.declaration["declaration"], cells)
+    pairs = [
+        Pair(
+            kind=EVERY,
+            group="Every two labels",
+            name=f"{new.label} against {old.label}",
+            new=new,
+            old=old,
+        )
+        for old, new in combinations(cells, 2)
+    ]
+    ks = results.evaluation["ks"]
+    ends = tuple(sorted({ks[0], ks[-1]}))
+    return pairs, Family(name=NONE_DECLARED, pairs=(), ks=ends, columns=results.headline)
 
 
 def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[list[Pair], Family]:

@@ -13,23 +13,23 @@ from fgrpo_bench.analysis.bands import Band, FirstLoss
 from fgrpo_bench.analysis.cost import Cost
 from fgrpo_bench.analysis.coverage import Coverage
 from fgrpo_bench.analysis.drift import Drift
-from fgrpo_bench.analysis.families import NONE_DECLARED, asked
+from fgrpo_bench.analysis.families import NONE_DECLARED, question_of
 from fgrpo_bench.analysis.front import Front
 from fgrpo_bench.analysis.likelihood import Likelihood
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, from_frame
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """Every number of a sweep under one rule for its checkpoints.
+    """Every number of a sweep under one rule for its checkpoints, or of checkpoints from elsewhere.
 
     The columns of a frame are the attributes of its row class, by
     fgrpo_bench.analysis.analyse.FRAMES.
     """
 
-    results: SweepResults = field(repr=False)
-    """Where the files are, and what was declared."""
+    results: Results = field(repr=False)
+    """Where the files are, and what was asked; of a sweep what it declares."""
     rule: str
     """What chose the checkpoint of every run (fgrpo_bench.analysis.checkpoints.RULES)."""
     family: str
@@ -52,6 +52,11 @@ class Analysis:
     drift: pl.DataFrame
     tasks: pl.DataFrame
     problems: pl.DataFrame
+
+    @property
+    def noun(self) -> str:
+        """What the checkpoints are called: a sweep's are its points."""
+        return "checkpoints" if self.results.sweep is None else "points"
 
     @property
     def ks(self) -> tuple[int, ...]:
@@ -122,7 +127,7 @@ class Analysis:
         declared, of the first kind of pairs on the headline, uncorrected."""
         if self.has_family:
             return tuple(row for row in self.asked if row.family is not None)
-        pairs, _ = asked(self.results.declaration["declaration"], tuple(self.by_cell.values()))
+        pairs, _ = question_of(self.results, tuple(self.by_cell.values()))
         first = {(p.new.cell, p.old.cell) for p in pairs if p.kind == pairs[0].kind}
         rows = (row for row in self.asked if (row.new, row.old) in first)
         return tuple(row for row in rows if row.column in self.headline)
@@ -203,7 +208,8 @@ class Analysis:
 
     @property
     def missing(self) -> list[tuple[str, str]]:
-        """point_id of every planned point without results on some benchmark, and what it lacks."""
+        """Every checkpoint without results on some benchmark by its name, of a sweep the point_id,
+        and what it lacks."""
         rows = self.completeness.filter(~pl.col("has_results")).unique(
             "point_id", maintain_order=True
         )
@@ -221,7 +227,8 @@ class Analysis:
 
     @cached_property
     def engines(self) -> dict[str, tuple[str, ...]]:
-        """point_id of the points by the engine that made their draws, its fingerprint in words."""
+        """Names of the checkpoints, of a sweep point_ids, by the engine that made their draws, its
+        fingerprint in words."""
         rows = self.completeness.drop_nulls("engine").unique(
             ["engine", "point_id"], maintain_order=True
         )

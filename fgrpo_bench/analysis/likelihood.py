@@ -29,26 +29,26 @@ class Likelihood:
     """The paper's figure of the same algorithm, N and gamma, as printed."""
 
 
-def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
+def stages(sweep: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
     """point_id, step and stage of every checkpoint whose likelihoods are done."""
-    plan = read_json(results.paths.plan, PLAN)
+    plan = read_json(sweep.paths.plan, PLAN)
     marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
     for point in plan["points"]:
         for checkpoint in point.get("checkpoints", []):
             if "likelihood" in checkpoint:
-                stage = StagePaths(results.paths.folder / checkpoint["likelihood"])
+                stage = StagePaths(sweep.paths.folder / checkpoint["likelihood"])
                 if stands(stage, fingerprint=marks.get(checkpoint["likelihood"])):
                     yield point["point_id"], checkpoint["step"], stage
 
 
-def likelihoods(results: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likelihood]:
+def likelihoods(sweep: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likelihood]:
     """A row a cell with a score; a set without an answer has none."""
     markers = {(point, step): read_json(stage.done, LIKELIHOOD)
-               for point, step, stage in stages(results)}  # fmt: skip
+               for point, step, stage in stages(sweep)}  # fmt: skip
     for cell in cells:
         own = {
             point.seed: marker
-            for point in sorted(results.points, key=lambda point: point.seed)
+            for point in sorted(sweep.points, key=lambda point: point.seed)
             if key_of(point) == (cell.cell, cell.step)
             and (marker := markers.get((point.point_id, point.step), {})).get("delta_nll")
             is not None

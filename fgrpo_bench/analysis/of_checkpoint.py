@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.read import cluster_numbers
-from fgrpo_bench.points import PointResult
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.tables import BOUNDS
 
@@ -36,9 +36,11 @@ class CheckpointEstimate:
     """Were they all right."""
 
 
-def checkpoint_estimates(point: PointResult, benchmark: str) -> list[CheckpointEstimate]:
+def checkpoint_estimates(
+    checkpoint: EvaluatedCheckpoint, benchmark: str
+) -> list[CheckpointEstimate]:
     """A row a k; none where the evaluation is not complete."""
-    table = point.passk(benchmark).sort("problem_id", "k")
+    table = checkpoint.passk(benchmark).sort("problem_id", "k")
     ks = table["k"].unique().sort().to_list()
     values, low, high = (
         table[name].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,33 +29,33 @@ class OtherGrader:
 
 
 def other_graders(
-    results: SweepResults, chosen: Sequence[At], problems: Mapping[str, Collection[str]]
+    results: Results, chosen: Sequence[At], problems: Mapping[str, Collection[str]]
 ) -> Iterator[OtherGrader]:
     """A row a benchmark, further grader, cell and k; none where a cell has no grades of it.
 
     problems: those of each benchmark that count.
     """
     for benchmark in results.judged_twice:
-        graders = {name: None for point in results.points for name in point.beside(benchmark)}
+        graders = {name: None for each in results.checkpoints for name in each.beside(benchmark)}
         for grader in graders:
             for cell, step in chosen:
-                points = [
-                    point
-                    for point in results.points
-                    if key_of(point) == (cell, step) and grader in point.beside(benchmark)
+                own = [
+                    each
+                    for each in results.checkpoints
+                    if key_of(each) == (cell, step) and grader in each.beside(benchmark)
                 ]
-                if points:
-                    yield from _rows(points, benchmark, grader, cell, problems[benchmark])
+                if own:
+                    yield from _rows(own, benchmark, grader, cell, problems[benchmark])
 
 
 def _rows(
-    points: Sequence[PointResult],
+    checkpoints: Sequence[EvaluatedCheckpoint],
     benchmark: str,
     grader: str,
     cell: str,
     problems: Collection[str],
 ) -> Iterator[OtherGrader]:
-    tables = [point.passk_beside(benchmark, grader) for point in points]
+    tables = [each.passk_beside(benchmark, grader) for each in checkpoints]
     values = (
         pl.concat(tables)
         .filter(pl.col("problem_id").is_in(list(problems)))
@@ -63,15 +63,15 @@ def _rows(
         .agg(value=pl.col("pass_at_k").mean(), with_value=pl.col("pass_at_k").count())
         .sort("k", "problem_id")  # so that sums are in one order, and the digits the same
     )
-    complete = pl.col("with_value") == len(points)
+    complete = pl.col("with_value") == len(checkpoints)
     means = values.group_by("k", maintain_order=True).agg(pl.col("value").filter(complete).mean())
     for k, mean in means.iter_rows():
         yield OtherGrader(
             benchmark=benchmark,
             grader=grader,
-            versions=tuple(sorted({point.beside(benchmark)[grader] for point in points})),
+            versions=tuple(sorted({each.beside(benchmark)[grader] for each in checkpoints})),
             cell=cell,
             k=k,
             pass_at_k=mean,
-            n_seeds=len(points),
+            n_seeds=len(checkpoints),
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs import Cell
 
 SOURCE = Path(__file__).with_name("published.csv")
@@ -115,12 +115,15 @@ def same_columns(results: SweepResults) -> dict[str, str]:
     return same
 
 
-def published_value(results: SweepResults, cell: Cell | None, column: str, k: int) -> float | None:
-    """The published pass@k beside one of ours, a fraction; None where there is none."""
+def published_value(results: Results, cell: Cell | None, column: str, k: int) -> float | None:
+    """The published pass@k beside one of ours, a fraction; None where there is none, and without a
+    sweep, which alone says what was trained."""
+    if results.sweep is None:
+        return None
     return lookup(
         cell,
-        model=results.model,
-        benchmark=same_columns(results).get(column, ""),
+        model=results.sweep.model,
+        benchmark=same_columns(results.sweep).get(column, ""),
         k=k,
     )
 

@@ -12,9 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.rows import key_of_cell
-from fgrpo_bench.points import Asked, PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.selection import is_for_selection
 from fgrpo_bench.stats.staged import StagedDesign
@@ -29,10 +28,10 @@ Ints = NDArray[np.int64]
 class Scores:
     """Of one cell at one checkpoint on one benchmark; problems in the order of their names."""
 
-    seeds: tuple[int, ...]
-    """Training seeds that have results, rising."""
+    seeds: tuple[int | None, ...]
+    """Training seeds that have results, rising; one None where it was not told."""
     problems: tuple[str, ...] = field(repr=False)
-    """Those that any checkpoint of the sweep has."""
+    """Those that any checkpoint has."""
     cluster_names: tuple[str | None, ...] = field(repr=False)
     """[problems], what a problem shares with others; None: nothing."""
     present: NDArray[np.bool_] = field(repr=False)
@@ -56,7 +55,7 @@ class Scores:
     is_drawn_once: bool
     """Whether one evaluation stands for several seeds: that of a base model that they share."""
     is_redesigned: tuple[bool, ...]
-    """[seeds], of fgrpo_bench.points.PointResult.has_new_design."""
+    """[seeds], of fgrpo_bench.evaluated.EvaluatedCheckpoint.has_new_design."""
 
     def pass_at_ks(self, ks: tuple[int, ...]) -> Floats:
         """pass@k at any k, [seeds, problems, ks]; nan where a problem has no estimate."""
@@ -114,7 +113,7 @@ class Scores:
         )
         return out
 
-    def of_seeds(self, seeds: Sequence[int]) -> Scores:
+    def of_seeds(self, seeds: Sequence[int | None]) -> Scores:
         """The same of these seeds alone, in this order."""
         if tuple(seeds) == self.seeds:
             return self
@@ -163,26 +162,26 @@ At = tuple[str, int]
 """A cell by its name, at the checkpoint of a step."""
 
 
-def read_scores(results: SweepResults) -> dict[str, dict[At, Scores]]:
+def read_scores(results: Results) -> dict[str, dict[At, Scores]]:
     """By benchmark, then cell and step: all are there, with no seeds where nothing is done."""
-    points = [at for each in results.points for at in map(each.at, each.checkpoints)]
-    asked = [point.asked() if point.is_evaluated else None for point in points]
-    return {name: _of_benchmark(points, asked, name, results.evaluation["ks"])
+    every = results.every
+    asked = [each.asked() if each.is_evaluated else None for each in every]
+    return {name: _of_benchmark(every, asked, name, results.evaluation["ks"])
             for name in results.benchmarks}  # fmt: skip
 
 
-def key_of(point: PointResult) -> At:
-    """Cell and step of a point at its checkpoint."""
-    return key_of_cell(point.cell), point.step
+def key_of(checkpoint: EvaluatedCheckpoint) -> At:
+    """What it is called in frames, with its step."""
+    return checkpoint.label, checkpoint.step
 
 
 def _of_benchmark(
-    points: Sequence[PointResult],
+    checkpoints: Sequence[EvaluatedCheckpoint],
     asked: Sequence[Asked | None],
     benchmark: str,
     ks: Sequence[int],
 ) -> dict[At, Scores]:
-    tables = [point.passk(benchmark) for point in points]
+    tables = [each.passk(benchmark) for each in checkpoints]
     table = pl.concat(tables)
     problems = table["problem_id"].unique().sort()
     clusters = _cluster_names(benchmark, table)
@@ -199,11 +198,11 @@ def _of_benchmark(
     for i, name in enumerate(("pass_at_k", *BOUNDS)):
         values[i][at] = table[name].to_numpy()[wanted]
     names, out = tuple(problems), {}
-    for key, rows in _rows(points).items():
-        done = sorted((r for r in rows if present[r].any()), key=lambda r: points[r].seed)
+    for key, rows in _rows(checkpoints).items():
+        done = sorted((r for r in rows if present[r].any()), key=lambda r: _place(checkpoints[r]))
         asked_by_row = {r: each for r in done if (each := asked[r]) is not None}
         unscored = [
-            _unscored(points[r].evaluate.benchmark(benchmark).passk, each, tables[r], problems)
+            _unscored(checkpoints[r].evaluate.benchmark(benchmark).passk, each, tables[r], problems)
             for r, each in asked_by_row.items()
         ]
         drawn = [
@@ -211,7 +210,7 @@ def _of_benchmark(
             for (r, each), own in zip(asked_by_row.items(), unscored, strict=True)
         ]
         out[key] = Scores(
-            seeds=tuple(points[r].seed for r in done),
+            seeds=tuple(checkpoints[r].seed for r in done),
             problems=names,
             cluster_names=clusters,
             present=present[done],
@@ -222,8 +221,8 @@ def _of_benchmark(
             n_drawn=np.array(drawn, int).reshape(len(done), len(problems)),
             n_unscored=tuple(unscored),
             asked=tuple(asked_by_row.values()),
-            is_drawn_once=len({points[r].evaluate.folder for r in done}) < len(done),
-            is_redesigned=tuple(points[r].has_new_design(benchmark) for r in done),
+            is_drawn_once=len({checkpoints[r].evaluate.folder for r in done}) < len(done),
+            is_redesigned=tuple(checkpoints[r].has_new_design(benchmark) for r in done),
         )
     return out
 
@@ -237,7 +236,7 @@ def _cluster_names(benchmark: str, table: pl.DataFrame) -> tuple[str | None, ...
         (problem, first), (_, second) = twice.rows()[:2]
         raise ValueError(
             f"problem {problem} of {benchmark} is of cluster {first!r:.60} in one evaluation of "
-            f"the sweep and of {second!r:.60} in another: a problem has one cluster; `python -m "
+            f"those and of {second!r:.60} in another: a problem has one cluster; `python -m "
             "evaluators grade <folder>` scores an evaluation again with those that its problems "
             "have now"
         )
@@ -268,8 +267,13 @@ def _stopped(n_scored: Ints, n_unscored: Ints) -> Ints:
     return np.where(n_unscored[:, 0] < 0, 0, n_scored + n_unscored.sum(axis=1))
 
 
-def _rows(points: Iterable[PointResult]) -> dict[At, list[int]]:
+def _rows(checkpoints: Iterable[EvaluatedCheckpoint]) -> dict[At, list[int]]:
     rows: dict[At, list[int]] = {}
-    for i, point in enumerate(points):
-        rows.setdefault(key_of(point), []).append(i)
+    for i, checkpoint in enumerate(checkpoints):
+        rows.setdefault(key_of(checkpoint), []).append(i)
     return rows
+
+
+def _place(checkpoint: EvaluatedCheckpoint) -> int:
+    """By rising seed; one without a seed is alone under its label."""
+    return 0 if checkpoint.seed is None else checkpoint.seed

@@ -30,7 +30,7 @@ class Resamples:
     ) -> None:
         self.scores, self.averages = scores, averages
         self.streams = {benchmark: stream for stream, benchmark in enumerate(scores)}
-        self._cache: dict[tuple[str, At, tuple[int, ...]], Resampled] = {}
+        self._cache: dict[tuple[str, At, tuple[int | None, ...]], Resampled] = {}
         for benchmark, cells in scores.items():
             done = {at: own for at, own in cells.items() if own.seeds}
             in_order = resample_together(
@@ -46,7 +46,7 @@ class Resamples:
         """Of the benchmark's problems, which are those of every cell (Scores.clusters)."""
         return next(iter(self.scores[benchmark].values())).clusters
 
-    def seeds(self, column: str, *cells: At) -> tuple[int, ...]:
+    def seeds(self, column: str, *cells: At) -> tuple[int | None, ...]:
         """Seeds that all these cells have on a benchmark, or on all benchmarks of an average."""
         own = [self.scores[name][at].seeds for name in self._benchmarks(column) for at in cells]
         return tuple(seed for seed in own[0] if all(seed in other for other in own))
@@ -60,7 +60,9 @@ class Resamples:
             return None
         return _mean([self._of_seeds(name, at, seeds) for name in names])
 
-    def difference(self, column: str, new: At, old: At) -> tuple[tuple[int, ...], Resampled] | None:
+    def difference(
+        self, column: str, new: At, old: At
+    ) -> tuple[tuple[int | None, ...], Resampled] | None:
         """Seeds and resamples of new minus old, paired over problems and seeds; None without a seed
         in common. Of an average only where all its benchmarks have these seeds in common."""
         parts = []
@@ -81,7 +83,7 @@ class Resamples:
     def _benchmarks(self, column: str) -> Sequence[str]:
         return self.averages.get(column, (column,))
 
-    def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int, ...]) -> Resampled:
+    def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int | None, ...]) -> Resampled:
         key = benchmark, at, seeds
         if key not in self._cache:
             self._cache[key] = resample(
@@ -92,7 +94,9 @@ class Resamples:
             )
         return self._cache[key]
 
-    def _difference(self, benchmark: str, new: At, old: At, seeds: tuple[int, ...]) -> Resampled:
+    def _difference(
+        self, benchmark: str, new: At, old: At, seeds: tuple[int | None, ...]
+    ) -> Resampled:
         after, before = self.paired(benchmark, new, old)
         values, clusters = after.values - before.values, self.clusters(benchmark)
         room = room_of_difference(after.values, before.values, clusters=clusters)

@@ -19,20 +19,20 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import polars as pl
 
 from fgrpo_bench.specs import Cell
-from fgrpo_bench.specs.cell import from_columns, to_columns
+from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell, method_of, to_columns
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellRow:
-    """One setting of the method over all seeds: a row of every table. Base models first, then in
-    the order of the plan."""
+    """One setting of the method, or one label of checkpoints from elsewhere, over all seeds: a row
+    of every table. Base models first, then in the order of the plan, or as they were given."""
 
     cell: str
-    """Its name, e.g. `grpo-n8-g0.5`; `base` for the base models."""
+    """Its name, e.g. `grpo-n8-g0.5`; `base` for the base models; else the label."""
     method: str
-    """GRPO, F-GRPO, ...; Base for the base models."""
+    """GRPO, F-GRPO, ...; Base for the base models; without a setting the label."""
     algorithm: str | None
-    """Null for the base models, likewise group_size and focal_gamma."""
+    """Null for the base models and without a setting, likewise group_size and focal_gamma."""
     group_size: int | None
     focal_gamma: float | None
     learning_rate_factor: float = 1.0
@@ -40,39 +40,36 @@ class CellRow:
     step: int
     """Rollout batches behind the checkpoint that stands for every run; 0 for a base model."""
     n_planned: int
-    """Training seeds that the plan has."""
+    """Training seeds that the plan has, or that were given."""
 
     @property
     def is_base(self) -> bool:
         """Whether these are the base models, before reinforcement learning."""
-        return self.algorithm is None
+        return self.cell == BASE
 
     @cached_property
     def setting(self) -> Cell | None:
-        """The cell without the checkpoint; None for the base models."""
+        """The cell without the checkpoint; None for the base models, and without a sweep."""
         return from_columns(vars(self))
 
     @property
     def label(self) -> str:
-        """`Cell.label`; `Base` for the base models."""
+        """`Cell.label`; without a setting the method: `Base`, or the label."""
         return self.method if self.setting is None else self.setting.label
 
     @property
     def short(self) -> str:
-        """`Cell.short`; `Base` for the base models."""
+        """`Cell.short`; without a setting the method likewise."""
         return self.method if self.setting is None else self.setting.short
 
 
-def key_of_cell(cell: Cell | None) -> str:
-    """The key of a cell, also in addresses of the dashboard. None: the base models."""
-    return "base" if cell is None else cell.name
-
-
-def make_cell(cell: Cell | None, *, step: int, n_planned: int) -> CellRow:
-    """The row of a cell. None: the base models."""
+def make_cell(cell: Cell | None, *, label: str | None = None, step: int, n_planned: int) -> CellRow:
+    """The row of a cell. None: the base models, or whatever `label` says. label: None is the cell's
+    own name."""
+    label = key_of_cell(cell) if label is None else label
     return CellRow(
-        cell=key_of_cell(cell),
-        method="Base" if cell is None else cell.method,
+        cell=label,
+        method=method_of(cell, label),
         **to_columns(cell),
         step=step,
         n_planned=n_planned,
@@ -98,8 +95,9 @@ class Estimate:
     """Over problems and seeds; null like low."""
     degrees: float | None
     """Degrees of freedom of its Student's t."""
-    seeds: tuple[int, ...]
-    """Training seeds with results, rising; of an average those that all its benchmarks have."""
+    seeds: tuple[int | None, ...]
+    """Training seeds with results, rising; of an average those that all its benchmarks have. One
+    null where it was not told."""
     by_seed: tuple[float, ...]
     """The mean over the same problems of each seed; empty where mean is null."""
     n_problems: int
@@ -166,8 +164,9 @@ class Comparison:
     p_draws: float | None
     """Two-sided, of the draws alone, these models and problems given; null where 2k > n, of draws
     that stop where 2k is above the last stage: their variance cannot be estimated then."""
-    seeds: tuple[int, ...]
-    """Those that both cells have; the same seed is the same base model."""
+    seeds: tuple[int | None, ...]
+    """Those that both cells have; the same seed is the same base model. One null where neither has
+    one."""
     by_seed: tuple[float, ...]
     n_problems: int
     family: str | None
@@ -197,8 +196,9 @@ def schema(row: type) -> pl.Schema:
 
 
 def _type(hint: Any) -> Any:
-    first = get_args(hint)[0] if get_args(hint) else hint  # of `float | None` the float
-    return pl.List(_TYPES[first]) if get_origin(hint) is tuple else _TYPES[first]
+    if get_origin(hint) is tuple:
+        return pl.List(_type(get_args(hint)[0]))
+    return _TYPES[get_args(hint)[0] if get_args(hint) else hint]  # of `float | None` the float
 
 
 def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:

@@ -7,7 +7,7 @@ default has a folder of its own below.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
 from fgrpo_bench.analysis.drift import elsewhere
 from fgrpo_bench.analysis.frames import Analysis
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
-from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results, SweepResults, load_results
 from fgrpo_bench.runs import choose_run, default_root
 from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json, write_whole
@@ -49,20 +50,23 @@ def load(
     return analysed(load_results(paths), rule)
 
 
-def analysed(results: SweepResults, rule: str = LAST, *, is_kept: bool = True) -> Analysis:
-    """The stored analysis where the results are those that it was made of, else a new one.
+def analysed(results: Results, rule: str = LAST, *, is_kept: bool = True) -> Analysis:
+    """The stored analysis of a sweep where the results are those that it was made of, else a new
+    one, which without a sweep is stored nowhere.
 
     is_kept: whether a new one is stored; a folder that cannot be written to is left as it is.
     """
     check_rule(results, rule)
-    digest = digest_of(results)
-    stored = _stored(results, rule, digest)
+    if (sweep := results.sweep) is None:
+        return analyse(results, rule)
+    digest = digest_of(sweep)
+    stored = _stored(sweep, rule, digest)
     if stored is not None:
         return stored
-    analysis = analyse(results, rule)
-    if is_kept and digest == digest_of(results):  # nothing ended in between
+    analysis = analyse(sweep, rule)
+    if is_kept and digest == digest_of(sweep):  # nothing ended in between
         with suppress(PermissionError):
-            _write(analysis, digest)
+            _write(folder_of(sweep.paths, rule), analysis, digest)
     return analysis
 
 
@@ -104,27 +108,38 @@ def digest_of(results: SweepResults) -> str:
     return digest.hexdigest()
 
 
-def inputs_of(results: SweepResults) -> list[Path]:
-    """The files that it is over, those that are not there yet too."""
-    stages = [path for stage, tables in _stages(results) for path in (stage.done, *tables)]
-    return [results.paths.plan, results.paths.sweep_json, *stages]
+def inputs_of(results: Results) -> list[Path]:
+    """The files that an analysis is made of, those that are not there yet too."""
+    if results.sweep is None:
+        stages, declared = _evaluations(results, results.checkpoints), []
+    else:
+        paths = results.sweep.paths
+        stages, declared = _stages(results.sweep), [paths.plan, paths.sweep_json]
+    return declared + [path for stage, tables in stages for path in (stage.done, *tables)]
 
 
 def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
     """Every stage behind an analysis, and what is read of it beside its marker."""
     for point in results.points:
         yield point.train, [point.train.metrics]
-        for checkpoint in point.checkpoints:
-            stage = checkpoint.evaluate
-            tables = [stage.benchmark(name).passk for name in results.benchmarks]
-            tables += [
-                stage.benchmark(name).also_passk(version)
-                for name in results.judged_twice
-                for version in point.at(checkpoint).beside(name).values()
-            ]
-            yield stage, tables
+        yield from _evaluations(results, point.of_run)
     for _, _, stage in likelihood_stages(results):
         yield stage, []
+
+
+def _evaluations(
+    results: Results, checkpoints: Sequence[EvaluatedCheckpoint]
+) -> Iterator[tuple[StagePaths, list[Path]]]:
+    """The same of evaluations alone."""
+    for checkpoint in checkpoints:
+        stage = checkpoint.evaluate
+        tables = [stage.benchmark(name).passk for name in results.benchmarks]
+        tables += [
+            stage.benchmark(name).also_passk(version)
+            for name in results.judged_twice
+            for version in checkpoint.beside(name).values()
+        ]
+        yield stage, tables
 
 
 def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
@@ -145,8 +160,7 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
     return Analysis(results=at_steps(results, steps), rule=rule, family=facts["family"], **frames)
 
 
-def _write(analysis: Analysis, digest: str) -> None:
-    folder = folder_of(analysis.results.paths, analysis.rule)
+def _write(folder: Path, analysis: Analysis, digest: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FACTS).unlink(missing_ok=True)
     files = {}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.analysis.read import At
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results
 from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.tables import PROBLEMS, read_table
 
@@ -43,7 +43,7 @@ def task_names(golds: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {problem: str(json.loads(gold)["task"]) for problem, gold in golds}
 
 
-def tasks(results: SweepResults, chosen: Collection[At]) -> Iterator[Task]:
+def tasks(results: Results, chosen: Collection[At]) -> Iterator[Task]:
     """A row a benchmark, cell, task and k; none for benchmarks without tasks."""
     names = [cell for cell, _ in chosen]
     for benchmark in results.benchmarks:
@@ -54,13 +54,14 @@ def tasks(results: SweepResults, chosen: Collection[At]) -> Iterator[Task]:
                 yield Task(benchmark=benchmark, **row)
 
 
-def _by_problem(results: SweepResults, benchmark: str) -> Iterator[pl.DataFrame]:
-    """pass@k of every point, each problem with its task."""
+def _by_problem(results: Results, benchmark: str) -> Iterator[pl.DataFrame]:
+    """pass@k of every checkpoint, each problem with its task."""
     known: dict[Path, pl.DataFrame] = {}
-    for point in results.points:
-        is_told = point.evaluate.spec.exists() or _has_tasks(results, benchmark)
-        folder = _dataset(point, benchmark) if is_told and point.results_on(benchmark) else None
-        if folder is None:
+    for checkpoint in results.checkpoints:
+        is_told = checkpoint.evaluate.spec.exists() or _has_tasks(results, benchmark)
+        if not is_told or checkpoint.results_on(benchmark) is None:
+            continue
+        if (folder := _dataset(checkpoint, benchmark)) is None:
             continue
         if folder not in known:
             golds = read_table(DataPaths(folder).problems, PROBLEMS)
@@ -69,27 +70,27 @@ def _by_problem(results: SweepResults, benchmark: str) -> Iterator[pl.DataFrame]
                 list(named.items()), schema=["problem_id", "task"], orient="row"
             )
         yield (
-            point.passk(benchmark)
+            checkpoint.passk(benchmark)
             .filter(pl.col("k").is_in(results.evaluation["ks"]))
             .with_columns(
-                cell=pl.lit(key_of(point)[0]),
-                seed=pl.lit(point.seed, pl.Int64),
-                n_drawn=point.asked().n_drawn.fill_null(pl.col("n_scored")),
+                cell=pl.lit(checkpoint.label),
+                seed=pl.lit(checkpoint.seed, pl.Int64),
+                n_drawn=checkpoint.asked().n_drawn.fill_null(pl.col("n_scored")),
             )
             .join(known[folder], on="problem_id")
         )
 
 
-def _dataset(point: PointResult, benchmark: str) -> Path | None:
+def _dataset(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Path | None:
     """Folder of the problems of a benchmark that is made of tasks; None for any other."""
-    spec = point.evaluation_spec()
+    spec = checkpoint.evaluation_spec()
     if spec.layout(benchmark) != LAYOUT:
         return None
     return spec.needed("data", benchmark).folder
 
 
-def _has_tasks(results: SweepResults, benchmark: str) -> bool:
-    """By the sweep's declaration, for where the spec of an evaluation is gone."""
+def _has_tasks(results: Results, benchmark: str) -> bool:
+    """By what was declared, for where the spec of an evaluation is gone."""
     dataset = (results.evaluation["benchmarks"][benchmark] or {}).get("dataset")
     return isinstance(dataset, dict) and dataset.get("layout") == LAYOUT
 

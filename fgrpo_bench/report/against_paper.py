@@ -31,7 +31,8 @@ def against_paper(analysis: Analysis) -> list[Table]:
     of any benchmark, and as `check_fixed`.
     """
     check_fixed(analysis)
-    model, same = analysis.results.model, same_columns(analysis.results)
+    sweep = analysis.results.of_sweep()
+    model, same = sweep.model, same_columns(sweep)
     if model not in MODELS:
         raise ValueError(
             f"the paper has no figures of model {model!r}; it has {', '.join(MODELS)}: leave out "
@@ -113,9 +114,9 @@ def _table(
             ]
         rows.append(tuple(row))
     called = "" if column == published else f" ({published})"
+    model = MODELS[analysis.results.of_sweep().model]
     return Table(
-        title=f"{column}: ours beside arXiv 2602.06717, {MODELS[analysis.results.model]}{called}, "
-        "in percent",
+        title=f"{column}: ours beside arXiv 2602.06717, {model}{called}, in percent",
         header=(*NAMES, *(f"{name} @{k}" for k in ks for name in ("ours", "paper", "difference"))),
         rows=tuple(rows),
         legend=explained(content for row in rows for content in row[len(NAMES) :]),

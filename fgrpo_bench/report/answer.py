@@ -195,8 +195,8 @@ def _reservations(analysis: Analysis) -> Iterator[str]:
     if analysis.n_seeds == 1:
         yield "One training seed: another run may say otherwise."
     if analysis.missing:
-        n = len(analysis.results.points)
-        yield f"So far: {n - len(analysis.missing)} of {n} points have results."
+        n = len(analysis.results.checkpoints)
+        yield f"So far: {n - len(analysis.missing)} of {n} {analysis.noun} have results."
 
 
 def _largest(rows: Sequence[Comparison]) -> list[Comparison]:

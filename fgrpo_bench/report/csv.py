@@ -14,11 +14,12 @@ from fgrpo_bench.specs.cell import COLUMNS
 _OF_CELL: dict[str, Any] = {
     name: schema(CellRow)[name] for name in ("method", *COLUMNS) if name != "learning_rate_factor"
 }
-"""method (Base, GRPO, F-GRPO, ...; it names another learning rate), algorithm (empty for Base,
-likewise the next ones), group_size and focal_gamma."""
+"""method (Base, GRPO, F-GRPO, ...; it names another learning rate; without a sweep the label),
+algorithm (empty for Base and without a sweep, likewise the next ones), group_size and
+focal_gamma."""
 RESULTS = pl.Schema(
     {
-        "sweep": pl.String,
+        "sweep": pl.String,  # empty without a sweep, likewise the next two
         "experiment": pl.String,
         "model": pl.String,
         **_OF_CELL,
@@ -86,9 +87,10 @@ def by_task_csv(analysis: Analysis) -> str:
 
 def _text(analysis: Analysis, rows: pl.DataFrame, columns: pl.Schema) -> str:
     """Fractions to 12 digits after the point: those behind depend on how many threads added up."""
-    results = analysis.results
-    named = {"sweep": results.paths.sweep, "experiment": results.paths.experiment,
-             "model": results.model}  # fmt: skip
+    named = dict.fromkeys(("sweep", "experiment", "model"))
+    if (sweep := analysis.results.sweep) is not None:
+        named = {"sweep": sweep.paths.sweep, "experiment": sweep.paths.experiment,
+                 "model": sweep.model}  # fmt: skip
     joined = rows.join(analysis.cells, on="cell", how="left", maintain_order="left")
     return (
         joined.with_columns(pl.lit(value).alias(name) for name, value in named.items())

@@ -71,7 +71,8 @@ def redeclared(analysis: Analysis) -> tuple[str, ...]:
     """A sentence where today's question is not the one that stood when a first training run had
     finished, for every place that shows verdicts; nothing where it is, and where neither is
     recorded."""
-    families = analysis.results.declaration.get("families", [])
+    sweep = analysis.results.sweep
+    families = [] if sweep is None else sweep.declaration.get("families", [])
     if not families or not families[-1]["trained"]:
         return ()
     last, standing = families[-1], [each for each in families if not each["trained"]]

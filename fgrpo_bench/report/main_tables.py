@@ -149,8 +149,9 @@ def _underlined(analysis: Analysis, against: Iterable[Comparison]) -> Iterator[t
 
 
 def _base_method(analysis: Analysis, cell: CellRow) -> CellRow | None:
-    declared = analysis.results.declaration["declaration"].get("algorithms", {})
-    return base_method(cell, list(analysis.by_cell.values()), declared)
+    sweep = analysis.results.sweep
+    algorithms = {} if sweep is None else sweep.algorithms
+    return base_method(cell, list(analysis.by_cell.values()), algorithms)
 
 
 def _delta_nll(analysis: Analysis, cell: CellRow) -> dict[str, tuple[Value, ...]]:

@@ -22,8 +22,11 @@ LISTED_AGAINST_BASE = 4
 
 
 def heading(analysis: Analysis) -> str:
-    """The first line: which sweep, and what every cell gets the same of."""
-    train, paths = analysis.results.train, analysis.results.paths
+    """The first line: which sweep, and what every cell gets the same of; else which labels."""
+    if (sweep := analysis.results.sweep) is None:
+        labels = listed([cell.label for cell in analysis.by_cell.values()], LISTED)
+        return f"{labels} on {listed(analysis.results.benchmarks, LISTED)}"
+    train, paths = sweep.train, sweep.paths
     if train["budget"] == "constant_rollouts":
         equal = (
             f"every cell gets {train['rollouts_per_step']} rollouts a step, so equal compute "
@@ -46,9 +49,7 @@ def explained(analysis: Analysis) -> list[Block]:
     """What the answer rests on: budget, question, differences, and all k at once."""
     sections, over_k = tuple(effects(analysis)), tuple(all_k_at_once(analysis))
     return [
-        Paragraph(text=budget(analysis)),
-        Heading(text="Question"),
-        Paragraph(text=question(analysis)),
+        *([] if analysis.results.sweep is None else _declared(analysis)),
         Heading(text="Differences"),
         Paragraph(text=legend(analysis)),
         *([Outline(sections=sections)] if sections else []),
@@ -70,14 +71,18 @@ def answered(analysis: Analysis) -> list[Block]:
     ]
 
 
-def question(analysis: Analysis) -> str:
-    """The declared question in words."""
-    return str(analysis.results.declaration["declaration"]["sweep"]["question"])
+def _declared(analysis: Analysis) -> list[Block]:
+    """What a sweep holds equal, and what it asks."""
+    return [
+        Paragraph(text=budget(analysis)),
+        Heading(text="Question"),
+        Paragraph(text=analysis.results.of_sweep().question),
+    ]
 
 
 def budget(analysis: Analysis) -> str:
-    """The budget in numbers, and how it stands to the paper's."""
-    train, cells = analysis.results.train, analysis.by_cell.values()
+    """A sweep's budget in numbers, and how it stands to the paper's."""
+    train, cells = analysis.results.of_sweep().train, analysis.by_cell.values()
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     if train["budget"] == "constant_rollouts":
         each = ", ".join(f"{train['rollouts_per_step'] // size} at N={size}" for size in sizes)
@@ -102,10 +107,10 @@ def incomplete(analysis: Analysis) -> str | None:
     missing = [f"{point_id} ({lacks})" for point_id, lacks in analysis.missing]
     if not missing:
         return None
-    n = len(analysis.results.points)
+    n = len(analysis.results.checkpoints)
     return (
-        f"INCOMPLETE: {n - len(missing)} of {n} points have results. Missing: "
-        f"{listed(missing, LISTED)}. Everything below is about the points that are done."
+        f"INCOMPLETE: {n - len(missing)} of {n} {analysis.noun} have results. Missing: "
+        f"{listed(missing, LISTED)}. Everything below is about the {analysis.noun} that are done."
     )
 
 

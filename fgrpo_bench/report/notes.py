@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fgrpo_bench.analysis import LEVEL, REPLICATES, Analysis
 from fgrpo_bench.analysis.families import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Estimate
 from fgrpo_bench.documents.blocks import Notes
 from fgrpo_bench.report.footnotes import NAMED, draws_made, engines, listed
+from fgrpo_bench.results import SweepResults
 
 
 def notes(analysis: Analysis) -> Notes:
     """One fact a line."""
-    declared, evaluation = analysis.results.declaration, analysis.results.evaluation
+    sweep, evaluation = analysis.results.sweep, analysis.results.evaluation
     rows = [row for name in analysis.results.benchmarks for row in analysis.of_column(name)]
-    seeds = sorted({seed for row in rows for seed in row.seeds})
+    seeds = sorted({seed for row in rows for seed in row.seeds if seed is not None})
     unscored = max((row.unscored for row in rows), default=0.0)
-    state = " with uncommitted changes" if declared.get("git_dirty") else ""
-    versions = ", ".join(f"{name} {n}" for name, n in declared.get("versions", {}).items())
     graders = ", ".join(analysis.graders(analysis.results.benchmarks))
     lines = [
-        f"{_estimator(rows)}, temperature {evaluation['temperature']:g}, "
-        f"top-p {evaluation['top_p']:g}.",
+        f"{_estimator(rows)}, temperature {_number(evaluation, 'temperature')}, "
+        f"top-p {_number(evaluation, 'top_p')}.",
         f"Training seeds with results: {listed(seeds, NAMED) or 'none'}. All cells of a "
         "seed start from the same base model, so differences are paired over seeds and problems; "
         '"by seed" lists them in rising order of the seeds that both cells have.',
@@ -62,11 +62,25 @@ def notes(analysis: Analysis) -> Notes:
             f"Grader: {graders or 'none yet'}. Largest share of draws that it could "
             f"not judge in a cell: {unscored:.2%} (left out of n and c).",
             *engines(analysis),
-            f"Model: {analysis.results.model}. Code: git commit {declared.get('git_commit')}"
-            f"{state}; {versions}.",
-            "CPU-seconds are those of a stage's last attempt; one that was stopped and continued "
-            "cost more.",
+            *([] if sweep is None else _made_by(sweep)),
         )
+    )
+
+
+def _number(evaluation: Mapping[str, Any], name: str) -> str:
+    """A setting of the draws, which checkpoints without a sweep may differ in."""
+    return f"{evaluation[name]:g}" if name in evaluation else "of each evaluation's own"
+
+
+def _made_by(sweep: SweepResults) -> tuple[str, str]:
+    """What was trained, with which code, and what its costs are of."""
+    declared = sweep.declaration
+    state = " with uncommitted changes" if declared.get("git_dirty") else ""
+    versions = ", ".join(f"{name} {n}" for name, n in declared.get("versions", {}).items())
+    return (
+        f"Model: {sweep.model}. Code: git commit {declared.get('git_commit')}{state}; {versions}.",
+        "CPU-seconds are those of a stage's last attempt; one that was stopped and continued cost "
+        "more.",
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.likelihood import stages
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults, declared_digests
+from fgrpo_bench.results import Results, SweepResults, declared_digests
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
@@ -66,33 +67,36 @@ def read(path: Path) -> dict[str, Any]:
     return known
 
 
-def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
-    """Every evaluated checkpoint, as its point, with each benchmark and the version of its grader:
+def graded(results: Results) -> Iterator[tuple[EvaluatedCheckpoint, str, str]]:
+    """Every evaluated checkpoint with each benchmark and the version of its grader:
     a report may choose among them all, and compares earlier ones at equal rollouts."""
-    for point in evaluated(results):
-        versions = point.evaluated()["target"]["graders"]
+    for checkpoint in results.every:
+        if not checkpoint.is_evaluated:
+            continue
+        versions = checkpoint.evaluated()["target"]["graders"]
         for benchmark in results.benchmarks:
-            if benchmark in versions and point.results_on(benchmark) is not None:
-                yield point, benchmark, versions[benchmark]
+            if benchmark in versions and checkpoint.results_on(benchmark) is not None:
+                yield checkpoint, benchmark, versions[benchmark]
 
 
 def evaluated(results: SweepResults) -> Iterator[PointResult]:
     """Every evaluated checkpoint as its point."""
     for point in results.points:
-        yield from (at for at in map(point.at, point.checkpoints) if at.is_evaluated)
+        yield from (each for each in point.of_run if each.is_evaluated)
 
 
 def inputs(results: SweepResults) -> dict[str, Input]:
     """Every file that the numbers and figures of a report rest on, by name: grades, pass@k and
     draws of the evaluated checkpoints, their weights, training metrics, likelihoods."""
     own: dict[Path, tuple[StagePaths, bool]] = {}
-    for point, benchmark, grader_version in graded(results):
-        of = point.evaluate.benchmark(benchmark)
-        own |= dict.fromkeys((of.grades(grader_version), of.passk), (point.evaluate, False))
-        for further in point.beside(benchmark).values():
+    for checkpoint, benchmark, grader_version in graded(results):
+        stage = checkpoint.evaluate
+        of = stage.benchmark(benchmark)
+        own |= dict.fromkeys((of.grades(grader_version), of.passk), (stage, False))
+        for further in checkpoint.beside(benchmark).values():
             files = of.grades(further), of.also_passk(further)
-            own |= dict.fromkeys(files, (point.evaluate, False))
-        own |= dict.fromkeys((of.manifest, of.draws), (point.evaluate, True))
+            own |= dict.fromkeys(files, (stage, False))
+        own |= dict.fromkeys((of.manifest, of.draws), (stage, True))
     for point in evaluated(results):
         prefix = point.train.checkpoint(point.step).relative_to(point.train.folder).as_posix()
         for name in _outputs(point.train):
@@ -133,8 +137,9 @@ def record(
     Draws and weights have the digests of their stages' markers; those of markers of before, which
     have none, are left out.
     """
-    paths = analysis.results.paths
-    behind = [each for each in inputs(analysis.results).values() if each.is_listed]
+    sweep = analysis.results.of_sweep()
+    paths = sweep.paths
+    behind = [each for each in inputs(sweep).values() if each.is_listed]
     return sealed(
         {
             "sweep": paths.sweep,
@@ -143,7 +148,7 @@ def record(
             "select": analysis.rule,
             "compare_paper": compare_paper,
             "drawn_with": drawing_program(),
-            "declared": declared_digests(analysis.results.declaration, read_json(paths.plan)),
+            "declared": declared_digests(sweep.declaration, read_json(paths.plan)),
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
             "inputs": {
                 each.name: each.recorded if each.is_large else sha256_file(each.path)

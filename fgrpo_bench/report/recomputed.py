@@ -15,8 +15,8 @@ from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.likelihood import stages
 from fgrpo_bench.analysis.store import FACTS, SHAPE, VERSION, digest_of, folder_of
 from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.graders import get_grader, grader_version
-from fgrpo_bench.points import PointResult
 from fgrpo_bench.records import Grade, Problem
 from fgrpo_bench.report.differences import different_rows, first_of
 from fgrpo_bench.results import SweepResults
@@ -31,31 +31,31 @@ SHOWN = 5
 """Most draws of a benchmark that are shown to differ."""
 
 
-def where(point: PointResult, benchmark: str) -> str:
+def where(checkpoint: EvaluatedCheckpoint, benchmark: str) -> str:
     """For a person; the step is named where there are several."""
-    step = f" at step {point.step}" if len(point.checkpoints) > 1 else ""
-    return f"{point.point_id}{step}, {benchmark}"
+    step = f" at step {checkpoint.step}" if len(checkpoint.of_run) > 1 else ""
+    return f"{checkpoint.name}{step}, {benchmark}"
 
 
-def wrong_scores(point: PointResult, benchmark: str, version: str) -> Iterator[str]:
+def wrong_scores(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) -> Iterator[str]:
     """Where pass@k is not what the grades give, which know of no clusters. version: of the
     benchmark's grader, or of one that stands beside it."""
-    paths = point.evaluate.benchmark(benchmark)
-    is_beside = version in point.beside(benchmark).values()
+    paths = checkpoint.evaluate.benchmark(benchmark)
+    is_beside = version in checkpoint.beside(benchmark).values()
     if not paths.grades(version).exists():
-        yield f"{where(point, benchmark)}: there are no grades of {version}"
+        yield f"{where(checkpoint, benchmark)}: there are no grades of {version}"
         return
     passk = paths.also_passk(version) if is_beside else paths.passk
     stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
-    design = point.asked().design
+    design = checkpoint.asked().design
     again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")
     if not stored.drop("cluster").equals(again.drop("cluster")):
-        yield f"{where(point, benchmark)}: pass@k is not what the stored grades give"
+        yield f"{where(checkpoint, benchmark)}: pass@k is not what the stored grades give"
 
 
 def wrong_verdicts(
-    point: PointResult, benchmark: str, version: str, beside: str | None = None
+    checkpoint: EvaluatedCheckpoint, benchmark: str, version: str, beside: str | None = None
 ) -> Iterator[str]:
     """Where the grades are not what the grader says now: outcome, answer and reason of every
     distinct response; draws without a grade, and grades without a draw; and problems that are
@@ -63,20 +63,20 @@ def wrong_verdicts(
 
     beside: the grader, where it is not the benchmark's own.
     """
-    spec = point.evaluation_spec()
+    spec = checkpoint.evaluation_spec()
     of, task = spec.benchmark(benchmark), spec.task
     if task is not None or spec.data(benchmark) is None:
-        with fields_of(point.evaluate.spec):
+        with fields_of(checkpoint.evaluate.spec):
             from_dict(TaskSpec, task)
     grader = beside or of.grader
-    at = where(point, benchmark) + (f", {version}" if beside else "")
+    at = where(checkpoint, benchmark) + (f", {version}" if beside else "")
     if grader_version(grader) != version:
         yield (
             f"{at}: was graded by {version}, and this is "
             f"{grader_version(grader)}: `python -m evaluators grade` grades it again"
         )
         return
-    paths = point.evaluate.benchmark(benchmark)
+    paths = checkpoint.evaluate.benchmark(benchmark)
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(at, draws, grades)
     loaded = load_problems(of, task, spec.data(benchmark))
@@ -142,9 +142,9 @@ def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator
             yield f"{named}: {len(rows)} draws {fault}, e.g. {draw} of {problem}"
 
 
-def wrong_likelihoods(results: SweepResults) -> Iterator[str]:
+def wrong_likelihoods(sweep: SweepResults) -> Iterator[str]:
     """Mean rises of likelihoods that are not those of their answers."""
-    for point_id, step, stage in stages(results):
+    for point_id, step, stage in stages(sweep):
         stored = read_json(stage.done, LIKELIHOOD)["delta_nll"]
         rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
         mean = fmean(rises) if rises else None
@@ -162,7 +162,8 @@ def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
 
     unseen: is told of frames that nobody reads, as they are of other results or another version.
     """
-    paths = analysis.results.paths
+    sweep = analysis.results.of_sweep()
+    paths = sweep.paths
     folder = folder_of(paths, analysis.rule)
     named = (folder / FACTS).relative_to(paths.folder).as_posix()
     if not (folder / FACTS).exists():
@@ -174,7 +175,7 @@ def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
         return
     if is_altered(facts):
         yield f"{named}: was changed after the analysis was stored"
-    elif facts["version"] != VERSION or facts["inputs"] != digest_of(analysis.results):
+    elif facts["version"] != VERSION or facts["inputs"] != digest_of(sweep):
         unseen.append("the stored analysis, of other results or by another version: it is not used")
         return
     if facts["family"] != analysis.family:

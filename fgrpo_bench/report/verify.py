@@ -91,7 +91,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
         if any(os.path.lexists(each.path) and not each.is_large for each in lacking):
             return Verified(differences=tuple(differences), unseen=tuple(unseen))
     analysis = analyse(results, known.get("select", LAST))
-    results = analysis.results
+    results = analysis.results.of_sweep()
     differences += _other_family(analysis)
     for point, benchmark, version in graded(results):
         others = point.beside(benchmark)
@@ -185,7 +185,7 @@ def _declared(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
 
 def _other_family(analysis: Analysis) -> Iterator[str]:
     """Where the family that was recorded last is not that of the settings beside it."""
-    declaration = analysis.results.declaration
+    declaration = analysis.results.of_sweep().declaration
     families = declaration.get("families")
     if families:
         cells = tuple(analysis.by_cell.values())

@@ -80,6 +80,23 @@ COLUMNS = tuple(field.name for field in fields(Cell))
 """The columns of a cell in frames, and its keys in flat JSON."""
 
 
+BASE = "base"
+"""What the models before reinforcement learning are called in paths, frames and addresses."""
+
+
+def key_of_cell(cell: Cell | None) -> str:
+    """The key of a cell in frames and addresses. None: the base models."""
+    return BASE if cell is None else cell.name
+
+
+def method_of(cell: Cell | None, label: str) -> str:
+    """The name in tables of what is called so: of a cell its method, of the base models `Base`,
+    else the label."""
+    if cell is None:
+        return "Base" if label == BASE else label
+    return cell.method
+
+
 def method_name(algorithm: str, focal_gamma: float = 0.0, learning_rate_factor: float = 1.0) -> str:
     """`GRPO`, `F-GRPO` where focal_gamma > 0, `GRPO (lr x0.5)` at half the learning rate."""
     rate = "" if learning_rate_factor == 1 else f" (lr x{learning_rate_factor:g})"

@@ -33,7 +33,7 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
 
     benchmark: None is the first.
     """
-    paths = analysis.results.paths
+    paths = analysis.results.of_sweep().paths
     benchmark = benchmark or analysis.results.benchmarks[0]
     counts = (
         analysis.problems.filter(cell="base", benchmark=benchmark)

@@ -10,7 +10,6 @@ import pytest
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.kinds import Planned
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
@@ -101,7 +100,7 @@ def test_without_a_benchmark_in_domain_all_decide(
 def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
     chosen = (*PROMPTS, *SIZES, *EVERY, "sweep.grid.seed=[11,12]")
     results = small_sweep(tmp_path, "groupsize", *chosen, success_rates=planted)
-    runs = [point for point in results.points if key_of_cell(point.cell) == "grpo-n8-g0"]
+    runs = [point for point in results.points if point.label == "grpo-n8-g0"]
     runs[1].checkpoints[1].evaluate.done.unlink()
     analysis = analyse(load_results(results.paths), "paper")
     assert analysis.checkpoints.filter(cell=PLAIN)["step"].to_list() == [5, 15, 20]

@@ -174,7 +174,7 @@ def test_the_noise_of_a_base_model_that_seeds_share_counts_for_each_of_them(fini
     """Its mean over three seeds has the variance of one evaluation, not a third of that."""
     own = [point for point in finished.points if point.cell is None]
     shared = [replace(point, checkpoints=own[0].checkpoints) for point in own]
-    scores = read_scores(replace(finished, points=(*shared, *finished.points[len(own) :])))
+    scores = read_scores(replace(finished, checkpoints=(*shared, *finished.points[len(own) :])))
     base, new = scores["countdown"]["base", 0], scores["countdown"][FOCAL, finished.points[-1].step]
     assert base.is_drawn_once and not new.is_drawn_once and len(base.seeds) == 3
     assert not read_scores(finished)["countdown"]["base", 0].is_drawn_once

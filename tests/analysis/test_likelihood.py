@@ -9,7 +9,6 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.published import published_delta_nll
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs import Cell
 from tests.support.report import scored
@@ -20,7 +19,7 @@ def test_a_sweep_without_scores_has_no_rows(analysis) -> None:
 
 
 def test_scores_stand_by_seed_beside_the_papers(finished: SweepResults, tmp_path: Path) -> None:
-    runs = [point for point in finished.points if key_of_cell(point.cell) == "grpo-n8-g0"]
+    runs = [point for point in finished.points if point.label == "grpo-n8-g0"]
     values = {point.point_id: 0.5 + i for i, point in enumerate(runs)}
     (row,) = analyse(scored(finished, tmp_path, values)).likelihood.to_dicts()
     assert (row["cell"], row["seeds"], row["by_seed"]) == (

@@ -252,7 +252,7 @@ def test_the_bars_are_the_answers_of_both_cells(finished):
     page = BUILDERS["draws"](finished, {"answers": ["all"]}, ServerLinks())
     bars = page.context["bars"]
     for place, side in enumerate(page.context["sides"]):
-        table = answers(draws(side.point, "countdown", page.address.parameters[-1][1]))
+        table = answers(draws(side.checkpoint, "countdown", page.address.parameters[-1][1]))
         shown = [(row.text, row.outcome, row.counts[place]) for row in bars.rows]
         expected = {
             (word(row["extracted"]), row["outcome"]): row["count"]

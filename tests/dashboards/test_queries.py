@@ -16,7 +16,7 @@ from dashboards.queries.analysis import SORTED, analysis_of, fates_of
 from dashboards.queries.draws import answers, draws, is_gated
 from dashboards.queries.memo import remembered, stamp
 from dashboards.queries.problems import problem_text, words_of
-from dashboards.queries.store import Store, points_of
+from dashboards.queries.store import Store, checkpoints_of
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
@@ -63,11 +63,11 @@ def test_problems_are_ordered_by_what_training_lost(finished):
 def test_draws_come_with_their_grades_and_count_up_to_the_stored_table(finished):
     found = fates_of(finished, "countdown", 32)
     for row, column in ((0, 0), (3, 5)):
-        table = draws(found.points[row], "countdown", found.problems[column])
+        table = draws(found.checkpoints[row], "countdown", found.problems[column])
         assert len(table) == found.matrix("n_scored")[row, column] == 64
         assert (table["outcome"] == "correct").sum() == found.matrix("n_correct")[row, column]
         assert answers(table)["count"].sum() == 64
-    assert len(draws(found.points[0], "countdown", "no such problem")) == 0
+    assert len(draws(found.checkpoints[0], "countdown", "no such problem")) == 0
 
 
 def test_answers_list_the_right_ones_first_then_the_frequent_ones():
@@ -112,7 +112,7 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
         paths.manifest,
         read_json(paths.manifest) | {"engine": {"engine": "embedded", "torch": "2.99"}},
     )
-    found = {one.point_id: one for one in audit.audits(results, "countdown")}
+    found = {one.name: one for one in audit.audits(results, "countdown")}
     assert found["base-s11"].unscored == 5
     assert found["base-s12"].unscored == 0
     assert found["base-s11"].truncated == 24
@@ -131,7 +131,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     assert done.states["done"] == sum(done.states.values()) > 10
     assert done.projected == done.spent
     assert not done.running
-    failed = points_of(results)["grpo-n8-g1-s12"]
+    failed = checkpoints_of(results)["grpo-n8-g1-s12"]
     failed.train.done.unlink()
     failed.evaluate.done.unlink()
     write_text(failed.train.log(1), "first\n" * 99 + "\nMemoryError: no room\n")
@@ -155,7 +155,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
 def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     results = sweep_with_draws(tmp_path)
     whole = {name: training.steps(results, name) for name in NUMBERS}
-    first, second = (points_of(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
+    first, second = (checkpoints_of(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
     before = second.metrics()
     run = Training(first, engine)
     run.whole = [row | {"gpus": 8} for row in run.whole]

@@ -67,7 +67,7 @@ def test_every_value_is_that_of_the_seed_in_the_frames(reported, tmp_path):
     analysis = analysed(reported, is_kept=False)
     for evaluated in chosen(reported):
         (log,) = exported(evaluated, "every-eval-ever", tmp_path)
-        cell = evaluated.point.point_id.removesuffix("-s11")
+        cell = evaluated.checkpoint.point_id.removesuffix("-s11")
         values = {row["metric_config"]["metric_parameters"]["k"]: row["score_details"]["score"]
                   for row in log["evaluation_results"]}  # fmt: skip
         of_frame = analysis.over_k("countdown", cell)
@@ -110,7 +110,7 @@ def test_draws_without_a_verdict_are_never_wrong_ones(unscored, tmp_path):
 def test_lm_evals_samples_are_read_again_with_every_response(reported, tmp_path):
     evaluated = chosen(reported)[1]
     _, path = FORMATS["lm-eval"](evaluated, tmp_path, draws=True)
-    spec = evaluated.point.evaluation_spec()
+    spec = evaluated.checkpoint.evaluation_spec()
     problems = load_problems(evaluated.spec, spec.task, None)
     read = {(row[0], row[1]): row[3] for row in responses(path, read_rows(path), problems)}
     stored = pl.read_parquet(evaluated.paths.draws)

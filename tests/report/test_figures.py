@@ -26,7 +26,7 @@ from tests.support.report import ONE_SEED, small_sweep
 
 def cell(algorithm, group_size, focal_gamma):
     return CellRow(
-        cell="x",
+        cell="base" if algorithm is None else "x",
         method="x",
         algorithm=algorithm,
         group_size=group_size,

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.documents.table import Value, text_of
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.main_tables import OURS, THEIRS, main_tables
@@ -164,7 +163,7 @@ def test_underlined_is_what_is_robust_against_its_base_method(analysis):
 
 
 def test_rises_of_likelihoods_stand_beside_the_papers_of_the_same_cell(finished, tmp_path):
-    own = [p.point_id for p in finished.points if key_of_cell(p.cell) == "grpo-n8-g0"]
+    own = [p.point_id for p in finished.points if p.label == "grpo-n8-g0"]
     values = {point_id: 0.5 + i for i, point_id in enumerate(own)}
     (table,) = tables_of(scored(finished, tmp_path, values))
     assert table.header[-2:] == (OURS, THEIRS)

@@ -25,17 +25,17 @@ from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.analysis.store import folder_of
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.exports import check_bundle
 from fgrpo_bench.report.exports.check_bundle import COUNTS, ESTIMATES, MANIFEST
 from fgrpo_bench.report.provenance import evaluated, graded
-from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.results import load_results
 from fgrpo_bench.runs import add_run_options, choose_run
 from fgrpo_bench.specs.dataset import withheld
 from fgrpo_bench.stages.files import write_whole
+from fgrpo_bench.stages.paths import RunPaths
 
 EXAMPLES = """\
 examples:
@@ -98,21 +98,21 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
     name: of the folder in it. draws: whether draws with their texts are in it. ValueError where
     nothing is evaluated yet.
     """
-    results = analysis.results
+    paths = analysis.results.of_sweep().paths
     left_out: list[str] = []
-    stored = {each.relative_to(results.paths.root).as_posix(): each
+    stored = {each.relative_to(paths.root).as_posix(): each
               for each in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
     designs, counts = _counts(analysis)
     if counts.is_empty():
         raise ValueError(
-            f"{results.paths.folder} has no complete evaluation to pack: `python -m sweeps status "
-            f"{results.paths.sweep}` says what is missing"
+            f"{paths.folder} has no complete evaluation to pack: `python -m sweeps status "
+            f"{paths.sweep}` says what is missing"
         )
     contents = {
         COUNTS: counts.write_csv().encode(),
         ESTIMATES: _estimates(analysis).write_csv().encode(),
         "verify.py": Path(check_bundle.__file__).read_bytes(),
-        "README.txt": _readme(results, left_out).encode(),
+        "README.txt": _readme(paths, left_out).encode(),
     }
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     for path, source in stored.items():
@@ -153,7 +153,7 @@ def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> 
 
 def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator[Path]:
     """Files of the run that go in, those that are there, each once."""
-    results = analysis.results
+    results = analysis.results.of_sweep()
     paths = results.paths
     yield from (paths.sweep_json, paths.plan)
     for folder in (folder_of(paths, analysis.rule), paths.report):
@@ -165,10 +165,10 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
     for point in evaluated(results):
         yield from _existing(point.evaluate.spec, point.evaluate.done)
     gated = set()
-    for point, benchmark, version in graded(results):
-        of = point.evaluate.benchmark(benchmark)
+    for checkpoint, benchmark, version in graded(results):
+        of = checkpoint.evaluate.benchmark(benchmark)
         yield from _existing(of.passk, of.manifest)
-        spec = point.evaluation_spec()
+        spec = checkpoint.evaluation_spec()
         if withheld((spec.former | spec.benchmarks).get(benchmark)):
             gated.add(benchmark)
             continue
@@ -192,14 +192,14 @@ def _counts(analysis: Analysis) -> tuple[dict[str, Any], pl.DataFrame]:
     designs: dict[str, Any] = {}
     parts = []
     steps = dict(analysis.cells.select("cell", "step").iter_rows())
-    for point in analysis.results.points:
+    for checkpoint in analysis.results.checkpoints:
         for benchmark in analysis.results.benchmarks:
-            if point.results_on(benchmark) is None:
+            if checkpoint.results_on(benchmark) is None:
                 continue
-            cell, asked = key_of_cell(point.cell), point.asked()
+            cell, asked = checkpoint.label, checkpoint.asked()
             if asked.design is not None:
                 designs[asked.words] = asdict(asked.design)
-            table = point.passk(benchmark).unique("problem_id").sort("problem_id")
+            table = checkpoint.passk(benchmark).unique("problem_id").sort("problem_id")
             parts.append(
                 table.with_columns(n_drawn=asked.n_drawn)
                 .drop_nulls("n_drawn")
@@ -207,7 +207,7 @@ def _counts(analysis: Analysis) -> tuple[dict[str, Any], pl.DataFrame]:
                     pl.lit(benchmark).alias("benchmark"),
                     pl.lit(cell).alias("cell"),
                     pl.lit(steps[cell]).alias("step"),
-                    pl.lit(point.seed).alias("seed"),
+                    pl.lit(checkpoint.seed).alias("seed"),
                     "problem_id",
                     "n_drawn",
                     "n_scored",
@@ -229,8 +229,7 @@ def _estimates(analysis: Analysis) -> pl.DataFrame:
     return analysis.estimates.filter("is_chosen").select(columns).with_columns(seeds)
 
 
-def _readme(results: SweepResults, left_out: Sequence[str]) -> str:
-    paths = results.paths
+def _readme(paths: RunPaths, left_out: Sequence[str]) -> str:
     return README.format(
         sweep=paths.sweep,
         experiment=paths.experiment,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.report.exports import (
     every_eval_ever,
@@ -103,7 +102,8 @@ def evaluations(
     name that is none, where there is nothing to export, and where judgements ask for draws that
     are missing.
     """
-    results = analysis.results
+    results = analysis.results.of_sweep()
+    run = results.paths
     known = {name: cell.label for name, cell in analysis.by_cell.items()}
     _check("--cell", cells or (), known)
     _check("--benchmark", benchmarks or (), results.benchmarks)
@@ -114,31 +114,31 @@ def evaluations(
         )
     n_chosen = 0
     for point in results.points:
-        cell = key_of_cell(point.cell)
-        if cells and cell not in cells:
+        if cells and point.label not in cells:
             continue
         for benchmark in benchmarks or results.benchmarks:
             if point.results_on(benchmark) is None:
                 continue
             n_chosen += 1
             evaluated = Evaluated(
-                results=results,
-                point=point,
-                label=known[cell],
+                checkpoint=point,
+                name="-".join((run.sweep, run.experiment, run.version, point.name)),
+                base_model=results.model,
+                label=known[point.label],
                 benchmark=benchmark,
                 organisation=organisation,
             )
             if evaluated.counts["n_drawn"].null_count():
                 raise ValueError(
-                    f"{point.point_id} on {benchmark}: its judgements ask for draws that are "
-                    f"missing; run `python -m sweeps run {results.paths.sweep}` again, which makes "
+                    f"{point.name} on {benchmark}: its judgements ask for draws that are "
+                    f"missing; run `python -m sweeps run {run.sweep}` again, which makes "
                     "them"
                 )
             yield evaluated
     if not n_chosen:
         raise ValueError(
-            f"{results.paths.folder} has no complete evaluation to export: `python -m sweeps "
-            f"status {results.paths.sweep}` says what is missing"
+            f"{run.folder} has no complete evaluation to export: `python -m sweeps "
+            f"status {run.sweep}` says what is missing"
         )
 
 

@@ -14,9 +14,8 @@ import polars as pl
 
 from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.points import PointResult
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.records import Problem
-from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.specs.dataset import withheld
 from fgrpo_bench.stages.files import write_whole
@@ -32,9 +31,12 @@ BATCH = 64
 class Evaluated:
     """One checkpoint on one benchmark, complete, with all that formats ask for."""
 
-    results: SweepResults
-    point: PointResult
-    """The run, with the checkpoint that stands for it."""
+    checkpoint: EvaluatedCheckpoint
+    """That which stands for its run."""
+    name: str
+    """Of the run, e.g. `groupsize-countdown-v1-grpo-n8-g0.5-s11`."""
+    base_model: str
+    """Name of the model that was trained."""
     label: str
     """The setting, for a person: `F-GRPO N=8 gamma=0.5`."""
     benchmark: str
@@ -44,31 +46,29 @@ class Evaluated:
     @property
     def paths(self) -> BenchmarkPaths:
         """Its stored files."""
-        return self.point.evaluate.benchmark(self.benchmark)
+        return self.checkpoint.evaluate.benchmark(self.benchmark)
 
     @property
     def model(self) -> str:
         """Name of the checkpoint, e.g.
         `local/groupsize-countdown-v1-grpo-n8-g0.5-s11-step-300`."""
-        run = self.results.paths
-        names = (run.sweep, run.experiment, run.version, self.point.point_id)
-        return f"{self.organisation}/{'-'.join(names)}-step-{self.point.step}"
+        return f"{self.organisation}/{self.name}-step-{self.checkpoint.step}"
 
     @cached_property
     def spec(self) -> BenchmarkSpec:
         """The benchmark, as it was evaluated."""
-        return self.point.evaluation_spec().benchmark(self.benchmark)
+        return self.checkpoint.evaluation_spec().benchmark(self.benchmark)
 
     @property
     def settings(self) -> dict[str, Any]:
         """How draws were made (fgrpo_bench.specs.EvalSpec as JSON)."""
-        evaluation: dict[str, Any] = self.point.evaluation_spec().value("evaluation")
+        evaluation: dict[str, Any] = self.checkpoint.evaluation_spec().value("evaluation")
         return evaluation
 
     @cached_property
     def marker(self) -> dict[str, Any]:
         """The evaluation's completion marker."""
-        return self.point.evaluated()
+        return self.checkpoint.evaluated()
 
     @property
     def grader(self) -> str:
@@ -78,7 +78,7 @@ class Evaluated:
     @property
     def engine(self) -> dict[str, Any]:
         """What drew; empty where it was not recorded."""
-        return self.point.engine(self.benchmark) or {}
+        return self.checkpoint.engine(self.benchmark) or {}
 
     @property
     def finished(self) -> datetime:
@@ -88,30 +88,32 @@ class Evaluated:
     @cached_property
     def design(self) -> dict[str, Any] | None:
         """When problems stopped (fgrpo_bench.specs.DesignSpec as JSON); None: never."""
-        design = self.point.asked().design
+        design = self.checkpoint.asked().design
         return None if design is None else asdict(design)
 
     @property
     def words(self) -> str:
         """How many draws problems made."""
-        return self.point.asked().words
+        return self.checkpoint.asked().words
 
     @property
     def is_withheld(self) -> bool:
         """Whether no text of the benchmark, nor of a response, may be shown to others."""
-        stored = self.point.evaluation_spec()
+        stored = self.checkpoint.evaluation_spec()
         return withheld((stored.former | stored.benchmarks).get(self.benchmark))
 
     @cached_property
     def estimates(self) -> list[CheckpointEstimate]:
         """Mean pass@k by k, with its interval over problems."""
-        return checkpoint_estimates(self.point, self.benchmark)
+        return checkpoint_estimates(self.checkpoint, self.benchmark)
 
     @cached_property
     def counts(self) -> pl.DataFrame:
         """problem_id, n_drawn (null where judgements ask for draws that are missing), n_scored and
         n_correct, a row a problem."""
-        passk = self.point.passk(self.benchmark).with_columns(n_drawn=self.point.asked().n_drawn)
+        passk = self.checkpoint.passk(self.benchmark).with_columns(
+            n_drawn=self.checkpoint.asked().n_drawn
+        )
         columns = ["problem_id", "n_drawn", "n_scored", "n_correct"]
         return passk.select(columns).unique("problem_id").sort("problem_id")
 
@@ -127,7 +129,7 @@ class Evaluated:
                 f"{self.benchmark} is a gated benchmark, whose publisher asks that none of its "
                 "text is shown to others: export its counts without --draws"
             )
-        spec = self.point.evaluation_spec()
+        spec = self.checkpoint.evaluation_spec()
         return load_problems(self.spec, spec.task, spec.data(self.benchmark))
 
     def draws(self) -> Iterator[tuple[Problem, list[dict[str, Any]]]]:

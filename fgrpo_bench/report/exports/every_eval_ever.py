@@ -94,9 +94,9 @@ def _log(evaluated: Evaluated) -> dict[str, Any]:
 
 def _training(evaluated: Evaluated) -> dict[str, Any]:
     """What made the weights; nothing of what does not hold for a base model."""
-    point = evaluated.point
+    point = evaluated.checkpoint
     return {
-        "base_model": evaluated.results.model,
+        "base_model": evaluated.base_model,
         **to_columns(point.cell),
         "seed": point.seed,
         "step": point.step,

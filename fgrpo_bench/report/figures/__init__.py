@@ -61,7 +61,8 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
     cells, ks = list(analysis.by_cell.values()), analysis.ks
     axis, name = varied_axis(cells), column.replace(" ", "-")
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
-    if any(analysis.estimate(column, cell, ks[-1]).n_seeds for cell in cells):
+    has_results = any(analysis.estimate(column, cell, ks[-1]).n_seeds for cell in cells)
+    if has_results and algorithms(cells):  # these are drawn by algorithm, which a sweep alone tells
         if len(ks) > 1:
             yield Picture(
                 name=f"curves-{name}",

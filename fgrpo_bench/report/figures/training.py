@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import CellRow, key_of_cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.style import PAGE, in_math, wrapped
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.specs import method_name
@@ -35,10 +35,9 @@ def caption(analysis: Analysis, algorithm: str) -> str:
 
 def has_metrics(analysis: Analysis, algorithm: str) -> bool:
     """Whether some run of an algorithm is finished."""
-    return any(
-        p.is_trained
-        for p in analysis.results.points
-        if p.cell is not None and p.cell.algorithm == algorithm
+    sweep = analysis.results.sweep
+    return sweep is not None and any(
+        p.is_trained for p in sweep.points if p.cell is not None and p.cell.algorithm == algorithm
     )
 
 
@@ -73,13 +72,13 @@ def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
 
 def _runs(analysis: Analysis, cell: CellRow) -> list[pl.DataFrame]:
     """Metrics of the finished runs of a cell by step, one a seed."""
-    points = [p for p in analysis.results.points if key_of_cell(p.cell) == cell.cell]
+    points = [point for point in analysis.results.of_sweep().points if point.label == cell.cell]
     frames = [point.metrics().sort("step") for point in points if point.is_trained]
     return [frame for frame in frames if len(frame)]
 
 
 def _window(analysis: Analysis) -> int:
-    return max(1, int(analysis.results.train["steps"]) // SMOOTHED)
+    return max(1, int(analysis.results.of_sweep().train["steps"]) // SMOOTHED)
 
 
 def _smooth(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:

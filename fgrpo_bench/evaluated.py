@@ -1,0 +1,209 @@
+"""One evaluated checkpoint and its stored files, whether a sweep made it or somebody brought it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
+from fgrpo_bench.kinds.evaluate import read_spec, stopping
+from fgrpo_bench.specs.cell import Cell, method_of
+from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import refuse_foreign, stands
+from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
+from fgrpo_bench.stages.shapes import EVALUATED, MANIFEST
+from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.tables import PASSK, read_table
+
+NOT_EVALUATED = "not evaluated"
+"""What a checkpoint without results lacks, in words."""
+LONGEST_LABEL = 80
+"""Characters of a label: it stands in tables and legends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How many draws an evaluation made."""
+
+    n_samples: int
+    """Draws a problem; of a design the most."""
+    design: StagedDesign | None
+    """When a problem stops; None: never."""
+
+    @property
+    def n_drawn(self) -> pl.Expr:
+        """Draws of a problem up to where it stopped, judged or not, over rows of tables.PASSK; null
+        where its judgements ask for draws that are missing."""
+        if self.design is None:
+            return pl.lit(self.n_samples, pl.Int64)
+        return pl.col("n_scored") + pl.col("n_unscored").list.sum()
+
+    @property
+    def words(self) -> str:
+        """For a person."""
+        return f"{self.n_samples:,} draws a problem" if self.design is None else self.design.words
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedCheckpoint:
+    """A checkpoint with its label and seed, and where the files of its evaluation are."""
+
+    label: str
+    """What it is compared as, any text: checkpoints of one label differ in their seeds and steps
+    alone, and stand in one row of a table. Of a sweep the name of its cell; `base`
+    (fgrpo_bench.specs.cell.BASE) are the models before reinforcement learning, whoever made
+    them."""
+    seed: int | None
+    """Training seed: checkpoints of equal seeds are compared in pairs. None: not told, and then no
+    other of its label is compared."""
+    step: int
+    """Rollout batches behind it; 0 for a base model, and where nobody told."""
+    cell: Cell | None
+    """The setting that a sweep trained it with; None for a base model, and without a sweep."""
+    evaluate: StagePaths
+    """Its evaluation."""
+    evaluate_fingerprint: str | None
+    """Of the evaluation, by what names it; None takes any."""
+    marks: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What the draws on a benchmark are known by where that is not `evaluate_fingerprint`."""
+
+    @property
+    def name(self) -> str:
+        """Which of those that are compared, for a person."""
+        return self.label if self.seed is None else f"{self.label}, seed {self.seed}"
+
+    @property
+    def method(self) -> str:
+        """GRPO, F-GRPO, ...; Base for a base model; without a setting the label."""
+        return method_of(self.cell, self.label)
+
+    @property
+    def of_run(self) -> tuple[EvaluatedCheckpoint, ...]:
+        """All evaluated ones of the same training run, by rising step."""
+        return (self,)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the evaluation has its completion marker; ValueError where it is another's. A
+        marker that is damaged is none."""
+        return stands(self.evaluate, fingerprint=self.evaluate_fingerprint)
+
+    @property
+    def lacks(self) -> str:
+        """What one without results is in want of, in words."""
+        is_damaged = self.evaluate.done.exists() and not self.is_evaluated
+        return f"{self.evaluate.done} is damaged" if is_damaged else NOT_EVALUATED
+
+    def results_on(self, benchmark: str) -> BenchmarkPaths | None:
+        """The evaluation's files on a benchmark; None where it is not complete, ValueError where
+        they are another evaluation's."""
+        paths = self.evaluate.benchmark(benchmark)
+        if not self.is_evaluated or not paths.passk.exists():
+            return None
+        if paths.manifest.exists():
+            facts = read_json(paths.manifest, MANIFEST)
+            mark = self.marks.get(benchmark, self.evaluate_fingerprint)
+            refuse_foreign(paths.manifest, facts, fingerprint=mark)
+        return paths
+
+    def passk(self, benchmark: str) -> pl.DataFrame:
+        """pass@k by problem (tables.PASSK); no rows where the evaluation is not complete."""
+        paths = self.results_on(benchmark)
+        if paths is None:
+            return PASSK.to_frame()
+        return read_table(paths.passk, PASSK)
+
+    def beside(self, benchmark: str) -> dict[str, str]:
+        """Versions of the graders that stand beside the benchmark's own, by their names; none where
+        the evaluation is not complete."""
+        if not self.is_evaluated:
+            return {}
+        of = self.evaluate.benchmark(benchmark)
+        graders = self.evaluated()["target"]["graders"]
+        parts = {key.partition("/"): version for key, version in graders.items()}
+        return {
+            grader: version
+            for (name, _, grader), version in parts.items()
+            if name == benchmark and grader and of.also_passk(version).exists()
+        }
+
+    def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
+        """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
+        version = self.beside(benchmark)[grader]
+        return read_table(self.evaluate.benchmark(benchmark).also_passk(version), PASSK)
+
+    def evaluated(self) -> dict[str, Any]:
+        """The marker of the evaluation (shapes.EVALUATED)."""
+        marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
+        return marker
+
+    def asked(self) -> Asked:
+        """The draws that the stored pass@k is of."""
+        target = self.evaluated()["target"]
+        design = stopping(target.get("design"), self.evaluate.done)
+        return Asked(n_samples=int(target["n_samples"]), design=design)
+
+    def has_new_design(self, benchmark: str) -> bool:
+        """Whether another design was asked for when draws were there already, so that it may have
+        been chosen by their grades; False where it was not recorded."""
+        return len(self._manifest(benchmark).get("designs", ())) > 1
+
+    def evaluation_spec(self) -> EvaluationSpec:
+        """What the evaluation computes."""
+        return read_spec(self.evaluate)
+
+    def engine(self, benchmark: str) -> dict[str, Any] | None:
+        """Fingerprint of the engine that made the draws; None where it was not recorded."""
+        return self._manifest(benchmark).get("engine") or None
+
+    def _manifest(self, benchmark: str) -> dict[str, Any]:
+        """Of the evaluation's draws (shapes.MANIFEST); empty where there is none."""
+        path = self.evaluate.benchmark(benchmark).manifest
+        manifest: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
+        return manifest
+
+
+def from_evaluation(
+    folder: Path, label: str, *, seed: int | None = None, step: int = 0
+) -> EvaluatedCheckpoint:
+    """A checkpoint that was evaluated without a sweep (`python -m evaluators run checkpoint=...`).
+
+    folder: `<root>/evals/<name>`, or that of one evaluation below it where it has several; that of
+    a sweep's evaluation does as well. ValueError for a label that cannot stand in a table, and
+    where the folder holds several evaluations; FileNotFoundError where it holds none.
+    """
+    if not label.strip() or not label.isprintable() or len(label) > LONGEST_LABEL:
+        raise ValueError(
+            f"label {label[: 2 * LONGEST_LABEL]!r}: must be 1 to {LONGEST_LABEL} characters that "
+            "can be printed, in one line; give a shorter name, e.g. its folder's"
+        )
+    stage = _evaluation(folder)
+    spec = read_spec(stage)
+    return EvaluatedCheckpoint(
+        label=label,
+        seed=seed,
+        step=step,
+        cell=None,
+        evaluate=stage,
+        evaluate_fingerprint=spec.fingerprint,
+        marks={name: spec.mark(name) for name in spec.benchmarks},
+    )
+
+
+def _evaluation(folder: Path) -> StagePaths:
+    """The one evaluation in a folder."""
+    below = sorted(path.parent for path in folder.glob("eval/*/*/spec.json"))
+    if len(below) > 1:
+        listed = "\n".join(f"  {path}" for path in below)
+        raise ValueError(f"{folder} holds several evaluations: name one of\n{listed}")
+    stage = StagePaths(below[0] if below else folder)
+    if not stage.spec.exists() or read_json(stage.spec).get("kind") != "evaluate":
+        raise FileNotFoundError(
+            f"{folder} holds no evaluation: run `python -m evaluators run checkpoint=<path>` "
+            "first, which names the folder of its results"
+        )
+    return stage
