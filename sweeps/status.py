@@ -140,7 +140,7 @@ def render(answer: Mapping[str, Any]) -> str:
                 " + ".join(str(stage["attempts"]) for stage in point["stages"]),
             ]
         )
-    titles = [NUMBERS[name].title for name in columns]
+    titles = [NUMBERS[name].column for name in columns]
     header = ["point", "train", "evaluate", "step", *titles, "left", "attempts"]
     driver_line = "no driver is running"
     if driver := answer["driver"]:

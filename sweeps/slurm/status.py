@@ -136,7 +136,7 @@ def render(answer: Mapping[str, Any]) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others."""
     columns = status.number_columns(s for point in answer["points"] for s in point["stages"])
     header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
-    header += [NUMBERS[name].title for name in columns]
+    header += [NUMBERS[name].column for name in columns]
     rows = [
         [
             point["point_id"],
