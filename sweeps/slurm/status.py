@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN
@@ -19,7 +20,7 @@ from sweeps.slurm.decide import Decision, StageObservation, decide_stage
 from sweeps.slurm.reasons import remedy
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.tick import frozen_profile, observe
-from sweeps.text import counted, table
+from sweeps.text import counted
 
 AT_REST = ("done", "waiting", "ended")
 """States of a stage that SLURM has no job of."""
@@ -153,4 +154,4 @@ def render(answer: Mapping[str, Any]) -> str:
         for point in answer["points"]
         for stage in point["stages"]
     ]
-    return status.framed(answer, table([*header, "why"], rows))
+    return status.framed(answer, aligned([[*header, "why"], *rows]))
