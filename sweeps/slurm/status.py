@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.watch import NUMBERS, shown
@@ -18,7 +19,7 @@ from sweeps.slurm.decide import Decision, StageObservation, decide_stage
 from sweeps.slurm.reasons import remedy
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.tick import frozen_profile, observe
-from sweeps.text import counted, table
+from sweeps.text import counted
 
 AT_REST = ("done", "waiting", "ended")
 """States of a stage that SLURM has no job of."""
@@ -135,7 +136,7 @@ def render(answer: Mapping[str, Any]) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others."""
     columns = status.number_columns(s for point in answer["points"] for s in point["stages"])
     header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
-    header += [NUMBERS[name].title for name in columns]
+    header += [NUMBERS[name].column for name in columns]
     rows = [
         [
             point["point_id"],
@@ -152,4 +153,4 @@ def render(answer: Mapping[str, Any]) -> str:
         for point in answer["points"]
         for stage in point["stages"]
     ]
-    return status.framed(answer, table([*header, "why"], rows))
+    return status.framed(answer, aligned([[*header, "why"], *rows]))
