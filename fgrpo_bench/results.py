@@ -11,7 +11,6 @@ from typing import Any
 
 from fgrpo_bench.kinds.evaluate import stopping
 from fgrpo_bench.points import Checkpoint, PointResult
-from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.specs.cell import from_columns
 from fgrpo_bench.stages.digests import content_sha256
 from fgrpo_bench.stages.files import fields_of, read_json
@@ -151,13 +150,7 @@ def declared_digests(
 
 
 def load_results(paths: RunPaths) -> SweepResults:
-    """A sweep's points from plan.json; FileNotFoundError where it was never run, ValueError for one
-    without checkpoints."""
-    if not has_checkpoints(paths):
-        raise ValueError(
-            f"{paths.folder} has no checkpoints: `python -m fgrpo_bench.report {paths.sweep}` "
-            "shows what it has"
-        )
+    """A sweep's points from plan.json; FileNotFoundError where it was never run."""
     if not paths.plan.exists():
         raise FileNotFoundError(
             f"{paths.folder} holds no plan: run `python -m sweeps run {paths.sweep}` first, or "

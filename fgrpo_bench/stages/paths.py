@@ -173,7 +173,7 @@ class RunPaths:
                                              grades.<grader_version>.parquet  passk.parquet
       <base model's stage>/rare/<fp8>/                        a stage: trajectories.parquet
       <point_id>/rare/<fp8>/step-00400/                       a stage: likelihoods.parquet
-    <root>/simulation/categorical/<version>/<point_id>/   spec.json  masses.parquet  DONE.json
+    <root>/simulation/                           no sweep: the simulation's results and report
     <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
     <root>/verdicts/                             what judges have said, over all sweeps
     <root>/draws/<digest>/                       draws that evaluations share: facts.json

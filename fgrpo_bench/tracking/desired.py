@@ -13,7 +13,7 @@ from functools import partial
 
 from fgrpo_bench.analysis import store
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import find_runs, has_checkpoints, own_view
+from fgrpo_bench.runs import find_runs
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.cells import report_wanted, with_cells
@@ -28,9 +28,6 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
 
     Raises FileNotFoundError where the sweep was never run and ValueError for a damaged file.
     """
-    if not has_checkpoints(paths):
-        state: ExperimentState = own_view(paths).desired(paths)
-        return state
     source = Source(load_results(paths))
     runs = with_cells(source, desired_points(source))
     digest = digest_of(source.origin, source.rule, store.VERSION, store.digest_of(source.results))

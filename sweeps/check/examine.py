@@ -20,7 +20,6 @@ from fgrpo_bench.analysis import store
 from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.report import provenance
 from fgrpo_bench.results import declared_digests
-from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import is_altered, sha256_file
 from fgrpo_bench.stages.files import read_json, readable_json
@@ -182,8 +181,7 @@ def _report(
     """
     at = paths.report / provenance.NAME
     if not at.exists():
-        missing = complete and has_checkpoints(paths)  # other reports have no provenance
-        return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="is missing")] if missing else []
+        return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="is missing")] if complete else []
     try:
         known = provenance.read(at)
     except (OSError, ValueError):

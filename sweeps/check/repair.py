@@ -10,7 +10,7 @@ from fgrpo_bench.kinds import Stage
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import FILES, write_report
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import address, has_checkpoints, own_view
+from fgrpo_bench.runs import address
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside
@@ -56,10 +56,6 @@ def repair(
     if {each.of for each in examined.damage} == {SHARED_DRAWS}:
         _put_shared_aside(examined, say)
         return 0
-    if not has_checkpoints(paths):
-        _put_aside(examined, removed, say)
-        say(f"now `{own_view(paths).COMMAND}` makes again what is missing")
-        return 1
     declared = read_json(paths.sweep_json, SWEEP)["declaration"] | {"run_root": str(paths.root)}
     plan = make_plan(from_stored(Declaration, declared, paths.sweep_json))
     stages = _same_stages(examined, plan)
