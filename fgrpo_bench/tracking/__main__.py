@@ -65,12 +65,10 @@ def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
     uri: str | None = arguments.tracking_uri
     if not runs:
         return 0
+    from fgrpo_bench.tracking.sync import rebuild, sync_all
+
     if arguments.command == "rebuild":
-        from fgrpo_bench.tracking.rebuild import rebuild
-
         return len(rebuild(runs, tracking_uri=uri, agreed=arguments.yes))
-    from fgrpo_bench.tracking.sync import sync_all
-
     return len(sync_all(runs, tracking_uri=uri, is_full=arguments.full))
 
 

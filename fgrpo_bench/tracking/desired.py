@@ -1,9 +1,8 @@
 """What MLflow should hold for a sweep, told from its files and locks: no clock, no MLflow.
 
 One experiment a sweep and experiment name (`groupsize/countdown`), one run a point, base models
-included (`points`), below a run for their cell (`cells`); evaluated checkpoints as logged models
-(`models`). The same files always give the same digests and states (`source`), so a second sync
-finds nothing to do.
+included (`points`), below a run for their cell (`cells`). The same files always give the same
+digests and states (`source`), so a second sync finds nothing to do.
 """
 
 from __future__ import annotations

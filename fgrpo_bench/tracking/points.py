@@ -13,7 +13,6 @@ from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.tracking.describe import COLOR, params, tags
-from fgrpo_bench.tracking.models import at_ends, checkpoint_model
 from fgrpo_bench.tracking.source import Mean, Source
 from fgrpo_bench.tracking.state import MetricPoint, RunState
 
@@ -38,15 +37,9 @@ def point_run(source: Source, point: PointResult) -> RunState:
     named, cell = params(source.results, point), key_of(point)[0]
     start, end = source.span(point)
     points = [*_training(point.metrics())]
-    models = []
     for each in map(point.at, point.checkpoints):
         if each.is_evaluated:
-            means, unscored = source.means_of(each), _unscored(each, source.results.benchmarks)
-            model = checkpoint_model(source.results, each, named, means, unscored)
-            models.append(model)
-            points += [score.point for score in model.scores]
-            averages = [mean for mean in means if mean.column in source.results.averages]
-            points += at_ends(averages, each, model.created)
+            points += _scores(source, each)
     files = {"spec.json": point.train.spec.read_bytes()}
     if end is not None:
         chosen = source.chosen(point)
@@ -66,7 +59,6 @@ def point_run(source: Source, point: PointResult) -> RunState:
         },
         points=tuple(sorted(points)),
         artifacts=files,
-        models=tuple(models),
         failed=point.point_id in source.failed,
     )
 
@@ -81,6 +73,18 @@ def _training(metrics: pl.DataFrame) -> Iterator[MetricPoint]:
         for step, time, value in zip(steps, times, curves[column].to_list(), strict=True):
             if value is not None:
                 yield MetricPoint(key, step, time, _bounded(float(value)))
+
+
+def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
+    """Of the checkpoint that stands for `point`, by step: pass@k at the smallest and the largest k,
+    and the share of draws that the grader could not judge. Three keys a benchmark and two an
+    average, however many k there are."""
+    ks, judged = point.evaluation_spec().evaluation.ks, int(point.evaluated()["finished_ms"])
+    for mean in source.means_of(point):
+        if mean.k in (ks[0], ks[-1]):
+            yield MetricPoint(f"{mean.column}/pass_at_{mean.k}", point.step, judged, mean.value)
+    for benchmark, share in _unscored(point, source.results.benchmarks).items():
+        yield MetricPoint(f"{benchmark}/unscored_fraction", point.step, judged, share)
 
 
 def _bounded(value: float) -> float:

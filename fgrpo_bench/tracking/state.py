@@ -25,44 +25,6 @@ class MetricPoint:
     """Finite or nan."""
 
 
-@dataclass(frozen=True, order=True)
-class Dataset:
-    """A benchmark that checkpoints were judged on."""
-
-    name: str
-    """Of the benchmark, e.g. math500."""
-    digest: str
-    """Of the prompts, so that scores on other prompts stand apart; at most 36 characters."""
-    source: str
-    """Where the problems come from, as JSON."""
-    profile: str
-    """How many problems there are, as JSON."""
-
-
-@dataclass(frozen=True, order=True)
-class Score:
-    """A metric of a checkpoint on a benchmark."""
-
-    point: MetricPoint
-    dataset: Dataset
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelState:
-    """A checkpoint as one external logged model: where it is and what it scored, no weights."""
-
-    name: str
-    """Without the characters that MLflow forbids in a model's name."""
-    step: int
-    """Rollout batches behind it; with the run the identity of the model."""
-    created: int
-    """When it was judged, milliseconds since 1970."""
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
-    scores: tuple[Score, ...]
-    """Sorted; their points are among the run's own."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunState:
     """One MLflow run as it should be: a point, a cell over its seeds, or the report."""
@@ -81,8 +43,6 @@ class RunState:
     """Sorted; at most one for a key and step."""
     artifacts: Mapping[str, bytes] = field(repr=False)
     """Contents by path within the run's artifacts."""
-    models: tuple[ModelState, ...] = ()
-    """The run's evaluated checkpoints, by rising step."""
     failed: bool = False
     """Whether a stage of it failed and is not at work again."""
 
@@ -98,11 +58,6 @@ class RunState:
     def identity(self) -> tuple[str, ...]:
         """The values of IDENTITY."""
         return tuple(self.tags[key] for key in IDENTITY)
-
-    @property
-    def datasets(self) -> list[Dataset]:
-        """What the checkpoints were judged on, sorted."""
-        return sorted({score.dataset for model in self.models for score in model.scores})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -16,23 +15,20 @@ from typing import Any
 from fgrpo_bench.stages.files import write_whole
 from fgrpo_bench.stages.paths import RunPaths
 
-DIRECT = ("sqlite", "postgresql")
-"""Databases whose rows are read and written directly."""
-ARTIFACT_COLUMNS = (
-    "experiments.artifact_location",
-    "runs.artifact_uri",
-    "logged_models.artifact_location",
-)
-"""Where MLflow's database says, as absolute addresses, where artifacts are."""
+DIGEST = "digest"
+"""Tag: of what a run or experiment that MLflow holds whole was computed from; empty while it is
+written."""
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",
 }
-"""What makes a dead server known in seconds (MLflow's own values: minutes) and a live one print
-nothing; values that the environment already holds go first."""
+"""What makes a dead server known in seconds (MLflow's own values: minutes), a live one print
+nothing, and each access open the database anew: a process that lives long writes to none that was
+moved aside meanwhile. Values that the environment already holds go first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +74,7 @@ def find_store(paths: RunPaths, tracking_uri: str | None) -> Store:
 @contextmanager
 def opened(store: Store) -> Iterator[Any]:
     """An MlflowClient of the store; the embedded database is made where it is missing (2 s), and
-    opened anew: a process that lives long writes to none that was moved aside meanwhile.
+    made anew where it came here from elsewhere.
 
     Raises ConnectionError, naming the store and the remedy, for whatever MLflow raises inside.
     """
@@ -89,86 +85,37 @@ def opened(store: Store) -> Iterator[Any]:
 
     with _environment(), _quiet("mlflow", "alembic"):
         try:
-            if store.embedded is not None:
-                close(store)
-                if not store.embedded.exists():
-                    write_whole(store.embedded, lambda aside: _create(aside, store))
+            if store.embedded is not None and not store.embedded.exists():
+                write_whole(store.embedded, _create)
             if store.artifacts is not None:
                 _try_database(store.uri)
             client = MlflowClient(tracking_uri=store.uri)
-            if store.embedded is not None and store.artifacts is not None:
-                _follow_moved_artifacts(client, store.artifacts)
-            with _hurried(client) if store.embedded is not None else nullcontext():
-                yield client
+            if store.embedded is not None and _is_from_elsewhere(client, store):
+                move_aside(store.embedded)
+                write_whole(store.embedded, _create)
+            yield client
         except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
             raise ConnectionError(_explain(store, error)) from error
 
 
-def database(client: Any) -> Any | None:
-    """The engine of the client's SQL database, where that is one of DIRECT."""
-    engine = getattr(client._tracking_client.store, "engine", None)
-    return engine if engine is not None and engine.dialect.name in DIRECT else None
+def _is_from_elsewhere(client: Any, store: Store) -> bool:
+    """Whether the store was moved or copied with its runs: MLflow keeps absolute addresses of
+    artifacts and changes none, so its runs are written anew from the files."""
+    from mlflow.entities import ViewType
+
+    assert store.artifacts is not None
+    every = client.search_experiments(view_type=ViewType.ALL)
+    own = [each for each in every if DIGEST in each.tags]
+    return any(each.artifact_location != store.artifacts.as_uri() for each in own)
 
 
-def _follow_moved_artifacts(client: Any, artifacts: Path) -> None:
-    """Let the rows of a store that was moved or copied with its runs name the artifacts where they
-    are now. OSError where those did not come along.
-
-    Where they were is known from MLflow's own first experiment, whose folder is below theirs.
-    """
-    from sqlalchemy import text
-
-    with database(client).begin() as rows:  # type: ignore[union-attr]
-        first = "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
-        before = Path(rows.execute(text(first)).scalar() or "").parent
-        if not before.is_absolute() or before == artifacts:
-            return
-        for old, new in ((before.as_uri(), artifacts.as_uri()), (str(before), str(artifacts))):
-            for column in ARTIFACT_COLUMNS:
-                table, name = column.split(".")
-                moved = rows.execute(
-                    text(
-                        f"UPDATE {table} SET {name} = :new || substr({name}, length(:old) + 1) "
-                        f"WHERE {name} = :old OR substr({name}, 1, length(:old) + 1) = :old || '/'"
-                    ),
-                    {"old": old, "new": new},
-                )
-                if table == "runs" and moved.rowcount and not artifacts.exists():
-                    raise OSError(f"mlflow.db came here from {before.parent} without its artifacts")
-
-
-@contextmanager
-def _hurried(client: Any) -> Iterator[None]:
-    """No wait for the disk at each of the many commits, which would take half the time.
-
-    A killed process loses nothing by that. Only if the machine itself fails meanwhile may the
-    database be damaged; it is then made again from the files.
-    """
-    from sqlalchemy import event
-
-    def relax(connection: Any, *_: object) -> None:
-        connection.execute("PRAGMA synchronous=OFF")
-
-    def restore(connection: Any, *_: object) -> None:
-        connection.execute("PRAGMA synchronous=FULL")
-
-    engine = database(client)
-    event.listen(engine, "checkout", relax)
-    event.listen(engine, "checkin", restore)
-    try:
-        yield
-    finally:
-        event.remove(engine, "checkout", relax)
-        event.remove(engine, "checkin", restore)
-
-
-def close(store: Store) -> None:
-    """Let go of the database file, which MLflow keeps open for as long as a process lives."""
-    if "mlflow.store.tracking.sqlalchemy_store" in sys.modules:
-        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
-        if store.uri in SqlAlchemyStore._engine_map:
-            SqlAlchemyStore._engine_map[store.uri].dispose()
+def move_aside(path: Path) -> None:
+    """To the first name that is free, e.g. mlflow.db.old-1, beside it; nothing where it is not."""
+    if path.exists():
+        numbers = iter(range(1, 10**6))
+        aside = next(free for n in numbers if not (free := Path(f"{path}.old-{n}")).exists())
+        path.rename(aside)
+        print(f"moved {path} to {aside}; delete it once you miss nothing", flush=True)
 
 
 def _explain(store: Store, error: Exception) -> str:
@@ -197,12 +144,11 @@ def _try_database(uri: str) -> None:
         engine.dispose()
 
 
-def _create(aside: Path, store: Store) -> None:
+def _create(aside: Path) -> None:
     """Make the database aside: one that was killed amid its migrations is beyond repair."""
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+    from mlflow import MlflowClient
 
-    database = SqlAlchemyStore(f"sqlite:///{aside}", str(store.artifacts))  # type: ignore[no-untyped-call]
-    database.engine.dispose()
+    MlflowClient(tracking_uri=f"sqlite:///{aside}").search_experiments()
 
 
 def without_password(text: str) -> str:

@@ -12,25 +12,37 @@ written anew whenever one more of its seeds is judged, since mean and interval a
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.desired import desired_experiment, desired_points, experiment_name
-from fgrpo_bench.tracking.read import DIGEST, PARENT, Stored, contradicts, history, stored_runs
 from fgrpo_bench.tracking.source import Source
-from fgrpo_bench.tracking.state import ExperimentState, RunState, Wanted
-from fgrpo_bench.tracking.store import Store, find_store, opened
+from fgrpo_bench.tracking.state import (
+    IDENTITY,
+    ExperimentState,
+    MetricPoint,
+    RunState,
+    Wanted,
+)
+from fgrpo_bench.tracking.store import DIGEST, Store, find_store, move_aside, opened
 from fgrpo_bench.tracking.views import SHARED
-from fgrpo_bench.tracking.write import create, discard, write
+
+PARENT = "mlflow.parentRunId"
+PER_BATCH = 1000
+"""Metrics that MLflow takes in one call."""
 
 Change = Literal["created", "updated", "replaced", "unchanged"]
+Held = set[tuple[str, int, int, str]]
+"""Metric points of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +150,44 @@ def sync_all(
     return results
 
 
+def rebuild(
+    runs: Sequence[RunPaths], *, tracking_uri: str | None = None, agreed: bool = False
+) -> list[SyncResult]:
+    """Make MLflow anew from the stored files, as a sync of these sweeps would fill an empty store;
+    those that fail are missing.
+
+    runs: of one root, all that the store is to hold. The embedded store is moved aside, artifacts
+    and all. In any other one the runs of these sweeps go to MLflow's trash, once that is agreed;
+    what else is there stays.
+    Raises PermissionError where it is not agreed and there are runs, and as `sync_run` does.
+    """
+    store = find_store(runs[0], tracking_uri)
+    if store.embedded is not None:
+        with locked(runs[0].mlflow_lock, wait=True, what="a sync of MLflow"):
+            for path in (runs[0].mlflow_db, runs[0].mlflow_artifacts):
+                move_aside(path)
+    else:
+        with opened(store) as client:
+            _empty(client, store, runs, agreed=agreed)
+    return sync_all(runs, tracking_uri=tracking_uri)
+
+
+def _empty(client: Any, store: Store, runs: Sequence[RunPaths], *, agreed: bool) -> None:
+    held: list[Stored] = []
+    for paths in runs:
+        experiment = client.get_experiment_by_name(experiment_name(paths))
+        if experiment is not None and experiment.lifecycle_stage == "active":
+            held += stored_runs(client, experiment.experiment_id, paths)
+    if held and not agreed:
+        raise PermissionError(
+            f"MLflow at {store} holds {len(held)} runs of these sweeps, which would go to its "
+            "trash and be written anew: repeat the command with --yes, or run `python -m "
+            "fgrpo_bench.tracking sync`, which changes only what differs from the files"
+        )
+    for run in held:
+        client.delete_run(run.run_id)
+
+
 def _experiment(
     client: Any, wanted: ExperimentState, store: Store, *, is_full: bool
 ) -> tuple[str, tuple[str, ...]]:
@@ -145,15 +195,11 @@ def _experiment(
     location = store.artifacts.as_uri() if store.artifacts else None
     experiment = client.get_experiment_by_name(wanted.name)
     if experiment is None:
-        client.create_experiment(wanted.name, artifact_location=location)
+        # The tag says that it is ours, also where no digest follows.
+        client.create_experiment(wanted.name, artifact_location=location, tags={DIGEST: ""})
         experiment = client.get_experiment_by_name(wanted.name)
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
-    if store.embedded is not None and experiment.artifact_location != location:
-        raise OSError(
-            f"its experiment {wanted.name} keeps artifacts in {experiment.artifact_location}, not "
-            "beside the runs"
-        )
     tags: dict[str, str] = {}
     if wanted.digest is not None and (is_full or experiment.tags.get(DIGEST) != wanted.digest):
         tags = dict(wanted.tags()) | {DIGEST: wanted.digest}
@@ -162,6 +208,35 @@ def _experiment(
             client.set_experiment_tag(experiment.experiment_id, key, value)
     views = (key.removeprefix(SHARED) for key in experiment.tags | tags if key.startswith(SHARED))
     return str(experiment.experiment_id), tuple(sorted(views))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A run of the sweep in MLflow."""
+
+    run_id: str
+    start: int
+    tags: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """Of the point, the cell or the report."""
+        return self.tags.get("point_id", "")
+
+    @property
+    def digest(self) -> str | None:
+        """Of what it was computed from; None or empty where it is not whole."""
+        return self.tags.get(DIGEST)
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the run under which it is listed."""
+        return self.tags.get(PARENT)
+
+    @property
+    def identity(self) -> tuple[str | None, ...]:
+        """The values of IDENTITY."""
+        return tuple(self.tags.get(key) for key in IDENTITY)
 
 
 class _Sync:
@@ -197,7 +272,7 @@ class _Sync:
         kept = identical or next(iter(equals), None)
         for run in equals:
             if run is not kept:
-                discard(self._client, self._experiment_id, run.run_id)
+                self._client.delete_run(run.run_id)
         parent = self._ids[wanted.parent] if wanted.parent else None
         if parent is None and kept is not None:
             parent = kept.parent
@@ -218,14 +293,118 @@ class _Sync:
         outcome: Change = "created"
         if kept is not None:
             run = client.get_run(kept.run_id)
-            stored = history(client, run)
-            outcome = "replaced" if contradicts(client, run, stored, state) else "updated"
+            stored = _history(client, run)
+            outcome = "replaced" if _contradicts(client, run, stored, state) else "updated"
         if outcome == "updated":
             client.set_tag(run.info.run_id, DIGEST, "")
-            write(client, run, state, stored)
+            _write(client, run, state, stored)
         else:
             if kept is not None:
-                discard(client, self._experiment_id, kept.run_id)
-            run = create(client, self._experiment_id, state, parent)
+                client.delete_run(kept.run_id)
+            run = _create(client, self._experiment_id, state, parent)
         client.set_tag(run.info.run_id, DIGEST, wanted.digest)
         return outcome, str(run.info.run_id)
+
+
+def stored_runs(
+    client: Any, experiment_id: str, paths: RunPaths, *, points: Collection[str] = ()
+) -> list[Stored]:
+    """The sweep's runs, trash left out, the oldest first.
+
+    points: point_ids of those that are wanted, where others cost time; none of them wants all.
+    """
+    which = f"tags.sweep = '{paths.sweep}' and tags.version = '{paths.version}'"
+    queries = [f"{which} and tags.point_id = '{point}'" for point in points] or [which]
+    runs = [run for query in queries for run in _ask_for_runs(client, experiment_id, query)]
+    return sorted(runs, key=lambda run: (run.start, run.run_id))
+
+
+def _ask_for_runs(client: Any, experiment_id: str, query: str) -> Iterator[Stored]:
+    token = None
+    while True:
+        page = client.search_runs([experiment_id], query, max_results=1000, page_token=token)
+        for run in page:
+            yield Stored(run_id=run.info.run_id, start=run.info.start_time, tags=run.data.tags)
+        token = page.token
+        if not token:
+            return
+
+
+def _history(client: Any, run: Any) -> Held:
+    """Every metric point that a run holds."""
+    return {
+        _key(MetricPoint(metric.key, metric.step, metric.timestamp, metric.value))
+        for name in run.data.metrics
+        for metric in client.get_metric_history(run.info.run_id, name)
+    }
+
+
+def _contradicts(client: Any, run: Any, stored: Held, wanted: RunState) -> bool:
+    """Whether the run holds something that is not wanted and that MLflow cannot change."""
+    return (
+        run.info.start_time != wanted.start
+        or (run.info.end_time is not None and wanted.end is None)
+        or not run.data.params.items() <= dict(wanted.params).items()
+        or not stored <= {_key(point) for point in wanted.points}
+        or not set(_artifacts(client, run.info.run_id)) <= set(wanted.artifacts)
+    )
+
+
+def _artifacts(client: Any, run_id: str, folder: str | None = None) -> Iterator[str]:
+    """Paths of the files that a run holds."""
+    for entry in client.list_artifacts(run_id, folder):
+        if entry.is_dir:
+            yield from _artifacts(client, run_id, entry.path)
+        else:
+            yield entry.path
+
+
+def _key(point: MetricPoint) -> tuple[str, int, int, str]:
+    """Comparable where the value is nan."""
+    return point.key, point.step, point.timestamp, repr(point.value)
+
+
+def _create(client: Any, experiment_id: str, wanted: RunState, parent: str | None) -> Any:
+    """Write a new run, which holds its identity from the first moment, and return it.
+
+    parent: id of the run under which it is listed; None for none.
+    """
+    run = client.create_run(
+        experiment_id,
+        start_time=wanted.start,
+        tags=dict(wanted.tags) | ({} if parent is None else {PARENT: parent}),
+        run_name=wanted.title,
+    )
+    _write(client, run, wanted, None)
+    return run
+
+
+def _write(client: Any, run: Any, wanted: RunState, stored: Held | None) -> None:
+    """Write everything but the points that stand already.
+
+    stored: points that the run holds; None for a run that was made just now, which holds its tags.
+    """
+    from mlflow.entities import Metric, Param, RunTag
+
+    run_id = str(run.info.run_id)
+    tags = [] if stored is None else (dict(wanted.tags) | {"mlflow.runName": wanted.title}).items()
+    client.log_batch(
+        run_id,
+        params=[Param(name, value) for name, value in wanted.params.items()],
+        tags=[RunTag(name, value) for name, value in tags],
+    )
+    missing = [point for point in wanted.points if stored is None or _key(point) not in stored]
+    metrics = [Metric(each.key, each.value, each.timestamp, each.step) for each in missing]
+    for first in range(0, len(metrics), PER_BATCH):
+        client.log_batch(run_id, metrics=metrics[first : first + PER_BATCH])
+    if wanted.artifacts:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in wanted.artifacts.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            client.log_artifacts(run_id, folder)
+    if wanted.end is not None:
+        client.set_terminated(run_id, status=wanted.status, end_time=wanted.end)
+    elif wanted.failed or stored is not None:
+        client.update_run(run_id, status=wanted.status)

@@ -74,10 +74,6 @@ def _delete(uri: str, run_id: str) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
-    [experiment] = {run.info.experiment_id for run in runs(uri)}
-    for model in client.search_logged_models([experiment]):
-        if model.source_run_id == run_id:
-            client.delete_logged_model(model.model_id)
     client.delete_run(run_id)
 
 

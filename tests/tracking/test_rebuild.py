@@ -38,7 +38,6 @@ def test_a_rebuilt_store_equals_the_old_one_but_for_ids(grown, capsys):
     assert contents(f"sqlite:///{root}/mlflow.db.old-1").keys() == before.keys()
     kinds = {run["tags"]["kind"] for run in before.values()}
     assert kinds == {"cell", "point", "report"}
-    assert any(len(run["models"]) > 1 for run in before.values())
 
 
 @pytest.mark.slow
