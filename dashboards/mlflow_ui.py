@@ -96,7 +96,7 @@ def in_url(host: str) -> str:
 
 def pages(base: str, results: Sequence[SyncResult]) -> str:
     """The addresses to open: of each experiment its cells and its points in the columns that
-    matter, filtered and ordered, and its checkpoints by benchmark."""
+    matter, filtered and ordered."""
     ordered = sorted(results, key=lambda result: len(result.views))  # an old version may know none
     latest = {result.experiment: result for result in ordered}
     if not latest:
@@ -110,8 +110,7 @@ def pages(base: str, results: Sequence[SyncResult]) -> str:
             (SHOWN.get(view, view), f"{page}/runs?{learning}&viewStateShareKey={view}{_mode(view)}")
             for view in dict.fromkeys([*first, *result.views])
         ]
-        models = [("checkpoints", f"{page}/models?{learning}")] if POINTS in result.views else []
-        lines += [f"MLflow {name}", *(f"  {label:<11}  {url}" for label, url in [*views, *models])]
+        lines += [f"MLflow {name}", *(f"  {label:<11}  {url}" for label, url in views)]
     return "\n".join(lines)
 
 

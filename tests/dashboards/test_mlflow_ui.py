@@ -57,7 +57,7 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         assert listening(port) == {"0100007F"}
         assert b"<title>MLflow</title>" in get(base)
         said = (tmp_path / "output").read_text()
-        assert len(said.splitlines()) == 13, f"more than summary, addresses, MLflow's word: {said}"
+        assert len(said.splitlines()) == 12, f"more than summary, addresses, MLflow's word: {said}"
         address = next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
         experiment = address.split("/")[5]
         search = urllib.request.Request(
@@ -134,5 +134,4 @@ def test_an_experiment_is_linked_once_however_many_versions_it_has(versions):
         "MLflow groupsize/countdown",
         f"  cells        {page}/runs{learning}&viewStateShareKey=overview",
         f"  points       {page}/runs{learning}&viewStateShareKey=points",
-        f"  checkpoints  {page}/models{learning}",
     ]
