@@ -21,7 +21,7 @@ from dashboards.page import Grid, Page, Shade
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.tracking.desired import desired_experiment
-from fgrpo_bench.tracking.state import RunState
+from fgrpo_bench.tracking.state import UNCERTAINTY, RunState
 
 COLUMNS = ("average in-domain", "countdown", "other")
 KS = (1, 8, 32)
@@ -230,7 +230,11 @@ def runs(mixed) -> dict[str, RunState]:
 
 def logged(run: RunState, columns: Sequence[str]) -> dict[tuple[str, int], float]:
     """Everything that a run has of pass@k, by key and step."""
-    points = [point for point in run.points if point.key.rpartition("/")[0] in columns]
+    points = [
+        point
+        for point in run.points
+        if point.key.removeprefix(UNCERTAINTY).rpartition("/")[0] in columns
+    ]
     judged = [point for point in points if not point.key.endswith("unscored_fraction")]
     return {(point.key, point.step): point.value for point in judged}
 
@@ -240,12 +244,14 @@ def test_every_cell_in_mlflow_holds_the_estimates_and_first_losses(mixed, runs):
         expected: dict[tuple[str, int], float | None] = {}
         for row in mixed.estimates.filter(cell=cell, is_chosen=True).to_dicts():
             for suffix, name in (("", "mean"), ("_low", "low"), ("_high", "high")):
-                expected[f"{row['column']}/pass_at_k{suffix}", row["k"]] = row[name]
+                column = f"{UNCERTAINTY if suffix else ''}{row['column']}"
+                expected[f"{column}/pass_at_k{suffix}", row["k"]] = row[name]
                 if row["k"] != 8:
-                    expected[f"{row['column']}/pass_at_{row['k']}{suffix}", step] = row[name]
+                    expected[f"{column}/pass_at_{row['k']}{suffix}", step] = row[name]
         for row in mixed.first_loss.filter(new=cell, old="base").to_dicts():
             for end in ("low", "high"):
-                expected[f"{row['column']}/pass_at_k_first_loss_{end}", step] = row[end]
+                key = f"{UNCERTAINTY}{row['column']}/pass_at_k_first_loss_{end}"
+                expected[key, step] = row[end]
         present = {key: value for key, value in expected.items() if value is not None}
         assert logged(runs[cell], COLUMNS) == present
         ends = {key for key, _ in expected if "first_loss" in key}
