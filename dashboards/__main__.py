@@ -16,7 +16,7 @@ EXAMPLES = """examples:
 REMOTE = """
 On a remote machine keep the default host and forward the port:
   ssh -L {port}:127.0.0.1:{port} <machine>"""
-SERVED = "the dashboard: sweep, comparisons, forgotten problems, single draws, theory, audit"
+SERVED = "the dashboard: sweep, comparisons, forgotten problems, single draws, audit"
 SERVE = """examples:
   python -m dashboards serve
   python -m dashboards serve --root /scratch/runs --port 8001

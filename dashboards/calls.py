@@ -37,54 +37,13 @@ RUNS = """\
 result = {{
     point.point_id: point.metrics(){selected}
     for point in analysis.results.points
-    if point.algorithm is not None
+    if point.cell is not None
 }}
 """
 FATES = """\
 from fgrpo_bench.analysis.coverage import fates
 
 result = fates(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
-"""
-TAIL = """\
-from fgrpo_bench.theory import tail_miss_probability
-
-mu, rho = 0.3, 0.1
-result = {n: tail_miss_probability(n, mu, rho * mu) for n in (2, 4, 8, 16, 32, 64)}
-"""
-MEASURED = """\
-from fgrpo_bench.theory.measured import measure
-
-measured = measure(analysis, benchmark={benchmark!r})
-"""
-TAIL_MEASURED = (
-    MEASURED
-    + """\
-rates = measured.success_rates
-averaged = {{n: tail_miss_probability(n, rates, rho * rates).mean() for n in result}}
-"""
-)
-LOST_MEASURED = MEASURED + "result = measured.lost\n"
-RATES_MEASURED = (
-    MEASURED
-    + """\
-import numpy as np
-
-counts, _ = np.histogram(measured.success_rates, bins=20, range=(0, 1))
-result = counts / counts.sum()
-"""
-)
-ADVANTAGE = """\
-import numpy as np
-
-from fgrpo_bench.theory import mean_advantage
-
-result = mean_advantage(np.linspace(0, 1, 101), focal_gamma=0.5)
-"""
-WEIGHTS = """\
-from fgrpo_bench.theory.weights import CURVE, Method
-
-pairs = {pairs}
-result = {{(text, n): Method.parse(text).weights(n, CURVE) for text, n in pairs}}
 """
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dashboards.text import shortened
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.report.looks import Look, looks
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
@@ -50,7 +50,7 @@ def label(text: str) -> str:
     return escape(shortened(text, LONGEST), quote=False)
 
 
-def look_of(cells: Mapping[str, Cell]) -> dict[str, Look]:
+def look_of(cells: Mapping[str, CellRow]) -> dict[str, Look]:
     """Colour, marker and line of every cell by name, as in the report's figures."""
     look_by_cell = looks(list(cells.values()))
     return {name: look_by_cell[cell] for name, cell in cells.items()}
@@ -144,20 +144,6 @@ def error(
 
 CATEGORIES = {"autorange": "reversed", "automargin": True, "type": "category"}
 """An axis of names, from the top."""
-
-
-def curve(
-    x: Sequence[Any], y: Sequence[float], *, name: str, color: str, width: float = 2.5, **style: str
-) -> dict[str, Any]:
-    """A line without markers, of no cell."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": list(x),
-        "y": list(y),
-        "line": {"color": color, "width": width} | style,
-    }
 
 
 def figure(traces: Sequence[dict[str, Any]], *, x: str, y: str, **more: Any) -> dict[str, Any]:

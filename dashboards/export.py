@@ -170,10 +170,10 @@ def _draws(results: SweepResults, benchmark: str, problems: int) -> Iterator[Add
     """Pages of draws of the problems lost most: of the cells that the page opens on, and of the
     base model beside each cell, of one seed."""
     fates = fates_of(results, benchmark, results.evaluation["ks"][-1])
-    base = next((p for p in results.points if p.algorithm is None), None)
+    base = next((p for p in results.points if p.cell is None), None)
     pairs = [compared_points(results, fates)]
     if base is not None:
-        own = (p for p in results.points if p.algorithm is not None and p.seed == base.seed)
+        own = (p for p in results.points if p.cell is not None and p.seed == base.seed)
         pairs += [(base.point_id, point.point_id) for point in own]
     for problem in [fates.problems[i] for i in fates.order("loss")[:problems]]:
         for a, b in dict.fromkeys(pairs):

@@ -81,11 +81,10 @@ class Form:
         words: Mapping[str, str] | None = None,
         *,
         long: bool = False,
-        at: str = "",
         forgotten: Sequence[str] = (),
     ) -> Control:
         """Every value as the page's address with it. words: label by value; None is the values
-        themselves. long, at: as in Control."""
+        themselves. long: as in Control."""
         options = []
         for value in self._valid[name]:
             address, chosen = self.address(*forgotten, **{name: value}), self._chosen[name]
@@ -95,7 +94,7 @@ class Form:
                 options.append(
                     Option(label=text, address=address, href=href, chosen=value in chosen)
                 )
-        return Control(name=name, label=label, options=tuple(options), long=long, at=at)
+        return Control(name=name, label=label, options=tuple(options), long=long)
 
 
 def choices(*controls: Control) -> tuple[Control, ...]:

@@ -18,7 +18,6 @@ VIEWS = {
     "compare": "Compare",
     "forgetting": "Forgetting",
     "draws": "Draws",
-    "theory": "Theory",
     "audit": "Audit",
 }
 """Views of a sweep by their part of the address, in the order of the navigation."""
@@ -76,22 +75,6 @@ class Control:
     options: tuple[Option, ...]
     long: bool = False
     """A list to scroll rather than links side by side."""
-    at: str = ""
-    """Id of the part of the page that it stands in and leads to; empty is the top."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slider:
-    """Positions of a slider over a chart that has a frame for each."""
-
-    name: str
-    label: str
-    values: tuple[str, ...]
-    """The positions in words."""
-    start: int
-    """Where it stands."""
-    default: str
-    """The position that addresses leave out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +89,6 @@ class Chart:
     data: pl.DataFrame = field(repr=False)
     call: str = field(repr=False)
     note: str = ""
-    sliders: tuple[Slider, ...] = ()
-    frames: dict[str, Any] | None = field(default=None, repr=False)
-    """By slider positions, e.g. `3,7`: y of traces, and `say`, a sentence."""
     clicks: dict[str, Any] | None = field(default=None, repr=False)
     """For a heat map: the page behind a cell; see app.js."""
     legend: tuple[tuple[str, str], ...] = ()

@@ -97,7 +97,6 @@ def _payload(chart: Chart) -> dict[str, Any]:
     return {
         "data": chart.figure["data"],
         "layout": chart.figure["layout"],
-        "frames": chart.frames,
         "clicks": chart.clicks,
         "direct": chart.direct,
     }

@@ -1,5 +1,5 @@
-"""Which draws a staged design asks for: those of a problem's first stage, and those of
-the next one where too few of the stages before are correct.
+"""Which draws a staged design asks for: those of a problem's first stage, and those of the next one
+where too few of the stages before are correct.
 
 A stage is asked for only after the judgement of all before it, so no draw of a problem is in the
 making when the problem stops. Which draws are made follows from the judgements alone, whatever the

@@ -9,7 +9,7 @@ import polars as pl
 
 from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
 from fgrpo_bench.kinds.evaluate import read_spec, stopping
-from fgrpo_bench.specs import Setting, method_name
+from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.markers import refuse_foreign, stands
@@ -63,12 +63,8 @@ class PointResult:
     """
 
     point_id: str
-    algorithm: str | None
-    """None for a base model, likewise group_size and focal_gamma."""
-    group_size: int | None
-    focal_gamma: float | None
-    learning_rate_factor: float = 1.0
-    """Of the experiment's learning rate; 1 for a base model too."""
+    cell: Cell | None
+    """What the seeds of one table row share; None for a base model."""
     seed: int
     step: int
     train: StagePaths
@@ -82,16 +78,7 @@ class PointResult:
     @property
     def method(self) -> str:
         """GRPO, F-GRPO, ...; Base for a base model."""
-        if self.algorithm is None or self.focal_gamma is None:
-            return "Base"
-        return method_name(self.algorithm, self.focal_gamma, self.learning_rate_factor)
-
-    @property
-    def cell(self) -> Setting | None:
-        """What the seeds of one table row share; None for a base model."""
-        if self.algorithm is None or self.group_size is None or self.focal_gamma is None:
-            return None
-        return self.algorithm, self.group_size, self.focal_gamma, self.learning_rate_factor
+        return "Base" if self.cell is None else self.cell.method
 
     @property
     def is_trained(self) -> bool:

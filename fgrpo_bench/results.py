@@ -12,8 +12,9 @@ from typing import Any
 from fgrpo_bench.kinds.evaluate import stopping
 from fgrpo_bench.points import Checkpoint, PointResult
 from fgrpo_bench.runs import has_checkpoints
+from fgrpo_bench.specs.cell import from_columns
 from fgrpo_bench.stages.digests import content_sha256
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.shapes import DECLARED, PLAN, SWEEP
 from fgrpo_bench.stats.staged import StagedDesign
@@ -163,23 +164,22 @@ def load_results(paths: RunPaths) -> SweepResults:
         )
     plan = read_json(paths.plan, PLAN)
     marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
+    with fields_of(paths.plan):
+        cells = [from_columns(point) for point in plan["points"]]
     points = tuple(
         PointResult(
-            point_id=cell["point_id"],
-            algorithm=cell["algorithm"],
-            group_size=cell["group_size"],
-            focal_gamma=cell["focal_gamma"],
-            learning_rate_factor=cell.get("learning_rate_factor", 1.0),
-            seed=cell["seed"],
+            point_id=point["point_id"],
+            cell=cell,
+            seed=point["seed"],
             step=checkpoints[-1].step,
-            train=StagePaths(paths.folder / cell["train"]),
+            train=StagePaths(paths.folder / point["train"]),
             evaluate=checkpoints[-1].evaluate,
             checkpoints=checkpoints,
-            train_fingerprint=marks.get(cell["train"]),
+            train_fingerprint=marks.get(point["train"]),
             evaluate_fingerprint=checkpoints[-1].fingerprint,
         )
-        for cell in plan["points"]
-        for checkpoints in [_checkpoints(paths, cell, marks)]
+        for point, cell in zip(plan["points"], cells, strict=True)
+        for checkpoints in [_checkpoints(paths, point, marks)]
     )
     declaration = read_json(paths.sweep_json, SWEEP)
     if not declaration["declaration"]["experiment"]["evaluation"]["benchmarks"]:
@@ -191,7 +191,7 @@ def load_results(paths: RunPaths) -> SweepResults:
 
 
 def _checkpoints(
-    paths: RunPaths, cell: dict[str, Any], marks: Mapping[str, str]
+    paths: RunPaths, point: dict[str, Any], marks: Mapping[str, str]
 ) -> tuple[Checkpoint, ...]:
     """Of a point in plan.json; plans of earlier versions name the last checkpoint alone."""
     return tuple(
@@ -200,5 +200,5 @@ def _checkpoints(
             evaluate=StagePaths(paths.folder / each["evaluate"]),
             fingerprint=marks.get(each["evaluate"]),
         )
-        for each in cell.get("checkpoints", [cell])
+        for each in point.get("checkpoints", [point])
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.specs import Declaration, SweepPoint
+from fgrpo_bench.specs.cell import to_stored
 from sweeps.former import Former, reuse_stored_identity
 from sweeps.points import check, expand, family
 
@@ -66,11 +67,6 @@ def _with_plugins(declaration: Declaration, stage: Stage) -> Stage:
     return replace(stage, spec=stage.spec | {"plugins": list(declaration.plugins)})
 
 
-def _rate(point: SweepPoint) -> dict[str, float]:
-    factor = point.learning_rate_factor
-    return {} if factor == 1 else {"learning_rate_factor": factor}
-
-
 def plan_record(plan: Plan) -> dict[str, Any]:
     """The content of plan.json: what a reader needs to find every result without the YAML."""
     declaration = plan.declaration
@@ -81,26 +77,23 @@ def plan_record(plan: Plan) -> dict[str, Any]:
             at[stage.kind] = stage.name
     planned = Planned(declaration=declaration, points=plan.points)
     planned.stages.update((stage.name, stage) for stage in plan.stages)
-    base = dict.fromkeys(("algorithm", "group_size", "focal_gamma"))
-    cells: list[dict[str, Any]] = [
-        {"point_id": f"base-s{point.seed}", **base, "seed": point.seed}
-        | {"train": planned.base(point).name}
+    points: list[dict[str, Any]] = [
+        {"point_id": f"base-s{point.seed}", **to_stored(None)}
+        | {"seed": point.seed, "train": planned.base(point).name}
         for point in planned.by_seed
     ]
-    cells += [
-        {"point_id": point.point_id, "algorithm": point.algorithm.name}
-        | {key: getattr(point, key) for key in ("group_size", "focal_gamma", "seed")}
-        | _rate(point)
-        | {"train": point.point_id}
+    points += [
+        {"point_id": point.point_id, **to_stored(point.cell)}
+        | {"seed": point.seed, "train": point.point_id}
         for point in plan.points
     ]
-    for cell in cells:
-        cell["checkpoints"] = [at for _, at in sorted(looks[cell["train"]].items())]
+    for point in points:
+        point["checkpoints"] = [at for _, at in sorted(looks[point["train"]].items())]
     return {
         "sweep": declaration.sweep.name,
         "experiment": declaration.experiment.name,
         "version": declaration.version,
-        "points": cells,
+        "points": points,
         "stages": [
             {key: getattr(stage, key) for key in RECORDED} | {"needs": list(stage.needs)}
             for stage in plan.stages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,12 @@ from fgrpo_bench.registry import meant
 from fgrpo_bench.specs import (
     Cell,
     Declaration,
-    Grid,
     SweepPoint,
     SweepSpec,
     TaskSpec,
     to_dict,
 )
+from fgrpo_bench.specs.cell import COLUMNS, to_columns
 from fgrpo_bench.tasks import make_task
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
             sweep=declaration.sweep.name,
             experiment=declaration.experiment.name,
             version=declaration.version,
-            algorithm=known[cell.algorithm],
-            group_size=cell.group_size,
-            focal_gamma=cell.focal_gamma,
-            learning_rate_factor=cell.learning_rate_factor or 1.0,
+            **to_columns(cell) | {"algorithm": known[cell.algorithm]},
             seed=seed,
             train=declaration.experiment.train,
             evaluation=declaration.experiment.evaluation,
@@ -69,23 +66,19 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
 
 
 def _cells(sweep: SweepSpec) -> Iterator[Cell]:
-    """Every cell with its learning-rate factor."""
+    """The grid's product, then the explicit cells, each at every learning rate that it has."""
     grid = sweep.grid
-    for algorithm, group_size, focal_gamma in product(
-        grid.algorithm, grid.group_size, grid.focal_gamma
-    ):
-        cell = Cell(algorithm=algorithm, group_size=group_size, focal_gamma=focal_gamma)
-        yield from _at_each_rate(cell, grid)
-    for cell in sweep.cells:
-        yield from [cell] if cell.learning_rate_factor is not None else _at_each_rate(cell, grid)
-
-
-def _at_each_rate(cell: Cell, grid: Grid) -> list[Cell]:
-    return [replace(cell, learning_rate_factor=factor) for factor in grid.learning_rate_factor]
+    rates = grid.learning_rate_factor
+    for values in product(*(getattr(grid, name) for name in COLUMNS)):
+        yield Cell(**dict(zip(COLUMNS, values, strict=True)))
+    for extra in sweep.cells:
+        given = extra.learning_rate_factor
+        for factor in rates if given is None else (given,):
+            yield Cell(**asdict(extra) | {"learning_rate_factor": factor})
 
 
 def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
-    have = asdict(cell) | {"seed": seed, "engine": declaration.experiment.train.engine}
+    have = to_columns(cell) | {"seed": seed, "engine": declaration.experiment.train.engine}
     return any(
         all(getattr(rule, field) in (None, value) for field, value in have.items())
         for rule in declaration.sweep.exclude
@@ -99,7 +92,7 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
 
     seeds = Counter(point.cell for point in points)
     cells = [rows.make_cell(None, step=0, n_planned=0)] + [
-        rows.make_cell(setting, step=0, n_planned=n) for setting, n in seeds.items()
+        rows.make_cell(cell, step=0, n_planned=n) for cell, n in seeds.items()
     ]
     return families.asked(to_dict(declaration), cells)[1]
 

@@ -33,7 +33,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
     record = plan_record(plan)
     states = {stage.name: stage.state for stage in read_stages(paths, record["stages"])}
     stages = {stage.name: stage for stage in plan.stages}
-    methods = {point.point_id: point.method for point in plan.points}
+    methods = {point.point_id: point.cell.method for point in plan.points}
     points = []
     for cell in record["points"]:
         base = cell["algorithm"] is None

@@ -11,6 +11,7 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.rates import Choice, choose_rates
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import Grid, SweepSpec, config, to_dict
+from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.stages.paths import RunPaths
 
 
@@ -52,8 +53,7 @@ def _text(
 
 
 def _cell(choice: Choice) -> str:
-    names = ("algorithm", "group_size", "focal_gamma", "learning_rate_factor")
-    own = ", ".join(f"{name}: {getattr(choice.cell, name)}" for name in names)
+    own = ", ".join(f"{name}: {value}" for name, value in to_columns(choice.cell).items())
     scores = ", ".join(f"{100 * score:.1f} at {f:g}" for f, score in choice.pass_at_1.items())
     return f"  - {{{own}}}  # pass@1 {scores}"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.theory import (
     active_probability,
     low_lr_multiplier,
-    mean_advantage,
     most_dangerous_group_size,
     tail_miss_probability,
 )
@@ -83,6 +83,13 @@ def test_a_rarer_tail_is_missed_most_by_a_larger_group():
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
     with pytest.raises(ValueError, match="0 < tail_mass < success_rate < 1"):
         most_dangerous_group_size(0.3, 0.3)
+
+
+def mean_advantage(success_rate, focal_gamma):
+    """Mean absolute advantage of a large group: a right rollout has sqrt((1 - mu) / mu), a wrong
+    one sqrt(mu / (1 - mu)), each times the focal weight."""
+    mu = np.asarray(success_rate)
+    return 2 * np.sqrt(mu * (1 - mu)) * focal_weight(mu, focal_gamma)
 
 
 def test_the_mean_advantage_and_the_low_lr_multiplier_belong_together():

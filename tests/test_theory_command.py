@@ -55,7 +55,7 @@ def test_a_sweeps_own_rates_and_losses_stand_beside_the_prediction(sweep, tmp_pa
 
 def test_a_sweep_without_its_base_models_is_refused(tmp_path):
     results = small_sweep(tmp_path)
-    bases = [point.point_id for point in results.points if point.algorithm is None]
+    bases = [point.point_id for point in results.points if point.cell is None]
     with pytest.raises(ValueError, match="no results of its base models on countdown"):
         measure(analyse(load_results(forget(results, *bases).paths)))
 

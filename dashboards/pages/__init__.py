@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dashboards.form import Given
 from dashboards.page import Links, Page
-from dashboards.pages import audit, compare, draws, forgetting, sweep, theory
+from dashboards.pages import audit, compare, draws, forgetting, sweep
 from fgrpo_bench.results import SweepResults
 
 Builder = Callable[[SweepResults, Given, Links], Page]
@@ -20,7 +20,6 @@ BUILDERS: dict[str, Builder] = {
     "compare": compare.build,
     "forgetting": forgetting.build,
     "draws": draws.build,
-    "theory": theory.build,
     "audit": audit.build,
 }
 """By view."""

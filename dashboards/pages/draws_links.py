@@ -19,7 +19,7 @@ def compared_points(results: SweepResults, fates: Fates | None) -> tuple[str, st
     base model and the first run, of a seed that both have. fates: None without an analysis."""
     pair = None if fates is None else in_front(analysis_of(results))
     points = {(key_of(point)[0], point.seed): point.point_id for point in results.points}
-    first = next((key_of(point)[0] for point in results.points if point.algorithm), "base")
+    first = next((key_of(point)[0] for point in results.points if point.cell), "base")
     old, new = ("base", first) if pair is None else (pair.old, pair.new)
     for cell, seed in points:
         if cell == old and (new, seed) in points:
@@ -44,7 +44,7 @@ def draws_link(
 ) -> str | None:
     """The page of a problem's draws: the base model of a point's seed beside the point."""
     base = next(
-        (p.point_id for p in results.points if p.algorithm is None and p.seed == point.seed),
+        (p.point_id for p in results.points if p.cell is None and p.seed == point.seed),
         results.points[0].point_id,
     )
     return links.page(
@@ -71,7 +71,7 @@ def draws_clicks(
     if not links.is_static:
         chosen = (("benchmark", benchmark),)
         base = links.page(Address(run=results.paths, view="draws", parameters=chosen))
-        bases = {p.seed: p.point_id for p in results.points if p.algorithm is None}
+        bases = {p.seed: p.point_id for p in results.points if p.cell is None}
         pairs = [[bases.get(p.seed, p.point_id), p.point_id] for p in points]
         return {"href": base, "problems": list(problems), "points": pairs}
     at = {}

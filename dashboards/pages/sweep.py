@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dashboards.form import Form, Given, choices
 from dashboards.page import Grid, Links, Page, Row, Shade
@@ -10,10 +11,9 @@ from dashboards.pages.sweep_training import CURVES, learning, steps
 from dashboards.queries.analysis import analysis_of
 from dashboards.queries.progress import Progress, by_cell, progress
 from fgrpo_bench.analysis import cells_of
-from fgrpo_bench.analysis.rows import Cell, key_of_cell
+from fgrpo_bench.analysis.rows import CellRow, key_of_cell
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.specs import cell_name, method_name
 from fgrpo_bench.stages.states import StageStatus
 from fgrpo_bench.stages.watch import NUMBERS
 
@@ -107,23 +107,26 @@ def _done(stage: StageStatus) -> float:
     return stage.step / stage.of if stage.step is not None and stage.of else 0.0
 
 
-def _grids(cells: Mapping[str, Cell], values: Mapping[str, Value], shown: str) -> list[Grid]:
+def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str) -> list[Grid]:
     """A table of gamma by N for each algorithm, and one line for the base models."""
     grids = []
-    trained = [c for c in cells.values() if not c.is_base]
-    for algorithm, factor in dict.fromkeys((c.algorithm, c.learning_rate_factor) for c in trained):
-        own = [c for c in trained if (c.algorithm, c.learning_rate_factor) == (algorithm, factor)]
-        gammas = sorted({c.focal_gamma or 0.0 for c in own})
-        sizes = sorted({c.group_size or 0 for c in own})
+    trained = [cell for row in cells.values() if (cell := row.setting) is not None]
+    for line in dict.fromkeys(cell.line for cell in trained):
+        own = [cell for cell in trained if cell.line == line]
+        gammas = sorted({cell.focal_gamma for cell in own})
+        sizes = sorted({cell.group_size for cell in own})
+        cell = own[0].unweighted
         rows: list[Row] = [
             (
                 f"gamma = {gamma:g}",
-                *(_shade(values, cell_name(str(algorithm), n, gamma, factor)) for n in sizes),
+                *(
+                    _shade(values, replace(cell, group_size=n, focal_gamma=gamma).name)
+                    for n in sizes
+                ),
             )
             for gamma in gammas
         ]
-        name = method_name(str(algorithm), 0.0, factor)
-        title = f"{name}: {shown} by group size N and focal gamma"
+        title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
         grids.append(Grid(title=title, header=header, rows=tuple(rows)))
     base = (("", _shade(values, key_of_cell(None))),)

@@ -29,7 +29,7 @@ def _metrics(results: SweepResults, *_: object) -> State:
 def metrics(results: SweepResults) -> pl.DataFrame:
     """What all runs have told so far: point_id, cell, step and some columns of tables.METRICS, by
     rising step within a run. Each table is read once for all that a page makes of them."""
-    runs = [point for point in results.points if point.algorithm is not None]
+    runs = [point for point in results.points if point.cell is not None]
     tables = [point.metrics().sort("step") for point in runs]
     run = np.repeat(np.arange(len(runs)), [len(table) for table in tables])
     names = {"point_id": [p.point_id for p in runs], "cell": [key_of(p)[0] for p in runs]}

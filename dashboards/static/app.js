@@ -1,4 +1,4 @@
-// Draws the charts that the page holds as JSON, follows choosers and sliders, and fetches a page of
+// Draws the charts that the page holds as JSON, follows choosers, and fetches a page of
 // a running sweep again. No text from the data becomes markup here.
 "use strict";
 
@@ -74,7 +74,6 @@ function draw(div) {
     .then(() => direct && directly(div, chart))
     .then(() => div.setAttribute("data-drawn", "yes"));
   if (chart.clicks) div.on("plotly_click", (event) => follow(chart.clicks, event.points[0]));
-  if (chart.frames) slide(div, chart.frames);
 }
 
 function follow(clicks, point) {
@@ -86,57 +85,6 @@ function follow(clicks, point) {
     href = clicks.href + (clicks.href.includes("?") ? "&" : "?") + more;
   }
   if (href) location.href = href;
-}
-
-// The positions of sliders stand in the page's address, and in the links to other choices of it.
-function remember(slider) {
-  const words = slider.dataset.words.split("|");
-  const name = slider.id.replace("slider-", ""), value = words[Number(slider.value)];
-  const moved = (href) => {
-    const url = new URL(href);
-    if (value === slider.dataset.start) url.searchParams.delete(name);
-    else url.searchParams.set(name, value);
-    return url.href;
-  };
-  if (location.protocol === "file:") return; // files have no parameters
-  history.replaceState(null, "", moved(location.href));
-  for (const link of document.querySelectorAll("main a[href]:not([download])")) {
-    if (link.pathname === location.pathname) link.href = moved(link.href);
-  }
-  for (const option of document.querySelectorAll("main select[data-go] option")) {
-    if (option.value) option.value = moved(new URL(option.value, location.href).href);
-  }
-  for (const form of document.querySelectorAll("main form")) {
-    let field = form.querySelector(`input[name="${name}"]`);
-    if (!field) {
-      field = document.createElement("input");
-      field.type = "hidden";
-      field.name = name;
-      form.append(field);
-    }
-    field.value = value;
-  }
-}
-
-function slide(div, frames) {
-  const name = div.dataset.chart;
-  const sliders = [...document.querySelectorAll(`[data-slider="${name}"]`)];
-  const say = document.getElementById("say-" + name);
-  const show = () => {
-    for (const slider of sliders) {
-      const words = slider.dataset.words.split("|")[Number(slider.value)];
-      slider.nextElementSibling.textContent = words;
-      slider.setAttribute("aria-valuetext", words);
-    }
-    const frame = frames[sliders.map((slider) => slider.value).join(",")];
-    say.textContent = frame.say;
-    Plotly.restyle(div, { y: frame.y }, frame.y.map((_, i) => i));
-  };
-  for (const slider of sliders) {
-    slider.addEventListener("input", show);
-    slider.addEventListener("change", () => remember(slider));
-  }
-  show();
 }
 
 // A chooser goes at once when the pointer chose, and by Enter from the keyboard, where

@@ -32,7 +32,7 @@ from fgrpo_bench.analysis.likelihood import Likelihood, likelihoods
 from fgrpo_bench.analysis.other_graders import OtherGrader, other_graders
 from fgrpo_bench.analysis.read import At, Scores, key_of, read_scores
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate, make_cell, schema, to_frame
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, make_cell, schema, to_frame
 from fgrpo_bench.analysis.tasks import Task, tasks
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults
@@ -78,7 +78,7 @@ class Problem:
 
 
 FRAMES: dict[str, type] = {
-    "cells": Cell,
+    "cells": CellRow,
     "estimates": Estimate,
     "comparisons": Comparison,
     "equal_budget": Comparison,
@@ -154,12 +154,12 @@ def _steps(
     results: SweepResults, checkpoints: Sequence[Checkpoint], rule: str
 ) -> Mapping[str, int]:
     if rule.startswith(STEP):
-        names = {key_of(point)[0] for point in results.points if point.algorithm is not None}
+        names = {key_of(point)[0] for point in results.points if point.cell is not None}
         return dict.fromkeys(names, int(rule.removeprefix(STEP)))
     return {row.cell: row.step for row in checkpoints if row.is_chosen}
 
 
-def cells_of(results: SweepResults) -> dict[str, Cell]:
+def cells_of(results: SweepResults) -> dict[str, CellRow]:
     """Every planned cell by its name, base models first."""
     by_cell: dict[str, list[PointResult]] = {}
     for point in results.points:

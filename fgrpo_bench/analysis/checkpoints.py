@@ -16,6 +16,7 @@ from fgrpo_bench.analysis.read import At, Scores
 from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.specs import Cell
 from fgrpo_bench.stats.selection import Candidate, best, saved_steps
 
 LAST, PAPER, HELD_OUT, STEP = "last", "paper", "held-out", "step="
@@ -93,15 +94,14 @@ def choose(
     algorithm at the same N, if that was run; `held-out` judges by the problems of
     fgrpo_bench.stats.selection.is_for_selection alone. ValueError where none is within that.
     """
-    cells: dict[str, list[PointResult]] = {}
+    cells: dict[Cell, list[PointResult]] = {}
     for point in results.points:
-        if point.algorithm is not None:
-            cells.setdefault(key_of_cell(point.cell), []).append(point)
-    rows: dict[str, list[Checkpoint]] = {}
-    for name, points in sorted(cells.items(), key=lambda entry: entry[1][0].focal_gamma or 0.0):
-        candidates = _candidates(results, scores, name, points, half=rule == HELD_OUT)
-        plain = key_of_cell(replace(points[0], focal_gamma=0.0).cell)
-        base = rows.get(plain, []) if plain != name else []
+        if point.cell is not None:
+            cells.setdefault(point.cell, []).append(point)
+    rows: dict[Cell, list[Checkpoint]] = {}
+    for cell, points in sorted(cells.items(), key=lambda entry: entry[0].focal_gamma):
+        candidates = _candidates(results, scores, cell.name, points, half=rule == HELD_OUT)
+        base = rows.get(cell.unweighted, []) if cell.focal_gamma else []
         budget = next((row.rollouts for row in base if row.is_chosen), None)
         chosen = points[0].step
         if rule in (PAPER, HELD_OUT) and candidates:
@@ -115,9 +115,9 @@ def choose(
             chosen = candidate.step
         elif rule.startswith(STEP):
             chosen = int(rule.removeprefix(STEP))
-        rows[name] = [
+        rows[cell] = [
             Checkpoint(
-                cell=name,
+                cell=cell.name,
                 step=each.step,
                 is_chosen=each.step == chosen,
                 rollouts=each.cost,
@@ -126,7 +126,7 @@ def choose(
             )
             for each in candidates
         ]
-    return [row for name in cells for row in rows[name]]
+    return [row for cell in cells for row in rows[cell]]
 
 
 def _candidates(

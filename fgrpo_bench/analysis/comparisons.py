@@ -12,7 +12,7 @@ from fgrpo_bench.analysis.families import Family
 from fgrpo_bench.analysis.pairs import Pair
 from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.analysis.rows import Cell, Comparison
+from fgrpo_bench.analysis.rows import CellRow, Comparison
 from fgrpo_bench.stats.intervals import LEVEL, Estimate, conclude
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import normal_test
@@ -31,7 +31,7 @@ class Compared:
     """What asks for it; None for a pair that no question asks for."""
 
 
-def every_pair(cells: Sequence[Cell], pairs: Sequence[Pair]) -> list[Compared]:
+def every_pair(cells: Sequence[CellRow], pairs: Sequence[Pair]) -> list[Compared]:
     """The pairs in their order, then all others, the later cell of the plan minus the earlier."""
     at = {cell.cell: (cell.cell, cell.step) for cell in cells}
     asked = [Compared(new=at[p.new.cell], old=at[p.old.cell], pair=p) for p in pairs]

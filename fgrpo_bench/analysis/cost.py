@@ -50,7 +50,7 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
     for point in results.points:
         cells.setdefault(key_of_cell(point.cell), []).append(point)
     for name, points in cells.items():
-        trained = [p for p in points if p.is_trained and p.algorithm is not None]
+        trained = [p for p in points if p.is_trained and p.cell is not None]
         metrics = [point.metrics().sort("step") for point in trained]
         steps = sorted({each.step for point in points for each in point.checkpoints})
         for step in steps:

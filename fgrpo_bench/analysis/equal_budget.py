@@ -12,7 +12,7 @@ from fgrpo_bench.analysis.checkpoints import Checkpoint
 from fgrpo_bench.analysis.comparisons import Compared
 from fgrpo_bench.analysis.families import Family
 from fgrpo_bench.analysis.pairs import Pair, of_line
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 
 NEAR = 0.01
 """Runs whose rollouts differ by no more than this share cost the same; the other comparisons have
@@ -20,7 +20,7 @@ them already."""
 FAMILY = "focal weight against other group sizes at equal rollouts"
 
 
-def matches(cells: Sequence[Cell], checkpoints: Sequence[Checkpoint]) -> Iterator[Compared]:
+def matches(cells: Sequence[CellRow], checkpoints: Sequence[Checkpoint]) -> Iterator[Compared]:
     """Every focal cell with every base cell of its algorithm that cost otherwise, both at the
     latest evaluated checkpoint within the rollouts of the cheaper of the two."""
     of_cell: dict[str, list[Checkpoint]] = {}

@@ -9,7 +9,7 @@ import numpy as np
 from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.read import At, Floats, Scores
 from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.points import Asked
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stats.intervals import Estimate as Mean
@@ -20,7 +20,7 @@ NOTHING = Mean(mean=None, low=None, high=None, by_seed=(), n_seeds=0, n_problems
 
 def estimates(
     results: SweepResults,
-    cells: Mapping[str, Cell],
+    cells: Mapping[str, CellRow],
     resamples: Resamples,
     columns: Sequence[str],
     chosen: Collection[At],
@@ -61,7 +61,7 @@ def estimates(
                     all_wrong=_bound([each.bounds[0, :, :, i] for each in own]),
                     all_right=_bound([each.bounds[1, :, :, i] for each in own]),
                     lacks=_lacks(own, n_open, i, cell.n_planned, wanted),
-                    published=published_value(results, cell, column, k),
+                    published=published_value(results, cell.setting, column, k),
                 )
 
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from fgrpo_bench.analysis.pairs import Pair, methods, pairs_of
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.results import averages_of, headline_of
 from fgrpo_bench.stages.digests import content_sha256
 
@@ -59,7 +59,7 @@ class Family:
         return pair in self.pairs and k in self.ks and column in self.columns
 
 
-def asked(declaration: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[Pair], Family]:
+def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[list[Pair], Family]:
     """Every pair of a sweep's planned cells, and the family that it declares.
 
     declaration: fgrpo_bench.specs.Declaration as JSON; one of before families were declared has the
@@ -99,7 +99,7 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[P
 
 
 def _by_name(
-    declared: Sequence[Mapping[str, str]], cells: Sequence[Cell], pairs: Sequence[Pair]
+    declared: Sequence[Mapping[str, str]], cells: Sequence[CellRow], pairs: Sequence[Pair]
 ) -> Iterator[Pair]:
     """The pairs of `sweep.family.cells`; of two cells that are a pair anyway it is that one."""
     by_name = {cell.cell: cell for cell in cells}

@@ -16,7 +16,7 @@ from fgrpo_bench.analysis.drift import Drift
 from fgrpo_bench.analysis.families import NONE_DECLARED, asked
 from fgrpo_bench.analysis.front import Front
 from fgrpo_bench.analysis.likelihood import Likelihood
-from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate, from_frame
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, from_frame
 from fgrpo_bench.results import SweepResults
 
 
@@ -83,16 +83,16 @@ class Analysis:
         return self.averages.get(column, (column,))
 
     @cached_property
-    def by_cell(self) -> dict[str, Cell]:
+    def by_cell(self) -> dict[str, CellRow]:
         """Base models first, then in plan order."""
-        return {cell.cell: cell for cell in from_frame(Cell, self.cells)}
+        return {cell.cell: cell for cell in from_frame(CellRow, self.cells)}
 
     @cached_property
     def _estimates(self) -> dict[tuple[str, str, int], Estimate]:
         rows = from_frame(Estimate, self.estimates.filter("is_chosen"))
         return {(row.column, row.cell, row.k): row for row in rows}
 
-    def estimate(self, column: str, cell: Cell | str, k: int) -> Estimate:
+    def estimate(self, column: str, cell: CellRow | str, k: int) -> Estimate:
         """pass@k of a cell at the checkpoint that stands for it; KeyError for no such row."""
         return self._estimates[column, _name(cell), k]
 
@@ -100,7 +100,7 @@ class Analysis:
         """The same of every cell, at every k."""
         return [row for row in self._estimates.values() if row.column == column]
 
-    def over_k(self, column: str, cell: Cell | str) -> tuple[Estimate, ...]:
+    def over_k(self, column: str, cell: CellRow | str) -> tuple[Estimate, ...]:
         """The same at every k."""
         return tuple(self.estimate(column, cell, k) for k in self.ks)
 
@@ -156,7 +156,7 @@ class Analysis:
         alike = groupby(rows, key=lambda row: (row.column, row.new, row.old))
         return {key: tuple(own) for key, own in alike}
 
-    def band(self, column: str, new: Cell | str, old: Cell | str) -> tuple[Band, ...]:
+    def band(self, column: str, new: CellRow | str, old: CellRow | str) -> tuple[Band, ...]:
         """The difference of two cells over all k, by rising k; none for a pair that no question
         asks for in this direction, and where they have no seed in common."""
         return self._bands.get((column, _name(new), _name(old)), ())
@@ -166,7 +166,9 @@ class Analysis:
         rows = from_frame(FirstLoss, self.first_loss)
         return {(row.column, row.new, row.old): row for row in rows}
 
-    def first_loss_of(self, column: str, new: Cell | str, old: Cell | str) -> FirstLoss | None:
+    def first_loss_of(
+        self, column: str, new: CellRow | str, old: CellRow | str
+    ) -> FirstLoss | None:
         """From which k on `new` loses to `old`, by their band; None where there is none."""
         return self._first_loss.get((column, _name(new), _name(old)))
 
@@ -174,7 +176,7 @@ class Analysis:
     def _front(self) -> dict[tuple[str, str], Front]:
         return {(row.column, row.cell): row for row in from_frame(Front, self.front)}
 
-    def on_front(self, column: str, cell: Cell | str) -> Front | None:
+    def on_front(self, column: str, cell: CellRow | str) -> Front | None:
         """Whether a cell is dominated in the plane of pass@k at the smallest and the largest k;
         None for the base models, and where the family compares it with no other cell."""
         row = self._front.get((column, _name(cell)))
@@ -185,7 +187,7 @@ class Analysis:
         rows = from_frame(Coverage, self.coverage)
         return {(row.column, row.cell, row.k): row for row in rows}
 
-    def covered(self, column: str, cell: Cell | str, k: int) -> Coverage | None:
+    def covered(self, column: str, cell: CellRow | str, k: int) -> Coverage | None:
         """Problems retained, lost and gained; None where the base models or the cell have none."""
         return self._coverage.get((column, _name(cell), k))
 
@@ -234,7 +236,7 @@ class Analysis:
         return tuple(rows["grader"].drop_nulls().unique().sort())
 
 
-def _name(cell: Cell | str) -> str:
+def _name(cell: CellRow | str) -> str:
     return cell if isinstance(cell, str) else cell.cell
 
 

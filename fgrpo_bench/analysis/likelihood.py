@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.read import key_of
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import stands
@@ -41,7 +41,7 @@ def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
                     yield point["point_id"], checkpoint["step"], stage
 
 
-def likelihoods(results: SweepResults, cells: Sequence[Cell]) -> Iterator[Likelihood]:
+def likelihoods(results: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likelihood]:
     """A row a cell with a score; a set without an answer has none."""
     markers = {(point, step): read_json(stage.done, LIKELIHOOD)
                for point, step, stage in stages(results)}  # fmt: skip
@@ -61,5 +61,5 @@ def likelihoods(results: SweepResults, cells: Sequence[Cell]) -> Iterator[Likeli
                 by_seed=by_seed,
                 mean=sum(by_seed) / len(by_seed),
                 n_rare=tuple(marker["n_rare"] for marker in own.values()),
-                published=published_delta_nll(cell),
+                published=published_delta_nll(cell.setting),
             )

@@ -10,11 +10,11 @@ these it asks about stands in `sweep.family`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 
 UNCONTROLLED = {"low_lr_gamma": None, "entropy_coef": 0.0, "kl_coef": 0.0}
 """Fields of an algorithm without a control."""
@@ -32,11 +32,11 @@ class Pair:
     """What the comparison belongs to, e.g. `GRPO N=8, focal weight against none`."""
     name: str
     """Which one of the group, e.g. `gamma=0.5`."""
-    new: Cell
-    old: Cell
+    new: CellRow
+    old: CellRow
 
 
-def pairs_of(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
+def pairs_of(cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
     """Every pair of planned cells. algorithms: declared ones by name (AlgorithmSpec as JSON)."""
     return [
         *focal(cells),
@@ -47,16 +47,16 @@ def pairs_of(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]])
     ]
 
 
-def of_line(cell: Cell) -> tuple[str | None, float]:
-    """What cells share that differ in N and gamma alone: algorithm and learning rate."""
-    return cell.algorithm, cell.learning_rate_factor
+def of_line(cell: CellRow) -> tuple[str, float] | None:
+    """`Cell.line`; None for the base models."""
+    return None if cell.setting is None else cell.setting.line
 
 
-def focal(cells: Sequence[Cell]) -> Iterator[Pair]:
+def focal(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """gamma > 0 against gamma = 0, at each algorithm and N that have both."""
-    plain = {(of_line(cell), cell.group_size): cell for cell in cells if cell.focal_gamma == 0}
+    plain = {cell.setting: cell for cell in cells if cell.focal_gamma == 0}
     for cell in cells:
-        old = plain.get((of_line(cell), cell.group_size))
+        old = plain.get(cell.setting and cell.setting.unweighted)
         if cell.focal_gamma and old:
             yield Pair(
                 kind="focal",
@@ -68,36 +68,31 @@ def focal(cells: Sequence[Cell]) -> Iterator[Pair]:
 
 
 def base_method(
-    cell: Cell, cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]]
-) -> Cell | None:
+    cell: CellRow, cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any]]
+) -> CellRow | None:
     """What a cell's method adds to: for a focal weight the same cell without, for a control (lower
     learning rate, entropy bonus, KL penalty) the algorithm that differs in nothing else. None for
     the others and where it was not run.
 
     algorithms: declared ones by name (fgrpo_bench.specs.AlgorithmSpec as JSON).
     """
-    if cell.algorithm is None:
+    setting = cell.setting
+    if setting is None:
         return None
-    names = {cell.algorithm}
-    if not cell.focal_gamma:
-        own = algorithms.get(cell.algorithm, {})
+    names = {setting.algorithm}
+    if not setting.focal_gamma:
+        own = algorithms.get(setting.algorithm, {})
         plain = {**own, **UNCONTROLLED}
         if own == plain:
             return None
         names = {name for name, other in algorithms.items() if other == plain | {"name": name}}
-    return next(
-        (
-            other
-            for other in cells
-            if other.algorithm in names
-            and (other.group_size, other.focal_gamma) == (cell.group_size, 0)
-            and other.learning_rate_factor == cell.learning_rate_factor
-        ),
-        None,
-    )
+    wanted = {replace(setting.unweighted, algorithm=name) for name in names}
+    return next((other for other in cells if other.setting in wanted), None)
 
 
-def controls(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
+def controls(
+    cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Pair]:
     """Each control against the algorithm that it controls, at the same N."""
     for cell in cells:
         old = None if cell.focal_gamma else base_method(cell, cells, algorithms)
@@ -111,10 +106,10 @@ def controls(cells: Sequence[Cell], algorithms: Mapping[str, Mapping[str, Any]])
             )
 
 
-def group_sizes(cells: Sequence[Cell]) -> Iterator[Pair]:
+def group_sizes(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """Group sizes at gamma = 0, for each algorithm with several: neighbours; the smallest and the
     largest N; and both of these against the N at which there are focal cells."""
-    lines: dict[tuple[str | None, float], list[Cell]] = {}
+    lines: dict[tuple[str, float] | None, list[CellRow]] = {}
     for cell in cells:
         if not cell.is_base:
             lines.setdefault(of_line(cell), []).append(cell)
@@ -139,9 +134,9 @@ def group_sizes(cells: Sequence[Cell]) -> Iterator[Pair]:
             )
 
 
-def largest(cells: Sequence[Cell]) -> Iterator[Pair]:
+def largest(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """Focal cells against the base algorithm at its largest N, where that is another N."""
-    tops: dict[tuple[str | None, float], Cell] = {}
+    tops: dict[tuple[str, float] | None, CellRow] = {}
     for cell in cells:
         top = tops.get(of_line(cell))
         if cell.focal_gamma == 0 and (
@@ -154,17 +149,17 @@ def largest(cells: Sequence[Cell]) -> Iterator[Pair]:
             yield Pair(
                 kind="largest",
                 group=f"{cell.method} against {old.label}",
-                name=f"N={cell.group_size} gamma={cell.focal_gamma:g}",
+                name=cell.short,
                 new=cell,
                 old=old,
             )
 
 
-def methods(cells: Sequence[Cell]) -> Iterator[Pair]:
+def methods(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """Every trained cell against GRPO without focal weight at the same N and learning rate; where
     GRPO was run at one learning rate alone, at that one."""
-    others: list[Cell] = []
-    plain: dict[int | None, dict[float, Cell]] = {}  # by N, then by learning rate
+    others: list[CellRow] = []
+    plain: dict[int | None, dict[float, CellRow]] = {}  # by N, then by learning rate
     for cell in cells:
         if (cell.algorithm, cell.focal_gamma) == (REFERENCE, 0):
             plain.setdefault(cell.group_size, {})[cell.learning_rate_factor] = cell
@@ -184,7 +179,7 @@ def methods(cells: Sequence[Cell]) -> Iterator[Pair]:
             )
 
 
-def base(cells: Sequence[Cell]) -> Iterator[Pair]:
+def base(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """Every trained cell against the base models of its seeds."""
     for old in [cell for cell in cells if cell.is_base]:
         for new in [cell for cell in cells if not cell.is_base]:

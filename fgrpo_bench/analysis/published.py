@@ -12,9 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.analysis.rows import Cell
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.specs import method_name
+from fgrpo_bench.specs import Cell
 
 SOURCE = Path(__file__).with_name("published.csv")
 SCHEMA = pl.Schema(
@@ -73,28 +72,21 @@ def _index() -> dict[tuple[str, str, float, int, str, int], float]:
     return {tuple(row[key] for key in keys): float(row["value"]) / 100 for row in rows}
 
 
-def lookup(
-    *,
-    model: str,
-    algorithm: str | None,
-    focal_gamma: float | None,
-    group_size: int | None,
-    benchmark: str,
-    k: int,
-) -> float | None:
+def lookup(cell: Cell | None, *, model: str, benchmark: str, k: int) -> float | None:
     """The published pass@k of a cell as a fraction; None where there is none.
 
     Names are this project's (`qwen2.5-7b`, `grpo`, `math500`), but for averages, which have those
-    of AVERAGES. Base models were not published.
+    of AVERAGES. Base models were not published, nor other learning rates: the method of a cell at
+    one names it, and no published method has such a name.
     """
-    if algorithm is None or focal_gamma is None or group_size is None:
+    if cell is None:
         return None
     return _index().get(
         (
             MODELS.get(model, ""),
-            method_name(algorithm, focal_gamma),
-            focal_gamma,
-            group_size,
+            cell.method,
+            cell.focal_gamma,
+            cell.group_size,
             benchmark if benchmark in AVERAGES else BENCHMARKS.get(benchmark, ""),
             k,
         )
@@ -123,27 +115,24 @@ def same_columns(results: SweepResults) -> dict[str, str]:
     return same
 
 
-def published_value(results: SweepResults, cell: Cell, column: str, k: int) -> float | None:
+def published_value(results: SweepResults, cell: Cell | None, column: str, k: int) -> float | None:
     """The published pass@k beside one of ours, a fraction; None where there is none."""
     return lookup(
+        cell,
         model=results.model,
-        algorithm=cell.algorithm if cell.learning_rate_factor == 1 else None,
-        focal_gamma=cell.focal_gamma,
-        group_size=cell.group_size,
         benchmark=same_columns(results).get(column, ""),
         k=k,
     )
 
 
-def published_delta_nll(cell: Cell) -> str | None:
-    """The published Delta NLL of the same algorithm, N and gamma, as printed; None where there is
-    none."""
-    if cell.learning_rate_factor != 1:
+def published_delta_nll(cell: Cell | None) -> str | None:
+    """The published Delta NLL of a cell, as printed; None where there is none (`lookup`)."""
+    if cell is None:
         return None
     return _delta_nll().get((cell.method, cell.focal_gamma, cell.group_size))
 
 
 @lru_cache(maxsize=1)
-def _delta_nll() -> dict[tuple[str, float | None, int | None], str]:
+def _delta_nll() -> dict[tuple[str, float, int], str]:
     rows = published().filter(pl.col("benchmark") == "delta_nll_rare").to_dicts()
     return {(row["method"], row["gamma"], row["group_size"]): row["value"] for row in rows}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fgrpo_bench.analysis.frames import Analysis
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.specs import Cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,25 +37,25 @@ def choose_rates(analysis: Analysis, seeds: Collection[int]) -> list[Choice]:
             f"the smallest k of this run is {analysis.ks[0]}: learning rates are chosen by pass@1; "
             "evaluate with experiment.evaluation.ks=[1,...]"
         )
-    tried: dict[tuple[str | None, int | None, float | None], list[Cell]] = {}
-    for cell in analysis.by_cell.values():
-        if not cell.is_base:
-            tried.setdefault((cell.algorithm, cell.group_size, cell.focal_gamma), []).append(cell)
+    tried: dict[Cell, list[Cell]] = {}
+    for row in analysis.by_cell.values():
+        if (cell := row.setting) is not None:
+            tried.setdefault(replace(cell, learning_rate_factor=1.0), []).append(cell)
     return [_best(analysis, cells) for cells in tried.values()]
 
 
 def _best(analysis: Analysis, cells: list[Cell]) -> Choice:
     if len(cells) < 2:
         raise ValueError(
-            f"{cells[0].cell} was run at one learning rate alone: try several with "
+            f"{cells[0].name} was run at one learning rate alone: try several with "
             "sweep.grid.learning_rate_factor=[0.5,1,2]"
         )
     scores: dict[float, float] = {}
     for cell in cells:
-        estimate = analysis.estimate(analysis.headline[0], cell, 1)
+        estimate = analysis.estimate(analysis.headline[0], cell.name, 1)
         if estimate.mean is None or estimate.lacks:
             has = ", ".join(estimate.lacks) or "no results"
-            raise ValueError(f"{cell.cell} has {has}: run the sweep to its end first")
+            raise ValueError(f"{cell.name} has {has}: run the sweep to its end first")
         scores[cell.learning_rate_factor] = estimate.mean
     best = max(scores, key=lambda factor: (scores[factor], -abs(math.log(factor))))
     (cell,) = [cell for cell in cells if cell.learning_rate_factor == best]

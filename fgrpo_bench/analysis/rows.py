@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from fgrpo_bench.specs import Setting, cell_name, method_name
+from fgrpo_bench.specs import Cell
+from fgrpo_bench.specs.cell import from_columns, to_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class CellRow:
     """One setting of the method over all seeds: a row of every table. Base models first, then in
     the order of the plan."""
 
@@ -46,34 +47,33 @@ class Cell:
         """Whether these are the base models, before reinforcement learning."""
         return self.algorithm is None
 
+    @cached_property
+    def setting(self) -> Cell | None:
+        """The cell without the checkpoint; None for the base models."""
+        return from_columns(vars(self))
+
     @property
     def label(self) -> str:
-        """e.g. `GRPO N=8`, `F-GRPO N=8 gamma=0.5`, `Base`."""
-        if self.is_base:
-            return self.method
-        gamma = f" gamma={self.focal_gamma:g}" if self.focal_gamma else ""
-        return f"{self.method} N={self.group_size}{gamma}"
+        """`Cell.label`; `Base` for the base models."""
+        return self.method if self.setting is None else self.setting.label
+
+    @property
+    def short(self) -> str:
+        """`Cell.short`; `Base` for the base models."""
+        return self.method if self.setting is None else self.setting.short
 
 
-def key_of_cell(setting: Setting | None) -> str:
+def key_of_cell(cell: Cell | None) -> str:
     """The key of a cell, also in addresses of the dashboard. None: the base models."""
-    return "base" if setting is None else cell_name(*setting)
+    return "base" if cell is None else cell.name
 
 
-def make_cell(setting: Setting | None, *, step: int, n_planned: int) -> Cell:
-    """A cell by what the points of its seeds share. None: the base models."""
-    if setting is None:
-        algorithm, group_size, focal_gamma, factor, method = None, None, None, 1.0, "Base"
-    else:
-        algorithm, group_size, focal_gamma, factor = setting
-        method = method_name(algorithm, focal_gamma, factor)
-    return Cell(
-        cell=key_of_cell(setting),
-        method=method,
-        algorithm=algorithm,
-        group_size=group_size,
-        focal_gamma=focal_gamma,
-        learning_rate_factor=factor,
+def make_cell(cell: Cell | None, *, step: int, n_planned: int) -> CellRow:
+    """The row of a cell. None: the base models."""
+    return CellRow(
+        cell=key_of_cell(cell),
+        method="Base" if cell is None else cell.method,
+        **to_columns(cell),
         step=step,
         n_planned=n_planned,
     )

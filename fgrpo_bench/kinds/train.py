@@ -19,6 +19,7 @@ from fgrpo_bench.kinds.kind import (
     make_stage,
 )
 from fgrpo_bench.specs import Profile, SweepPoint, to_dict
+from fgrpo_bench.specs.cell import to_stored
 from fgrpo_bench.specs.fingerprint import defining
 
 NAME = "train"
@@ -35,15 +36,12 @@ def identity(point: SweepPoint) -> dict[str, Any]:
     """What defines a training run: the cell, the seed, and what of the training spec makes its
     weights. When checkpoints are saved and evaluated changes none."""
     engine, task = engines.of(point.train), inputs(point).task
-    factor = point.learning_rate_factor
     return {
         "recipe_version": engine.version,
+        **to_stored(point.cell),
         "algorithm": defining(point.algorithm, without=("name",)),
-        "group_size": point.group_size,
-        "focal_gamma": point.focal_gamma,
         "seed": point.seed,
         "train": engine.identity(point.train),
-        **({} if factor == 1 else {"learning_rate_factor": factor}),
     } | registry.identity(
         engines=engine.name,
         objectives=point.algorithm.objective,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.families import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import Cell, Comparison
+from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.footnotes import redeclared
 
@@ -74,16 +74,8 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
 
 def _is_focal(analysis: Analysis, row: Comparison) -> bool:
     """Whether two cells differ in the focal weight alone, the old one without."""
-    new, old = analysis.by_cell[row.new], analysis.by_cell[row.old]
-    return (
-        bool(new.focal_gamma)
-        and _without_gamma(new) == _without_gamma(old)
-        and (old.focal_gamma == 0)
-    )
-
-
-def _without_gamma(cell: Cell) -> tuple[object, ...]:
-    return cell.algorithm, cell.group_size, cell.learning_rate_factor
+    new, old = (analysis.by_cell[name].setting for name in (row.new, row.old))
+    return new is not None and new.focal_gamma > 0 and new.unweighted == old
 
 
 def _focal_question(analysis: Analysis, rows: Sequence[Comparison], where: str) -> str:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.rows import CellRow, schema
 from fgrpo_bench.report.against_paper import check_fixed
+from fgrpo_bench.specs.cell import COLUMNS
 
+_OF_CELL: dict[str, Any] = {
+    name: schema(CellRow)[name] for name in ("method", *COLUMNS) if name != "learning_rate_factor"
+}
+"""method (Base, GRPO, F-GRPO, ...; it names another learning rate), algorithm (empty for Base,
+likewise the next ones), group_size and focal_gamma."""
 RESULTS = pl.Schema(
     {
         "sweep": pl.String,
         "experiment": pl.String,
         "model": pl.String,
-        "method": pl.String,  # Base, GRPO, F-GRPO, ...
-        "algorithm": pl.String,  # empty for Base, likewise group_size and focal_gamma
-        "group_size": pl.Int64,
-        "focal_gamma": pl.Float64,
+        **_OF_CELL,
         "step": pl.Int64,
         "benchmark": pl.String,  # or the name of an average of several
         "k": pl.Int64,
@@ -42,10 +48,7 @@ BY_TASK = pl.Schema(
         "sweep": pl.String,
         "experiment": pl.String,
         "model": pl.String,
-        "method": pl.String,
-        "algorithm": pl.String,
-        "group_size": pl.Int64,
-        "focal_gamma": pl.Float64,
+        **_OF_CELL,
         "step": pl.Int64,
         "benchmark": pl.String,
         "task": pl.String,
@@ -81,7 +84,7 @@ def by_task_csv(analysis: Analysis) -> str:
     return _text(analysis, analysis.tasks, BY_TASK)
 
 
-def _text(analysis: Analysis, rows: pl.DataFrame, schema: pl.Schema) -> str:
+def _text(analysis: Analysis, rows: pl.DataFrame, columns: pl.Schema) -> str:
     """Fractions to 12 digits after the point: those behind depend on how many threads added up."""
     results = analysis.results
     named = {"sweep": results.paths.sweep, "experiment": results.paths.experiment,
@@ -89,7 +92,7 @@ def _text(analysis: Analysis, rows: pl.DataFrame, schema: pl.Schema) -> str:
     joined = rows.join(analysis.cells, on="cell", how="left", maintain_order="left")
     return (
         joined.with_columns(pl.lit(value).alias(name) for name, value in named.items())
-        .select(pl.col(name).cast(kind) for name, kind in schema.items())
+        .select(pl.col(name).cast(kind) for name, kind in columns.items())
         .with_columns(pl.col(pl.Float64).round(12))
         .write_csv()
     )

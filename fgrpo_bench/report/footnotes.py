@@ -9,7 +9,7 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.analysis.drift import THEN, Drift
 from fgrpo_bench.analysis.families import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.documents.table import Value
 from fgrpo_bench.graders.choice import guessing_floor
@@ -27,7 +27,7 @@ def rule_note(analysis: Analysis) -> str:
     return f"{RULE}{rule_in_words(analysis.results, analysis.rule)}."
 
 
-def footnotes(analysis: Analysis, cells: Sequence[Cell], *columns: str) -> tuple[str, ...]:
+def footnotes(analysis: Analysis, cells: Sequence[CellRow], *columns: str) -> tuple[str, ...]:
     """Facts below a table of these cells and columns."""
     parts = map(analysis.benchmarks_of, columns)
     benchmarks = list(dict.fromkeys(name for names in parts for name in names))
@@ -150,7 +150,9 @@ def _guessed(analysis: Analysis, benchmarks: Sequence[str]) -> list[str]:
     return [f"{b} by guessing alone: {floors}." for b in benchmarks if graders[b] == "choice"]
 
 
-def _unfinished(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
+def _unfinished(
+    analysis: Analysis, cells: Sequence[CellRow], benchmarks: Sequence[str]
+) -> list[str]:
     """Which values have a dagger or are dashes, and why; empty where none is."""
     by_fault = dict[str, list[str]]()
     for benchmark in benchmarks:
@@ -166,7 +168,9 @@ def _unfinished(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[
     return [f"Incomplete, {fault}: {listed(who, NAMED)}." for fault, who in by_fault.items()]
 
 
-def _redesigned(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
+def _redesigned(
+    analysis: Analysis, cells: Sequence[CellRow], benchmarks: Sequence[str]
+) -> list[str]:
     """Whose design was changed; empty where none was."""
     changed = [
         f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
@@ -182,7 +186,7 @@ def _redesigned(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[
     ]
 
 
-def _unscored(analysis: Analysis, cells: Sequence[Cell], benchmarks: Sequence[str]) -> list[str]:
+def _unscored(analysis: Analysis, cells: Sequence[CellRow], benchmarks: Sequence[str]) -> list[str]:
     """What draws that could not be judged leave open of the values at the ends."""
     bounds = []
     for benchmark in benchmarks:

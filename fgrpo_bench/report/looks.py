@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
 
 
@@ -18,7 +18,7 @@ class Look:
     linestyle: str
 
 
-def looks(cells: Sequence[Cell]) -> dict[Cell, Look]:
+def looks(cells: Sequence[CellRow]) -> dict[CellRow, Look]:
     """Colour by gamma (and by N where gamma is 0), marker by N, base models grey and dashed."""
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
@@ -36,6 +36,6 @@ def looks(cells: Sequence[Cell]) -> dict[Cell, Look]:
     return look_by_cell
 
 
-def algorithms(cells: Iterable[Cell]) -> list[str]:
+def algorithms(cells: Iterable[CellRow]) -> list[str]:
     """Names in their order, without the base models."""
     return list(dict.fromkeys(cell.algorithm for cell in cells if cell.algorithm is not None))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fgrpo_bench.analysis import LEVEL, ROBUST, Analysis
 from fgrpo_bench.analysis.pairs import base_method
 from fgrpo_bench.analysis.published import published_delta_nll
-from fgrpo_bench.analysis.rows import Cell, Comparison, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.documents.numbers import percent_value
 from fgrpo_bench.documents.table import NONE, Table, Value, explained, grid, with_best
 from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared
@@ -26,7 +26,7 @@ PAPERS_MODEL = "Qwen2.5-7B"
 @dataclass(frozen=True, kw_only=True)
 class _Question:
     title: str
-    cells: tuple[Cell, ...]
+    cells: tuple[CellRow, ...]
     columns: tuple[str, ...]
 
 
@@ -44,7 +44,7 @@ def main_tables(analysis: Analysis) -> list[Table]:
     ]
 
 
-def _cells(analysis: Analysis) -> tuple[Cell, ...]:
+def _cells(analysis: Analysis) -> tuple[CellRow, ...]:
     """All cells, those of an algorithm together: with focal weight behind without."""
     order = list(dict.fromkeys(cell.algorithm for cell in analysis.by_cell.values()))
     return tuple(sorted(analysis.by_cell.values(), key=lambda cell: order.index(cell.algorithm)))
@@ -53,7 +53,7 @@ def _cells(analysis: Analysis) -> tuple[Cell, ...]:
 def _questions(analysis: Analysis) -> Iterator[_Question]:
     trained = [cell for cell in analysis.by_cell.values() if not cell.is_base]
 
-    def question(title: str, cells: Sequence[Cell], columns: tuple[str, ...]) -> _Question:
+    def question(title: str, cells: Sequence[CellRow], columns: tuple[str, ...]) -> _Question:
         chosen = tuple(cell for cell in _cells(analysis) if cell.is_base or cell in cells)
         return _Question(title=title, cells=chosen, columns=columns)
 
@@ -148,17 +148,17 @@ def _underlined(analysis: Analysis, against: Iterable[Comparison]) -> Iterator[t
         )
 
 
-def _base_method(analysis: Analysis, cell: Cell) -> Cell | None:
+def _base_method(analysis: Analysis, cell: CellRow) -> CellRow | None:
     declared = analysis.results.declaration["declaration"].get("algorithms", {})
     return base_method(cell, list(analysis.by_cell.values()), declared)
 
 
-def _delta_nll(analysis: Analysis, cell: Cell) -> dict[str, tuple[Value, ...]]:
+def _delta_nll(analysis: Analysis, cell: CellRow) -> dict[str, tuple[Value, ...]]:
     """Rise of the negative log-likelihood of rare correct answers, ours and the paper's."""
     if cell.is_base:
         return {OURS: (Value(text="0"),)}
     own = analysis.likelihoods.get(cell.cell)
-    theirs = published_delta_nll(cell)
+    theirs = published_delta_nll(cell.setting)
     spread = own and f"{own.mean:.2f} [{min(own.by_seed):.2f}, {max(own.by_seed):.2f}]"
     return {name: (Value(text=text),) for name, text in ((OURS, spread), (THEIRS, theirs)) if text}
 

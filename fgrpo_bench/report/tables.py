@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.numbers import (
     number,
     percent,
@@ -30,7 +30,7 @@ FATES = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained"
 """Columns of the table of problems within reach."""
 
 
-def names(cell: Cell) -> tuple[str, str, str]:
+def names(cell: CellRow) -> tuple[str, str, str]:
     """Method, N and gamma, as every table names a cell."""
     if cell.group_size is None or cell.focal_gamma is None:
         return cell.method, NONE, NONE

@@ -7,6 +7,8 @@ nothing downstream sees a raw dictionary.
 from fgrpo_bench.specs.base import check_name as check_name
 from fgrpo_bench.specs.base import from_dict as from_dict
 from fgrpo_bench.specs.base import to_dict as to_dict
+from fgrpo_bench.specs.cell import Cell as Cell
+from fgrpo_bench.specs.cell import method_name as method_name
 from fgrpo_bench.specs.dataset import DatasetSpec as DatasetSpec
 from fgrpo_bench.specs.dataset import ModelShape as ModelShape
 from fgrpo_bench.specs.dataset import PretrainedSpec as PretrainedSpec
@@ -21,14 +23,11 @@ from fgrpo_bench.specs.placement import Placement as Placement
 from fgrpo_bench.specs.profile import LocalProfile as LocalProfile
 from fgrpo_bench.specs.profile import Profile as Profile
 from fgrpo_bench.specs.profile import SlurmProfile as SlurmProfile
-from fgrpo_bench.specs.sweep import Cell as Cell
 from fgrpo_bench.specs.sweep import Declaration as Declaration
+from fgrpo_bench.specs.sweep import ExtraCell as ExtraCell
 from fgrpo_bench.specs.sweep import Grid as Grid
-from fgrpo_bench.specs.sweep import Setting as Setting
 from fgrpo_bench.specs.sweep import SweepPoint as SweepPoint
 from fgrpo_bench.specs.sweep import SweepSpec as SweepSpec
-from fgrpo_bench.specs.sweep import cell_name as cell_name
-from fgrpo_bench.specs.sweep import method_name as method_name
 from fgrpo_bench.specs.training import AlgorithmSpec as AlgorithmSpec
 from fgrpo_bench.specs.training import ModelSpec as ModelSpec
 from fgrpo_bench.specs.training import TaskSpec as TaskSpec

@@ -21,6 +21,7 @@ from fgrpo_bench.specs.base import (
     PositiveFloat,
     Seed,
 )
+from fgrpo_bench.specs.cell import Cell
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
 from fgrpo_bench.specs.profile import Profile
 from fgrpo_bench.specs.training import AlgorithmSpec, TrainSpec
@@ -52,8 +53,8 @@ class ExperimentSpec:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
-class Cell:
-    """One setting of the method, over all seeds of the grid."""
+class ExtraCell:
+    """A cell beside the grid's product, over all its seeds."""
 
     algorithm: Name
     """A file of conf/algorithm."""
@@ -153,7 +154,7 @@ class SweepSpec:
     """The question in words, printed above the answer."""
     grid: Grid
     """Axes whose product is run."""
-    cells: tuple[Cell, ...]
+    cells: tuple[ExtraCell, ...]
     """Further cells beside the product."""
     exclude: tuple[Exclusion, ...]
     """Points to leave out."""
@@ -228,18 +229,17 @@ class SweepPoint:
     @property
     def point_id(self) -> str:
         """Readable name within the sweep, e.g. `grpo-n8-g0.5-s11`."""
-        return f"{cell_name(*self.cell)}-s{self.seed}"
+        return f"{self.cell.name}-s{self.seed}"
 
     @property
-    def cell(self) -> Setting:
+    def cell(self) -> Cell:
         """What it shares with the points of other seeds."""
-        name = self.algorithm.name
-        return name, self.group_size, self.focal_gamma, self.learning_rate_factor
-
-    @property
-    def method(self) -> str:
-        """Name in tables (`method_name`)."""
-        return method_name(self.algorithm.name, self.focal_gamma, self.learning_rate_factor)
+        return Cell(
+            algorithm=self.algorithm.name,
+            group_size=self.group_size,
+            focal_gamma=self.focal_gamma,
+            learning_rate_factor=self.learning_rate_factor,
+        )
 
     @property
     def learning_rate(self) -> float:
@@ -256,36 +256,3 @@ class SweepPoint:
             return self.train.prompts_per_step
         assert self.train.rollouts_per_step is not None
         return self.train.rollouts_per_step // self.group_size
-
-
-Setting = tuple[str, int, float, float]
-"""Algorithm, group_size, focal_gamma and learning_rate_factor of a cell."""
-
-
-def cell_name(
-    algorithm: str, group_size: int, focal_gamma: float, learning_rate_factor: float = 1.0
-) -> str:
-    """Of a cell in paths, frames and addresses, e.g. `grpo-n8-g0.5`, or `grpo-n8-g0.5-lr2` at
-    another learning rate than the experiment's."""
-    gamma, factor = (str(value).removesuffix(".0") for value in (focal_gamma, learning_rate_factor))
-    rate = "" if learning_rate_factor == 1 else f"-lr{factor}"
-    return f"{algorithm}-n{group_size}-g{gamma}{rate}"
-
-
-PUBLISHED_NAMES = {
-    "dr_grpo": "Dr. GRPO",
-    "grpo-entropy": "GRPO-H",
-    "grpo-lowlr": "GRPO-low-LR",
-    "maxrl": "MaxRL",
-    "maxrl_coded": "MaxRL (coded)",
-    "passk": "Pass@k training",
-    "unlikeliness": "Unlikeliness",
-}
-"""Of algorithms that their authors do not write in capitals; controls as in arXiv 2602.06717."""
-
-
-def method_name(algorithm: str, focal_gamma: float, learning_rate_factor: float = 1.0) -> str:
-    """`GRPO`, `F-GRPO` where focal_gamma > 0, `GRPO (lr x0.5)` at half the learning rate."""
-    rate = "" if learning_rate_factor == 1 else f" (lr x{learning_rate_factor:g})"
-    name = PUBLISHED_NAMES.get(algorithm, algorithm.upper().replace("_", "-"))
-    return ("F-" if focal_gamma > 0 else "") + name + rate

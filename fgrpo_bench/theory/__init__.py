@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.objectives.focal import low_lr_multiplier as low_lr_multiplier
 from fgrpo_bench.theory.expected import epsilon_effect as epsilon_effect
 from fgrpo_bench.theory.expected import expected_weight as expected_weight
@@ -85,16 +84,6 @@ def _slope(n: int, mu: float, tau: float) -> float:
     gain = math.exp(n * (math.log1p(-mu) - base)) * mu
     gain += math.exp(n * (math.log(mu - tau) - base)) * (1 - mu + tau)
     return gain - tau
-
-
-def mean_advantage(success_rate: ArrayLike, focal_gamma: float) -> Any:
-    """Mean absolute advantage of a large group: 2 sqrt(mu (1 - mu)) (1 - mu)^gamma.
-
-    A right rollout has sqrt((1 - mu) / mu), a wrong one sqrt(mu / (1 - mu)), each times the focal
-    weight; the mean over the group is this.
-    """
-    _, mu = _checked(2, success_rate)
-    return _out(2 * np.sqrt(mu * (1 - mu)) * focal_weight(mu, focal_gamma))
 
 
 def _some(n: Floats, p: Floats) -> Floats:

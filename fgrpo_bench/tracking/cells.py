@@ -9,7 +9,7 @@ from functools import partial
 
 from fgrpo_bench.analysis import LEVEL
 from fgrpo_bench.analysis.read import key_of
-from fgrpo_bench.analysis.rows import Cell
+from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -101,7 +101,7 @@ def _identity(source: Source, name: str, mark: str) -> dict[str, str]:
     }
 
 
-def _estimates(source: Source, cell: Cell, timestamp: int) -> Iterator[MetricPoint]:
+def _estimates(source: Source, cell: CellRow, timestamp: int) -> Iterator[MetricPoint]:
     """Nine keys a benchmark or average: pass@k at both ends and as a curve over k, each with its
     interval."""
     for row in source.estimates_of(cell.cell):
@@ -118,7 +118,7 @@ def _estimates(source: Source, cell: Cell, timestamp: int) -> Iterator[MetricPoi
                     yield MetricPoint(f"{name}_{row.k}{suffix}", cell.step, timestamp, value)
 
 
-def _first_losses(source: Source, cell: Cell) -> Iterator[tuple[str, int | None]]:
+def _first_losses(source: Source, cell: CellRow) -> Iterator[tuple[str, int | None]]:
     """The first k at which a trained cell is behind its base models, by the band over all k: the
     ends of its set, None for one that is open."""
     for row in source.first_losses_of(cell.cell):
@@ -126,7 +126,7 @@ def _first_losses(source: Source, cell: Cell) -> Iterator[tuple[str, int | None]
         yield f"{UNCERTAINTY}{row.column}/pass_at_k_first_loss_high", row.high
 
 
-def _cell_note(source: Source, cell: Cell, seeds: str) -> str:
+def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
     columns = ", ".join(escape_markdown(f"{name}/pass_at_k") for name in source.analysis.columns)
     of = f"seeds {seeds}" if seeds else "no seed yet"
     losses = (

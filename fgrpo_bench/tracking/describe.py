@@ -77,7 +77,7 @@ def params(results: SweepResults, point: PointResult) -> dict[str, str]:
     evaluation = point.evaluation_spec()
     judged, warmup = evaluation.evaluation, trained_with(point.train, "warmup")
     named: dict[str, Any] = {"model": results.model, "method": point.method}
-    if point.algorithm is None:
+    if point.cell is None:
         named["seed"] = point.seed
     else:
         cell = TrainStageSpec(point.train, read_json(point.train.spec)).point
@@ -152,12 +152,13 @@ def _state(point: PointResult, *, failed: bool) -> str:
 def _note(results: SweepResults, point: PointResult) -> str:
     """The run in words."""
     model = escape_markdown(results.model)
-    if point.group_size is None:
+    cell = point.cell
+    if cell is None:
         what = f"The base model {model} of seed {point.seed}, before any RL."
     else:
-        weight = f"focal_gamma = {point.focal_gamma:g}" if point.focal_gamma else "no focal weight"
+        weight = f"focal_gamma = {cell.focal_gamma:g}" if cell.focal_gamma else "no focal weight"
         what = (
-            f"{model} trained with {point.method}, group size N = {point.group_size}, "
+            f"{model} trained with {cell.method}, group size N = {cell.group_size}, "
             f"{weight}, seed {point.seed}, for {point.step} steps."
         )
     curves = ", ".join(escape_markdown(f"{name}/pass_at_k") for name in results.benchmarks)

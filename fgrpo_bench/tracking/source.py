@@ -19,7 +19,7 @@ from fgrpo_bench.analysis import Analysis, analysed, cells_of
 from fgrpo_bench.analysis.bands import FirstLoss
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks
@@ -116,7 +116,7 @@ class Source:
         return next(at for at in map(point.at, point.checkpoints) if at.step == step)
 
     @cached_property
-    def cells(self) -> dict[str, Cell]:
+    def cells(self) -> dict[str, CellRow]:
         """Every planned cell by its key, without an analysis, which costs more."""
         return cells_of(self.results)
 

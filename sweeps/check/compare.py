@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fgrpo_bench.specs.cell import COLUMNS
 from fgrpo_bench.stages.digests import combined_sha256
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.check.stored import (
@@ -89,9 +90,10 @@ def _called_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage
     if train is None:
         yield f"names {cell['train']!r} of {cell['point_id']}, which is no stage that it lists"
         return
-    for key, value in train.labels.items():
-        if cell[key] != value:
-            yield f"says {key} {cell[key]} of {cell['point_id']}, and its spec.json {value}"
+    for key in ("point_id", *COLUMNS, "seed") if train.labels else ():
+        said, value = cell.get(key), train.labels.get(key)  # neither has a factor of 1
+        if said != value:
+            yield f"says {key} {said} of {cell['point_id']}, and its spec.json {value}"
 
 
 def _judged_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage]) -> Iterator[str]:

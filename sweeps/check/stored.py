@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from fgrpo_bench.kinds import train
 from fgrpo_bench.specs import SweepPoint
+from fgrpo_bench.specs.cell import to_stored
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
@@ -82,8 +83,7 @@ class StoredStage:
     seconds: float | None = None
     """Wall seconds that all attempts at it took; None where none was noted."""
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """Of a training run by its spec.json: its point_id, algorithm, group_size, focal_gamma and
-    seed."""
+    """Of a training run by its spec.json, as plan.json has them: its point_id, cell and seed."""
     source: str | None = None
     """Name of the stage whose checkpoint it took; None where it took none."""
     step: int = 0
@@ -200,8 +200,7 @@ def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
 
 
 def _labels(point: SweepPoint) -> dict[str, Any]:
-    named = {key: getattr(point, key) for key in ("point_id", "group_size", "focal_gamma", "seed")}
-    return named | {"algorithm": point.algorithm.name}
+    return {"point_id": point.point_id, **to_stored(point.cell), "seed": point.seed}
 
 
 def _seconds(marker: Mapping[str, Any] | None, tried: Sequence[Note]) -> float | None:

@@ -10,6 +10,7 @@ import pytest
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.kinds import Planned
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
@@ -33,7 +34,7 @@ FOCAL, PLAIN, LARGE = "grpo-n8-g0.5", "grpo-n8-g0", "grpo-n32-g0"
 
 
 def planted(point: PointResult, rng: np.random.Generator, n_problems: int) -> np.ndarray:
-    by_step = FOCAL_BY_STEP if point.focal_gamma else BY_STEP
+    by_step = FOCAL_BY_STEP if point.cell is not None and point.cell.focal_gamma else BY_STEP
     return np.full(n_problems, by_step[point.step])
 
 
@@ -100,7 +101,7 @@ def test_without_a_benchmark_in_domain_all_decide(
 def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
     chosen = (*PROMPTS, *SIZES, *EVERY, "sweep.grid.seed=[11,12]")
     results = small_sweep(tmp_path, "groupsize", *chosen, success_rates=planted)
-    runs = [point for point in results.points if point.cell == ("grpo", 8, 0.0, 1.0)]
+    runs = [point for point in results.points if key_of_cell(point.cell) == "grpo-n8-g0"]
     runs[1].checkpoints[1].evaluate.done.unlink()
     analysis = analyse(load_results(results.paths), "paper")
     assert analysis.checkpoints.filter(cell=PLAIN)["step"].to_list() == [5, 15, 20]
@@ -162,8 +163,8 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults)
             [point.at(at).passk("countdown").filter(k=32)["pass_at_k"].mean() for point, at in runs]
         )
         for runs in (
-            [(p, p.checkpoints[-1]) for p in sweep.points if p.focal_gamma],
-            [(p, p.checkpoints[0]) for p in sweep.points if p.group_size == 32],
+            [(p, p.checkpoints[-1]) for p in sweep.points if p.cell and p.cell.focal_gamma],
+            [(p, p.checkpoints[0]) for p in sweep.points if p.cell and p.cell.group_size == 32],
         )
     )
     assert rows[1]["difference"] == pytest.approx(new - old)

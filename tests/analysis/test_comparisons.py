@@ -13,6 +13,7 @@ from fgrpo_bench.analysis.comparisons import p_of_draws
 from fgrpo_bench.analysis.pairs import group_sizes, pairs_of
 from fgrpo_bench.analysis.read import read_scores
 from fgrpo_bench.analysis.rows import make_cell
+from fgrpo_bench.specs.cell import COLUMNS, from_columns
 from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import draws_test
@@ -27,8 +28,8 @@ def asked(analysis):
 
 
 def cell(algorithm, group_size, focal_gamma=0.0, factor=1.0):
-    setting = algorithm and (algorithm, group_size, focal_gamma, factor)
-    return make_cell(setting, step=300, n_planned=3)
+    values = dict(zip(COLUMNS, (algorithm, group_size, focal_gamma, factor), strict=True))
+    return make_cell(from_columns(values), step=300, n_planned=3)
 
 
 def test_the_group_size_sweep_asks_four_questions_and_has_every_pair(analysis):
@@ -171,7 +172,7 @@ def test_the_draws_alone_are_tested_where_there_are_twice_k(finished, analysis):
 
 def test_the_noise_of_a_base_model_that_seeds_share_counts_for_each_of_them(finished):
     """Its mean over three seeds has the variance of one evaluation, not a third of that."""
-    own = [point for point in finished.points if point.algorithm is None]
+    own = [point for point in finished.points if point.cell is None]
     shared = [replace(point, checkpoints=own[0].checkpoints) for point in own]
     scores = read_scores(replace(finished, points=(*shared, *finished.points[len(own) :])))
     base, new = scores["countdown"]["base", 0], scores["countdown"][FOCAL, finished.points[-1].step]

@@ -36,7 +36,7 @@ def test_what_is_certain_is_counted_where_the_draws_are_enough(tmp_path):
 
 def test_without_base_models_there_is_no_coverage(tmp_path):
     results = small_sweep(tmp_path, "smoke")
-    bases = [point.point_id for point in results.points if point.algorithm is None]
+    bases = [point.point_id for point in results.points if point.cell is None]
     assert analyse(forget(results, *bases)).coverage.is_empty()
 
 

@@ -164,7 +164,7 @@ def test_a_plan_without_a_family_says_so_in_a_sentence(tmp_path, capsys):
 
 def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_robust(tmp_path):
     def rates(point, rng, n_problems):
-        level = 0.8 if point.algorithm == "nsr" else 0.4
+        level = 0.8 if point.cell and point.cell.algorithm == "nsr" else 0.4
         return np.clip(level + rng.uniform(-0.1, 0.1, n_problems), 0, 1)
 
     few = ["sweep.grid.algorithm=[grpo,nsr,psr]", "sweep.cells=[]"]
@@ -222,9 +222,8 @@ def test_with_nine_benchmarks_the_question_can_still_be_answered_after_holm(tmp_
     def rates(point, rng, n_problems):
         lost = np.random.default_rng([4, point.seed]).random(n_problems) < 0.35
         kept = np.random.default_rng(5).beta(1, 2, n_problems)
-        return np.where(
-            lost & (point.focal_gamma == 0), 0, np.minimum(kept * rng.uniform(0.9, 1.1), 1)
-        )
+        is_plain = point.cell is not None and point.cell.focal_gamma == 0
+        return np.where(lost & is_plain, 0, np.minimum(kept * rng.uniform(0.9, 1.1), 1))
 
     small = ["sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.0,1.0]"]
     small += ["experiment.evaluation.n_samples=64", "experiment.evaluation.ks=[1,8,16,32]"]

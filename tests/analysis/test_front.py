@@ -89,7 +89,7 @@ the others at every k, PSR above them at k = 1 and below at k = 32."""
 
 def test_a_planted_method_that_is_better_everywhere_dominates_grpo(tmp_path):
     def rates(point, rng, n_problems):
-        share, level = PLANTED.get(point.algorithm or "", (0.7, 0.4))
+        share, level = PLANTED.get(point.cell and point.cell.algorithm, (0.7, 0.4))
         solved = np.arange(n_problems) < share * n_problems
         return np.where(solved, level + rng.uniform(-0.01, 0.01, n_problems), 0.0)
 

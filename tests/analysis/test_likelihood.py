@@ -9,8 +9,9 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.published import published_delta_nll
-from fgrpo_bench.analysis.rows import make_cell
+from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.specs import Cell
 from tests.support.report import scored
 
 
@@ -19,7 +20,7 @@ def test_a_sweep_without_scores_has_no_rows(analysis) -> None:
 
 
 def test_scores_stand_by_seed_beside_the_papers(finished: SweepResults, tmp_path: Path) -> None:
-    runs = [point for point in finished.points if point.cell == ("grpo", 8, 0.0, 1.0)]
+    runs = [point for point in finished.points if key_of_cell(point.cell) == "grpo-n8-g0"]
     values = {point.point_id: 0.5 + i for i, point in enumerate(runs)}
     (row,) = analyse(scored(finished, tmp_path, values)).likelihood.to_dicts()
     assert (row["cell"], row["seeds"], row["by_seed"]) == (
@@ -31,7 +32,7 @@ def test_scores_stand_by_seed_beside_the_papers(finished: SweepResults, tmp_path
 
 
 def test_an_empty_set_has_no_score(finished: SweepResults, tmp_path: Path) -> None:
-    point = next(point for point in finished.points if point.algorithm is not None)
+    point = next(point for point in finished.points if point.cell is not None)
     assert analyse(scored(finished, tmp_path, {point.point_id: None})).likelihood.is_empty()
 
 
@@ -39,6 +40,6 @@ def test_an_empty_set_has_no_score(finished: SweepResults, tmp_path: Path) -> No
     ("gamma", "size", "figure"), [(0.0, 2, "0.19"), (0.0, 32, "0.52"), (0.5, 8, "0.46")]
 )
 def test_the_papers_figures_are_those_of_its_table_2(gamma: float, size: int, figure: str) -> None:
-    cell = make_cell(("grpo", size, gamma, 1.0), step=1, n_planned=3)
+    cell = Cell(algorithm="grpo", group_size=size, focal_gamma=gamma)
     assert published_delta_nll(cell) == figure
     assert published_delta_nll(replace(cell, learning_rate_factor=0.5)) is None

@@ -8,11 +8,10 @@ checkpoints, an incomplete cell and draws that could not be judged.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
@@ -21,7 +20,7 @@ from dashboards.page import Grid, Page, Shade
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.tracking.desired import desired_experiment
-from fgrpo_bench.tracking.state import UNCERTAINTY, RunState
+from fgrpo_bench.tracking.state import RunState
 
 COLUMNS = ("average in-domain", "countdown", "other")
 KS = (1, 8, 32)
@@ -203,15 +202,6 @@ def test_forgetting_prints_the_counts_and_what_became_of_the_problems(mixed, ben
     assert not counts
 
 
-def test_theory_draws_what_the_frames_say_was_lost(mixed):
-    shown = page(mixed, "theory", benchmark="other")
-    (trace,) = chart(shown, "lost")["data"]
-    frame = mixed.coverage.filter(column="other", k=32).join(mixed.cells, on="cell")
-    frame = frame.filter(pl.col("focal_gamma") == 0).sort("group_size")
-    assert trace["x"] == frame["group_size"].to_list()
-    assert trace["y"] == pytest.approx(frame["lost_share"].to_list(), abs=1e-5)
-
-
 def chart(shown: Page, name: str) -> dict[str, Any]:
     return next(each.figure for each in shown.charts if each.name == name)
 
@@ -228,13 +218,10 @@ def runs(mixed) -> dict[str, RunState]:
     return {parents.get(name, name): run.state() for name, run in wanted.items()}
 
 
-def logged(run: RunState, columns: Sequence[str]) -> dict[tuple[str, int], float]:
+def logged(run: RunState, columns: Iterable[str]) -> dict[tuple[str, int], float]:
     """Everything that a run has of pass@k, by key and step."""
-    points = [
-        point
-        for point in run.points
-        if point.key.removeprefix(UNCERTAINTY).rpartition("/")[0] in columns
-    ]
+    columns = {*columns, *(f"uncertainty/{column}" for column in columns)}
+    points = [point for point in run.points if point.key.rpartition("/")[0] in columns]
     judged = [point for point in points if not point.key.endswith("unscored_fraction")]
     return {(point.key, point.step): point.value for point in judged}
 
@@ -244,13 +231,13 @@ def test_every_cell_in_mlflow_holds_the_estimates_and_first_losses(mixed, runs):
         expected: dict[tuple[str, int], float | None] = {}
         for row in mixed.estimates.filter(cell=cell, is_chosen=True).to_dicts():
             for suffix, name in (("", "mean"), ("_low", "low"), ("_high", "high")):
-                column = f"{UNCERTAINTY if suffix else ''}{row['column']}"
-                expected[f"{column}/pass_at_k{suffix}", row["k"]] = row[name]
+                key = ("uncertainty/" if suffix else "") + f"{row['column']}/pass_at"
+                expected[f"{key}_k{suffix}", row["k"]] = row[name]
                 if row["k"] != 8:
-                    expected[f"{column}/pass_at_{row['k']}{suffix}", step] = row[name]
+                    expected[f"{key}_{row['k']}{suffix}", step] = row[name]
         for row in mixed.first_loss.filter(new=cell, old="base").to_dicts():
             for end in ("low", "high"):
-                key = f"{UNCERTAINTY}{row['column']}/pass_at_k_first_loss_{end}"
+                key = f"uncertainty/{row['column']}/pass_at_k_first_loss_{end}"
                 expected[key, step] = row[end]
         present = {key: value for key, value in expected.items() if value is not None}
         assert logged(runs[cell], COLUMNS) == present

@@ -42,7 +42,7 @@ def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothi
 
 def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, sweep):
     results = copy(sweep, tmp_path)
-    point = next(point for point in results.points if point.group_size is not None)
+    point = next(point for point in results.points if point.cell is not None)
     first = pl.col("problem_id") == "p001"
     its_task = pl.col("problem_id").str.slice(1).cast(pl.Int64) % 3 == 1
     rewrite_passk(

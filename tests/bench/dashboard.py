@@ -90,7 +90,7 @@ def write_sweep(root: Path) -> RunPaths:
     facts = {"declaration": declaration, "created": "2026-01-02T03:04:05+00:00", "versions": {}}
     write_json(run.sweep_json, facts)
     for point in load_results(run).points:
-        if point.algorithm is not None:
+        if point.cell is not None:
             write_table(point.train.metrics, metrics(STEPS, point.seed), METRICS)
         for i, (benchmark, problems) in enumerate(SIZES.items()):
             _evaluate(point, benchmark, np.random.default_rng([i, point.seed]), problems)
@@ -100,9 +100,9 @@ def write_sweep(root: Path) -> RunPaths:
 def _evaluate(point: PointResult, benchmark: str, rng: np.random.Generator, problems: int) -> None:
     paths = point.evaluate.benchmark(benchmark)
     rates = rng.beta(0.4, 1.2, problems)
-    if point.group_size is not None:
+    if point.cell is not None:
         rates = np.where(
-            rng.random(problems) < 0.01 * point.group_size, 0, np.minimum(2 * rates, 1)
+            rng.random(problems) < 0.01 * point.cell.group_size, 0, np.minimum(2 * rates, 1)
         )
     names = pl.Series([f"{benchmark}-{i:06d}" for i in range(problems)])
     correct = rng.binomial(N, rates)
@@ -168,7 +168,6 @@ def measure(run: RunPaths) -> None:
         "next page": "forgetting?benchmark=olympiadbench&page=2",
         "draws": f"draws?benchmark=math500&{draws}",
         "right ones": f"draws?benchmark=math500&{draws}&outcome=correct",
-        "theory": "theory?benchmark=math500",
         "audit": "audit?benchmark=math500",
         "audit of the largest": "audit?benchmark=olympiadbench",
         "compare, seen before": "compare?benchmark=olympiadbench",

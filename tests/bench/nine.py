@@ -27,7 +27,7 @@ def results_in(root: Path) -> SweepResults:
 def tell(results: SweepResults, *, begun: float, cpu: float, **counted: int) -> None:
     """Print the facts of a measurement. begun, cpu: wall and processor seconds at its start."""
     facts = {
-        "points": sum(point.algorithm is not None for point in results.points),
+        "points": sum(point.cell is not None for point in results.points),
         "benchmarks": len(results.benchmarks),
         "draws a problem": results.evaluation["n_samples"],
         **counted,

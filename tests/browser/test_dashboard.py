@@ -17,7 +17,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 
-CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "theory": 6, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 
@@ -104,46 +104,6 @@ def test_checkboxes_and_lengths_change_what_is_shown(open_page, dashboard):
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**max=2**problem=**")
     assert "2 of " in page.locator("p.lead").inner_text()
-
-
-def test_every_choice_of_the_weights_is_in_the_address(open_page, dashboard):
-    page = open_page(f"{dashboard}/theory")
-    curves = page.locator("#chart-weights .scatterlayer .trace")
-    before = curves.count()
-    page.click(".control[data-name=n] a >> text=32")
-    page.wait_for_url("**n=32**")
-    drawn(page)
-    assert page.locator("#title-weights").inner_text().endswith("N = 32")
-    page.select_option("#choose-over", label="MaxRL")
-    page.wait_for_url("**n=32&over=maxrl#weights")
-    drawn(page)
-    assert "MaxRL over N" in page.locator("#title-weights-over").inner_text()
-    for box in page.locator("form.methods input[type=checkbox]").all():
-        box.set_checked(box.get_attribute("value") in ("maxrl", "grpo@1"))
-    page.click("form.methods button")
-    page.wait_for_url("**method=**")
-    drawn(page)
-    assert curves.count() == 2 < before
-    again = open_page(page.url)
-    assert again.locator("main").inner_text() == page.locator("main").inner_text()
-
-
-def test_sliders_answer_to_the_keyboard_and_move_the_curves(open_page, dashboard):
-    page = open_page(f"{dashboard}/theory")
-    for slider, chart in (("success-rate", "tail"), ("tail-share", "tail"), ("gamma", "advantage")):
-        say = page.locator(f"#say-{chart}")
-        words = say.inner_text()
-        curve = page.locator(f"#chart-{chart} .scatterlayer .trace path.js-line").first
-        before = curve.get_attribute("d") or ""
-        page.locator(f"#slider-{slider}").focus()
-        page.keyboard.press("ArrowRight")
-        assert say.inner_text() != words
-        assert f"{slider}=" in page.url
-        expect(curve).not_to_have_attribute("d", before)
-    page.click(".control[data-name=n] a >> text=32")
-    page.wait_for_url("**n=32**")
-    assert "gamma=0.75" in page.url and "success-rate=0.4" in page.url
-    assert page.locator("#slider-gamma + output").inner_text() == "0.75"
 
 
 def test_everything_can_be_reached_and_opened_with_the_keyboard(open_page, dashboard):

@@ -129,7 +129,6 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
         "compare": ("benchmark", "k", "against", "over", "cost", "cell"),
         "forgetting": ("benchmark", "k", "seed", "order", "page"),
         "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
-        "theory": ("benchmark", "n", "over", "method", "success-rate", "tail-share", "gamma"),
         "audit": ("benchmark",),
     }.items():
         for name in names:
@@ -178,7 +177,6 @@ def test_every_chart_gives_its_data_as_csv(client):
         "sweep": {"steps", "learning"},
         "compare": {"curves", "plane", "differences", "band"},
         "forgetting": {"fates", "heat"},
-        "theory": {"tail", "lost", "advantage", "rates", "weights", "weights-over"},
     }
     for view, charts in names.items():
         page = Reader(client.get(f"{BASE}/{view}").text)
@@ -321,7 +319,7 @@ def test_a_run_that_trains_shows_what_to_look_into_and_then_its_curves(tmp_path)
 def test_a_curve_that_no_run_has_leaves_the_way_to_the_others(tmp_path):
     results = sweep_with_draws(tmp_path)
     for point in results.points:
-        if point.algorithm is not None:
+        if point.cell is not None:
             without = point.metrics().with_columns(rollout_kl=pl.lit(None, pl.Float64))
             write_table(point.train.metrics, without, METRICS)
     page = client_of(tmp_path).get(f"{BASE}/sweep", params={"curve": "rollout_kl"}).text

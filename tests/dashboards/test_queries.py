@@ -11,7 +11,7 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
-from dashboards.queries import audit, progress, tail, training
+from dashboards.queries import audit, progress, training
 from dashboards.queries.analysis import SORTED, analysis_of, fates_of
 from dashboards.queries.draws import answers, draws, is_gated
 from dashboards.queries.memo import remembered, stamp
@@ -25,9 +25,6 @@ from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
-from fgrpo_bench.theory.__main__ import peak
-from fgrpo_bench.theory.measured import measure
-from fgrpo_bench.theory.weights import METHODS, RATES, Method, weight_table
 from tests.support.dashboard import GRADER, snapshot, sweep_with_draws
 from tests.support.report import copy, forget
 from tests.support.synthetic import metrics
@@ -52,32 +49,6 @@ def test_two_sweeps_with_the_same_results_are_told_apart(finished, tmp_path):
     other = copy(finished, tmp_path)
     assert analysis_of(finished).results.paths == finished.paths
     assert analysis_of(other).results.paths == other.paths
-
-
-def test_the_theory_over_a_sweep_is_that_of_its_command(finished):
-    found, theirs = tail.measured(finished, "countdown"), measure(analysis_of(finished))
-    assert np.array_equal(found.of.success_rates, theirs.success_rates)
-    assert found.of.lost == theirs.lost
-    assert found.histogram.sum() == pytest.approx(1)
-    rates = theirs.success_rates
-    assert found.peaks == tuple(peak(rates, share) for share in tail.TAIL_SHARES)
-
-
-@pytest.mark.parametrize("group_size", ["2", "8"])
-def test_weights_are_those_of_the_command(finished, group_size):
-    page = BUILDERS["theory"](finished, {"n": [group_size]}, ServerLinks())
-    (chart,) = (chart for chart in page.charts if chart.name == "weights")
-    methods = [Method.parse(text) for text in METHODS]
-    defined = [method for method in methods if method.is_defined(int(group_size))]
-    told = weight_table(defined, int(group_size)).rows
-    data = chart.data.pivot("success_rate", index="method", values="weight")
-    for method, row in zip(defined, told, strict=True):
-        (text,) = (text for text in METHODS if Method.parse(text) == method)
-        own = data.row(by_predicate=pl.col("method") == text, named=True)
-        assert [f"{own[str(rate)] / own['0.5']:.2f}" for rate in RATES] == [*row[1:]]
-    left_out = {method.label for method in methods} - {method.label for method in defined}
-    assert bool(left_out) == (group_size == "2")
-    assert all(label in chart.note for label in left_out)
 
 
 def test_problems_are_ordered_by_what_training_lost(finished):
@@ -208,7 +179,7 @@ def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     with patch("fgrpo_bench.points.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
             BUILDERS["sweep"](results, {}, ServerLinks())
-    trained = [point.train.metrics for point in results.points if point.algorithm is not None]
+    trained = [point.train.metrics for point in results.points if point.cell is not None]
     assert [call.args[0] for call in reads.call_args_list] == trained
 
 
@@ -216,7 +187,7 @@ def test_a_long_run_has_a_point_for_several_steps(tmp_path):
     results = sweep_with_draws(tmp_path)
     long = metrics(2 * training.LONGEST + 2, seed=3)
     for point in results.points:
-        if point.algorithm is not None:
+        if point.cell is not None:
             write_table(point.train.metrics, long, METRICS)
     found = training.steps(results, "reward").filter(cell="grpo-n8-g1")
     assert len(found) == 28 <= training.LONGEST

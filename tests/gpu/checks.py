@@ -116,7 +116,7 @@ def evaluates(machine: Machine, folder: Path) -> str:
     """The evaluation of that run is complete."""
     (paths,) = find_runs(folder / "openrlhf")
     results = load_results(paths)
-    (point,) = [point for point in results.points if point.algorithm is not None]
+    (point,) = [point for point in results.points if point.cell is not None]
     rows = len(point.passk(results.benchmarks[0]))
     assert rows, "the evaluation is not complete"
     return f"{rows} rows of pass@k"

@@ -134,7 +134,8 @@ def test_of_many_pairs_the_robust_ones_are_named_and_the_rest_is_counted(methods
 
 def test_where_none_was_declared_nothing_is_more_than_suggestive_and_a_sentence_says_why(tmp_path):
     def rates(point, rng, n_problems):
-        return np.full(n_problems, {"nsr": 0.9, "psr": 0.1}.get(point.algorithm, 0.5))
+        algorithm = point.cell and point.cell.algorithm
+        return np.full(n_problems, {"nsr": 0.9, "psr": 0.1}.get(algorithm, 0.5))
 
     few = ["sweep.grid.algorithm=[grpo,nsr,psr,rloo]", "sweep.cells=[]"]
     said = answer(analyse(small_sweep(tmp_path, "methods", *few, success_rates=rates)))

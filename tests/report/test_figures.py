@@ -12,7 +12,7 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.rows import Cell, to_frame
+from fgrpo_bench.analysis.rows import CellRow, to_frame
 from fgrpo_bench.documents.style import RC, in_math
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.figures.curves import by_axis, curves, varied_axis
@@ -25,7 +25,7 @@ from tests.support.report import ONE_SEED, small_sweep
 
 
 def cell(algorithm, group_size, focal_gamma):
-    return Cell(
+    return CellRow(
         cell="x",
         method="x",
         algorithm=algorithm,

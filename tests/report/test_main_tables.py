@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.documents.table import Value, text_of
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.main_tables import OURS, THEIRS, main_tables
@@ -67,9 +68,10 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
     rates = constant(Base=0.5, GRPO=0.5, F_GRPO=0.9)
 
     def with_controls(point, rng, n_problems):
-        if point.algorithm == "grpo-kl":
+        algorithm = "" if point.cell is None else point.cell.algorithm
+        if algorithm == "grpo-kl":
             return np.full(n_problems, 0.1)
-        if point.algorithm and point.algorithm.startswith("grpo-"):
+        if algorithm.startswith("grpo-"):
             return np.full(n_problems, 0.5)
         return rates(point, rng, n_problems)
 
@@ -162,7 +164,7 @@ def test_underlined_is_what_is_robust_against_its_base_method(analysis):
 
 
 def test_rises_of_likelihoods_stand_beside_the_papers_of_the_same_cell(finished, tmp_path):
-    own = [p.point_id for p in finished.points if p.cell == ("grpo", 8, 0.0, 1.0)]
+    own = [p.point_id for p in finished.points if key_of_cell(p.cell) == "grpo-n8-g0"]
     values = {point_id: 0.5 + i for i, point_id in enumerate(own)}
     (table,) = tables_of(scored(finished, tmp_path, values))
     assert table.header[-2:] == (OURS, THEIRS)

@@ -17,6 +17,7 @@ from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.csv import RESULTS
 from fgrpo_bench.report.published import TITLES, main, paper_tables
+from fgrpo_bench.specs import Cell
 from tests.support.report import ONE_SEED, nine_benchmarks
 from tests.support.synthetic import write_sweep
 
@@ -81,13 +82,15 @@ def test_rows_of_one_method_agree_between_tables():
 
 
 def test_a_cell_of_ours_finds_its_published_figure_as_a_fraction():
-    cell = {"model": "qwen2.5-7b", "group_size": 8, "benchmark": "math500", "k": 256}
-    assert lookup(**cell, algorithm="grpo", focal_gamma=0.0) == pytest.approx(0.928)
-    assert lookup(**cell, algorithm="grpo", focal_gamma=0.5) == pytest.approx(0.951)
-    assert lookup(**cell, algorithm="grpo-kl", focal_gamma=0.0) is not None
-    assert lookup(**cell, algorithm="grpo", focal_gamma=0.25) is None
-    assert lookup(**cell, algorithm=None, focal_gamma=None) is None
-    assert lookup(**cell | {"model": "other"}, algorithm="grpo", focal_gamma=0.0) is None
+    cell = Cell(algorithm="grpo", group_size=8, focal_gamma=0.0)
+    where = {"model": "qwen2.5-7b", "benchmark": "math500", "k": 256}
+    assert lookup(cell, **where) == pytest.approx(0.928)
+    assert lookup(replace(cell, focal_gamma=0.5), **where) == pytest.approx(0.951)
+    assert lookup(replace(cell, algorithm="grpo-kl"), **where) is not None
+    assert lookup(replace(cell, focal_gamma=0.25), **where) is None
+    assert lookup(replace(cell, learning_rate_factor=0.5), **where) is None
+    assert lookup(None, **where) is None
+    assert lookup(cell, **where | {"model": "other"}) is None
 
 
 def rows_of(table):

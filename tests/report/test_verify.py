@@ -167,7 +167,7 @@ def test_bounds_that_the_grades_do_not_give_are_found_though_the_report_has_them
 
 @pytest.mark.slow
 def test_a_mean_likelihood_that_its_answers_do_not_give_is_found(results, tmp_path):
-    point = next(p for p in results.points if p.algorithm is not None)
+    point = next(p for p in results.points if p.cell is not None)
     made = scored(results, tmp_path / "scored", {point.point_id: 0.5})
     (stage,) = (stage for _, _, stage in stages(made))
     rows = [("p", 0, 2.0, 0.25), ("p", 1, 2.0, 0.75)]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
@@ -226,7 +227,18 @@ def test_a_declaration_or_a_plan_that_was_edited_is_damaged(
     write_json(whole.plan, plan)
     said = f"says group_size 16 of {TRAIN}, and its spec.json 4: `run` writes it again"
     assert faults(whole) == {"plan.json": said}
-    plan["points"][1]["group_size"] = 4
+    plan["points"][1] |= {"group_size": 4, "learning_rate_factor": 2.0}
+    write_json(whole.plan, plan)
+    said = (
+        f"says learning_rate_factor 2.0 of {TRAIN}, and its spec.json None: `run` writes it again"
+    )
+    assert faults(whole) == {"plan.json": said}
+    plan["points"][1] |= {"group_size": 1}
+    write_json(whole.plan, plan)
+    with pytest.raises(ValueError, match=r"plan\.json does not .*group_size.*delete it and run"):
+        load_results(whole)
+    del plan["points"][1]["learning_rate_factor"]
+    plan["points"][1] |= {"group_size": 4}
     write_json(whole.plan, plan)
     whole.sweep_json.write_text("[]")
     assert faults(whole) == {"sweep.json": "cannot be read: delete it, and `run` writes it again"}

@@ -70,6 +70,6 @@ def test_folders_of_two_points_that_were_swapped_are_refused_by_every_reader(
     assert sweeps(["status", "smoke", f"run_root={tmp_path}"]) == 0
     assert "put the folder back where it belongs" in capsys.readouterr().out
     client = client_of(tmp_path)
-    for view in ("compare", "forgetting", "draws", "theory", "audit"):
+    for view in ("compare", "forgetting", "draws", "audit"):
         page = client.get(f"/smoke/{paths.experiment}/{paths.version}/{view}")
         assert (page.status_code, REFUSED in page.text) == (500, True), view

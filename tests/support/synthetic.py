@@ -39,9 +39,9 @@ def falling_with_group_size(
 ) -> np.ndarray:
     """Success rates [n_problems]: problems drop to zero as N grows, fewer under focal weighting."""
     base = np.random.default_rng(1).beta(0.4, 1.2, n_problems)
-    if point.group_size is None or point.focal_gamma is None:
+    if point.cell is None:
         return base
-    lost = 0.03 * point.group_size / (1 + 4 * point.focal_gamma)
+    lost = 0.03 * point.cell.group_size / (1 + 4 * point.cell.focal_gamma)
     kept = np.random.default_rng([2, point.seed]).random(n_problems) > min(lost, 0.8)
     return np.where(kept, np.minimum(1.5 * base, 0.98), 0.0)
 
@@ -109,8 +109,8 @@ def _written_once(
     for point in load_results(paths).points:
         for checkpoint in point.checkpoints:
             _evaluate(point.at(checkpoint), declaration.experiment.evaluation.ks, success_rates)
-        if point.algorithm is not None:
-            train, size = declaration.experiment.train, point.group_size
+        if point.cell is not None:
+            train, size = declaration.experiment.train, point.cell.group_size
             a_step = train.rollouts_per_step or train.prompts_per_step * size
             made = metrics(point.step, point.seed, rollouts_per_step=a_step)
             write_table(point.train.metrics, made, METRICS)
@@ -121,7 +121,7 @@ def _written_once(
 def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRates) -> None:
     spec = _spec(point.evaluate.spec)
     evaluation = spec["evaluation"]
-    rng = np.random.default_rng([3, point.seed, point.group_size or 0])
+    rng = np.random.default_rng([3, point.seed, 0 if point.cell is None else point.cell.group_size])
     for name, benchmark in evaluation["benchmarks"].items():
         n, problems = evaluation["n_samples"], benchmark["n_problems"]
         correct = rng.binomial(n, success_rates(point, rng, problems))

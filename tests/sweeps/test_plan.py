@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from fgrpo_bench.engines.table import ENGINES
 from fgrpo_bench.kinds import Stage, kind
 from fgrpo_bench.specs import (
+    Cell,
     Declaration,
     Profile,
     SweepPoint,
     config,
     from_dict,
-    sweep,
     to_dict,
 )
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
@@ -172,7 +172,7 @@ def test_what_is_asked_of_a_point_does_not_grow_with_their_number(
 
         return call
 
-    monkeypatch.setattr(sweep, "cell_name", counting("cell_name", sweep.cell_name))
+    monkeypatch.setattr(Cell, "name", property(counting("cell_name", Cell.__dict__["name"].fget)))
     monkeypatch.setattr(kind, "inputs", counting("inputs", kind.inputs))
     counts = []
     for n in (10, 20, 40):
@@ -196,7 +196,7 @@ def test_a_learning_rate_factor_is_an_axis_that_explicit_cells_follow() -> None:
     assert len(points) == 2 * 23 and len(before) == 3 * 23
     half, whole = points["maxrl-n8-g0.5-lr0.5-s11"], points["maxrl-n8-g0.5-s11"]
     assert half.learning_rate == whole.learning_rate / 2 == whole.train.learning_rate / 2
-    assert (half.method, whole.method) == ("F-MaxRL (lr x0.5)", "F-MaxRL")
+    assert (half.cell.method, whole.cell.method) == ("F-MaxRL (lr x0.5)", "F-MaxRL")
     assert whole == before["maxrl-n8-g0.5-s11"], "1 changes nothing"
     own = "{algorithm: grpo, group_size: 8, focal_gamma: 0.0, learning_rate_factor: 2.0}"
     cells = ["sweep.grid.algorithm=[]", f"sweep.cells=[{own}]", RATES[1]]

@@ -20,8 +20,8 @@ BEST = {"grpo": 2.0, "nsr": 0.5}
 
 
 def rates(point, rng, n_problems):
-    best = BEST.get(point.algorithm or "")
-    return np.full(n_problems, 0.9 if point.learning_rate_factor == best else 0.3)
+    is_best = point.cell and BEST.get(point.cell.algorithm) == point.cell.learning_rate_factor
+    return np.full(n_problems, 0.9 if is_best else 0.3)
 
 
 def whole(point, rng, n_problems):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fgrpo_bench.graders.synlogic import game
-from fgrpo_bench.graders.synlogic.game import Cell
+from fgrpo_bench.graders.synlogic.game import Position
 from fgrpo_bench.records import Grade
 
 _ARROWS = {
@@ -63,7 +63,7 @@ def _walls_fault(given: list[list[Any]], answer: list[list[Any]]) -> str | None:
     return None
 
 
-def _island(start: Cell, grid: list[list[Any]], walls: set[Cell]) -> set[Cell]:
+def _island(start: Position, grid: list[list[Any]], walls: set[Position]) -> set[Position]:
     """All cells that can be reached without crossing a wall."""
     island, waiting = {start}, [start]
     while waiting:
@@ -94,7 +94,7 @@ def arrow_maze(game_data: Any, response: str) -> Grade:
 def _arrows_fault(given: list[list[Any]], answer: list[list[Any]]) -> str | None:
     if not game.same_shape(given, answer):
         return "not the shape of the given grid"
-    clues: dict[Cell, int] = {}
+    clues: dict[Position, int] = {}
     for i, row in enumerate(given):
         for j, cell in enumerate(row):
             now = answer[i][j]
@@ -104,7 +104,7 @@ def _arrows_fault(given: list[list[Any]], answer: list[list[Any]]) -> str | None
                 return "a gap holds no arrow"
             if _is_clue(cell):
                 clues[i, j] = int(cell)
-    covered: set[Cell] = set()
+    covered: set[Position] = set()
     for clue, number in clues.items():
         rays = _rays(clue, answer)
         if len(rays) != number:
@@ -115,7 +115,7 @@ def _arrows_fault(given: list[list[Any]], answer: list[list[Any]]) -> str | None
     return None
 
 
-def _rays(clue: Cell, grid: list[list[Any]]) -> set[Cell]:
+def _rays(clue: Position, grid: list[list[Any]]) -> set[Position]:
     """Cells of the unbroken lines of arrows that lead away from a number."""
     rays = set()
     for arrow, (down, right) in _ARROWS.items():

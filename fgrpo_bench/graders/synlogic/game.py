@@ -18,7 +18,7 @@ LARGEST_SIDE = 40
 """Rows and columns of a grid."""
 T = TypeVar("T")
 Verifier = Callable[[Any, str], Grade]
-Cell = tuple[int, int]
+Position = tuple[int, int]
 """Row and column, from 0."""
 
 
@@ -76,7 +76,7 @@ def grid(
     return [list(row) for row in value]
 
 
-def cells(value: Any) -> set[Cell] | None:
+def cells(value: Any) -> set[Position] | None:
     """Pairs of integers as a set of cells; None where it is no list of them."""
     if not isinstance(value, list | tuple):
         return None
@@ -123,7 +123,9 @@ def pairs(
         yield from zip(first_row, second_row, strict=True)
 
 
-def around(cell: Cell, shape: Sequence[Sequence[Any]], *, corners: bool = False) -> Iterable[Cell]:
+def around(
+    cell: Position, shape: Sequence[Sequence[Any]], *, corners: bool = False
+) -> Iterable[Position]:
     """The neighbours of a cell within a grid: four, or eight with corners."""
     steps = [(-1, 0), (0, -1), (0, 1), (1, 0)]
     if corners:

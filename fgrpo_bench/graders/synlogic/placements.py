@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from fgrpo_bench.graders.synlogic import game
-from fgrpo_bench.graders.synlogic.game import Cell
+from fgrpo_bench.graders.synlogic.game import Position
 from fgrpo_bench.records import Grade
 
 
@@ -42,27 +42,27 @@ def _tents_fault(
     return None
 
 
-def _where(grid: list[list[str]], sign: str) -> set[Cell]:
+def _where(grid: list[list[str]], sign: str) -> set[Position]:
     return {(i, j) for i, row in enumerate(grid) for j, cell in enumerate(row) if cell == sign}
 
 
-def _in_lines(cells: set[Cell], axis: int, n_lines: int) -> list[int]:
+def _in_lines(cells: set[Position], axis: int, n_lines: int) -> list[int]:
     """How many cells stand in each row (axis 0) or column (axis 1)."""
     counted = Counter(cell[axis] for cell in cells)
     return [counted[i] for i in range(n_lines)]
 
 
-def _touching(cells: set[Cell], grid: list[list[Any]]) -> bool:
+def _touching(cells: set[Position], grid: list[list[Any]]) -> bool:
     return any(other in cells for cell in cells for other in game.around(cell, grid, corners=True))
 
 
-def _paired(tents: set[Cell], trees: set[Cell], grid: list[list[str]]) -> bool:
+def _paired(tents: set[Position], trees: set[Position], grid: list[list[str]]) -> bool:
     """Whether every tent can have a tree beside it that no other tent has: a bipartite matching,
     by augmenting paths (Kuhn 1955), without recursion."""
-    tree_of: dict[Cell, Cell] = {}
-    tent_of: dict[Cell, Cell] = {}
+    tree_of: dict[Position, Position] = {}
+    tent_of: dict[Position, Position] = {}
     for tent in tents:
-        asked_by: dict[Cell, Cell] = {}  # tree -> the tent that would have it
+        asked_by: dict[Position, Position] = {}  # tree -> the tent that would have it
         asking, free = [tent], None
         while asking and free is None:
             asker = asking.pop()
@@ -125,7 +125,7 @@ def _is_dominoes(value: Any) -> bool:
 
 
 def _dominoes_fault(regions: list[list[str]], answer: Any) -> str | None:
-    covered: dict[Cell, int] = {}
+    covered: dict[Position, int] = {}
     for number, domino in enumerate(answer):
         cells = [(row - 1, column - 1) for row, column in domino]
         for row, column in cells:
@@ -161,7 +161,7 @@ def _is_stars(value: Any) -> bool:
     return isinstance(value, dict) and all(game.cells(each) is not None for each in value.values())
 
 
-def _stars_fault(regions: list[list[str]], stars: set[Cell], per_line: int) -> str | None:
+def _stars_fault(regions: list[list[str]], stars: set[Position], per_line: int) -> str | None:
     size = len(regions)
     if not all(0 <= row < size and 0 <= column < size for row, column in stars):
         return "a star lies outside the grid"

@@ -138,7 +138,7 @@ def calcudoko(game_data: Any, response: str) -> Grade:
     return game.verdict(fault, square)
 
 
-def _region(region: Any, size: int) -> tuple[list[game.Cell], str, int]:
+def _region(region: Any, size: int) -> tuple[list[game.Position], str, int]:
     """Cells from 0, operator and target."""
     operator = game.text(region, "operator").strip()
     cells = [_CELL.fullmatch(text.strip()) for text in game.texts(region, "cells")]

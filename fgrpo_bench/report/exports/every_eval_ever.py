@@ -19,6 +19,7 @@ from fgrpo_bench import __version__
 from fgrpo_bench.analysis import LEVEL, REPLICATES
 from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate
 from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, write_json_lines
+from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.files import write_json
 
@@ -96,10 +97,7 @@ def _training(evaluated: Evaluated) -> dict[str, Any]:
     point = evaluated.point
     return {
         "base_model": evaluated.results.model,
-        "algorithm": point.algorithm,
-        "group_size": point.group_size,
-        "focal_gamma": point.focal_gamma,
-        "learning_rate_factor": point.learning_rate_factor,
+        **to_columns(point.cell),
         "seed": point.seed,
         "step": point.step,
         "weights_sha256": evaluated.marker.get("weights_sha256"),

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
 from fgrpo_bench.documents.style import COLUMN, PAGE, in_math, label_ends, wrapped
 from fgrpo_bench.report.looks import Look, algorithms, looks
@@ -47,9 +47,9 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
                 marker=style.marker,
                 ms=3,
                 clip_on=False,
-                label=in_math(short(cell)),
+                label=in_math(cell.short),
             )
-            name = cell.label if width > COLUMN else short(cell)
+            name = cell.label if width > COLUMN else cell.short
             labels.append((float(mean[~np.isnan(mean)][-1]), name, style.color))
         axes.set_xscale("log", base=2)
         every = 1 if len(ks) < 7 or (len(names) == 1 and width > COLUMN) else 2
@@ -61,7 +61,7 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         if len(names) == 1:
             label_ends(axes, labels, height=height - 0.4)
         else:
-            axes.set_title(method_name(algorithm, 0.0))
+            axes.set_title(method_name(algorithm))
     for axes in panels[:, 0]:
         axes.set_ylabel(wrapped(f"pass@k on {column} (%)", height / n_rows - 0.15))
     if len(names) > 1:
@@ -95,7 +95,7 @@ def names_abreast(width: float) -> int:
     return 4 if width > COLUMN else 2
 
 
-def varied_axis(cells: Sequence[Cell]) -> str:
+def varied_axis(cells: Sequence[CellRow]) -> str:
     """What the second figure has along x: N where the sweep has several, else gamma."""
     sizes = {cell.group_size for cell in cells if not cell.is_base}
     return "group_size" if len(sizes) > 1 else "focal_gamma"
@@ -105,7 +105,7 @@ def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> 
     """pass@k at the smallest and at the largest k along one axis of the grid."""
     every = analysis.by_cell.values()
     trained = [cell for cell in every if not cell.is_base]
-    lines: dict[tuple[str | None, float | int | None], list[Cell]] = {}
+    lines: dict[tuple[str | None, float | int | None], list[CellRow]] = {}
     for cell in trained:
         other = cell.focal_gamma if axis == "group_size" else cell.group_size
         lines.setdefault((cell.algorithm, other), []).append(cell)
@@ -155,7 +155,7 @@ def _base_line(axes: Axes, base: Estimate) -> None:
 
 
 def _line_look(
-    cells: Sequence[Cell], key: tuple[str | None, float | int | None], axis: str
+    cells: Sequence[CellRow], key: tuple[str | None, float | int | None], axis: str
 ) -> Look:
     """Along N a line is a gamma (colour) of an algorithm (marker); along gamma the reverse."""
     number = algorithms(cells).index(str(key[0]))
@@ -174,19 +174,11 @@ def _line_name(key: tuple[str | None, float | int | None], axis: str) -> str:
     if axis == "group_size":
         gamma = f" gamma={other:g}" if other else ""
         return f"{method_name(algorithm, other)}{gamma}"
-    return f"{method_name(algorithm, 0.0)} N={other}"
+    return f"{method_name(algorithm)} N={other}"
 
 
-def _at(cell: Cell, axis: str) -> float:
+def _at(cell: CellRow, axis: str) -> float:
     return float((cell.group_size if axis == "group_size" else cell.focal_gamma) or 0)
-
-
-def short(cell: Cell) -> str:
-    """Without the method, where it stands beside."""
-    if cell.is_base:
-        return cell.method
-    gamma = f" gamma={cell.focal_gamma:g}" if cell.focal_gamma else ""
-    return f"N={cell.group_size}{gamma}"
 
 
 def percents(estimates: Iterable[Estimate]) -> tuple[NDArray[np.float64], ...]:

@@ -14,14 +14,13 @@ from matplotlib.typing import LegendLocType
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import Cell, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
 from fgrpo_bench.report.figures.curves import (
     ABREAST,
     legend_below,
     names_abreast,
     rows_and_columns,
-    short,
 )
 from fgrpo_bench.report.looks import Look, algorithms, looks
 from fgrpo_bench.specs import method_name
@@ -79,11 +78,11 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
                 elinewidth=0.8,
                 capsize=2,
                 **_marker(style, hollow=is_dominated(analysis, column, cell)),
-                label=in_math(cell.label if len(names) == 1 else short(cell)),
+                label=in_math(cell.label if len(names) == 1 else cell.short),
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
         if len(names) > 1:
-            axes.set_title(method_name(algorithm, 0.0))
+            axes.set_title(method_name(algorithm))
     for axes in panels[:, 0]:
         axes.set_ylabel(wrapped(f"pass@{ks[-1]} on {column} (%)", height / n_rows - below - 0.2))
     if width > COLUMN and len(names) == 1:
@@ -94,7 +93,7 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     return figure
 
 
-def is_dominated(analysis: Analysis, column: str, cell: Cell | str) -> bool:
+def is_dominated(analysis: Analysis, column: str, cell: CellRow | str) -> bool:
     """Whether another cell of the question dominates this one in the plane."""
     own = analysis.on_front(column, cell)
     return own is not None and own.is_on_front is False

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import Cell, key_of_cell
+from fgrpo_bench.analysis.rows import CellRow, key_of_cell
 from fgrpo_bench.documents.style import PAGE, in_math, wrapped
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.specs import method_name
@@ -29,13 +29,17 @@ def caption(analysis: Analysis, algorithm: str) -> str:
     """What the figure shows."""
     window = _window(analysis)
     smoothed = f", moving average over {window} steps" if window > 1 else ""
-    name = method_name(algorithm, 0.0)
+    name = method_name(algorithm)
     return f"{name}: mean over seeds, band from the lowest to the highest seed{smoothed}"
 
 
 def has_metrics(analysis: Analysis, algorithm: str) -> bool:
     """Whether some run of an algorithm is finished."""
-    return any(p.is_trained for p in analysis.results.points if p.algorithm == algorithm)
+    return any(
+        p.is_trained
+        for p in analysis.results.points
+        if p.cell is not None and p.cell.algorithm == algorithm
+    )
 
 
 def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
@@ -67,7 +71,7 @@ def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
     return figure
 
 
-def _runs(analysis: Analysis, cell: Cell) -> list[pl.DataFrame]:
+def _runs(analysis: Analysis, cell: CellRow) -> list[pl.DataFrame]:
     """Metrics of the finished runs of a cell by step, one a seed."""
     points = [p for p in analysis.results.points if key_of_cell(p.cell) == cell.cell]
     frames = [point.metrics().sort("step") for point in points if point.is_trained]
