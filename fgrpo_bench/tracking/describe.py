@@ -91,7 +91,7 @@ def params(results: SweepResults, point: PointResult) -> dict[str, str]:
             "prompts_per_step": cell.prompts_per_step,
             "rollouts_per_step": cell.prompts_per_step * cell.group_size,
             "updates_per_batch": cell.train.updates_per_batch,
-            "learning_rate": cell.train.learning_rate * cell.learning_rate_factor,
+            "learning_rate": f"{cell.learning_rate:.4g}",
             "train_temperature": cell.train.temperature,
         }
     named |= {} if warmup is None else {"warmup_steps": warmup["steps"]}

@@ -81,6 +81,14 @@ def test_a_base_model_has_no_params_of_a_training_it_never_had(results):
     assert not {"algorithm", "group_size", "focal_gamma", "budget", "learning_rate"} & set(params)
 
 
+def test_the_learning_rate_is_that_of_training_also_where_the_algorithm_lowers_it(tmp_path):
+    lowered = "sweep.cells=[{algorithm: grpo-lowlr, group_size: 2, focal_gamma: 0.0}]"
+    runs = states(write_sweep(tmp_path, overrides=[*TINY, lowered, "sweep.family=null"]))
+    (of_control,) = (run for run in runs.values() if run.name.startswith("grpo-lowlr-n2-g0-s"))
+    assert float(of_control.params["learning_rate"]) == pytest.approx(0.679 * 3e-4, rel=1e-3)
+    assert runs["grpo-n2-g0-s11"].params["learning_rate"] == "0.0003"
+
+
 def test_tags_tell_where_a_run_comes_from(results):
     point = results.points[1]
     tags = states(results)[point.point_id].tags
