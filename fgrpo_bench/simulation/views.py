@@ -3,7 +3,6 @@ hold of it, one run a run that is done; from its files alone."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -15,14 +14,8 @@ from fgrpo_bench.simulation.settings import Run
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tables import read_table
+from fgrpo_bench.tracking.desired import NOTE, ExperimentState, MetricPoint, RunState, Wanted
 from fgrpo_bench.tracking.source import digest_of
-from fgrpo_bench.tracking.state import ExperimentState, MetricPoint, RunState, Wanted
-from fgrpo_bench.tracking.views import SHARED, VIEW
-
-COLUMNS = (
-    *(f"params.`{name}`" for name in ("rule", "group_size", "focal_gamma", "seed")),
-    *(f"metrics.`simulation/{name}`" for name in MEASURED),
-)
 
 COMMAND = "python -m fgrpo_bench.simulation"
 """Makes what is missing."""
@@ -41,19 +34,10 @@ def desired(paths: RunPaths) -> ExperimentState:
     """As fgrpo_bench.tracking.desired.desired_experiment."""
     simulation = load(paths)
     left = set(simulation.undone)
-    view = {
-        "selectedColumns": list(COLUMNS),
-        "columnOrder": list(COLUMNS),
-        "columnWidths": dict.fromkeys(COLUMNS, 150),
-        "runsHiddenMode": "SHOW_ALL",
-        "orderByKey": COLUMNS[1],
-        "orderByAsc": True,
-    }
     tags = {
-        "mlflow.note.content": f"{QUESTION}\n\nA view of the files in `{paths.sweep}/"
+        NOTE: f"{QUESTION}\n\nA view of the files in `{paths.sweep}/"
         f"{paths.experiment}/` under the run root, where the report stands too.",
         "mlflow.experimentKind": "custom_model_development",
-        f"{SHARED}{VIEW}": json.dumps(view),
     }
     return ExperimentState(
         name=f"{paths.sweep}/{paths.experiment}",
@@ -94,7 +78,7 @@ def _state(simulation: Simulation, run: Run) -> RunState:
             "point_id": run.point_id,
             "fingerprint": marker["fingerprint"],
             "state": "simulated",
-            "mlflow.note.content": f"The categorical simulation by {run.rule}, N = "
+            NOTE: f"The categorical simulation by {run.rule}, N = "
             f"{run.group_size}, gamma = {run.focal_gamma:g}, seed {run.seed}.",
             "mlflow.source.name": "fgrpo_bench.simulation",
             "mlflow.source.type": "LOCAL",

@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     sync.add_argument(
         "--full",
         action="store_true",
-        help="compare every value, also of runs whose files MLflow has as they are",
+        help="write every run anew, also those whose files MLflow has as they are",
     )
     rebuild = _command(commands, "rebuild", "make MLflow anew from the stored files", REBUILD)
     rebuild.add_argument(

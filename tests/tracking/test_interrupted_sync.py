@@ -15,8 +15,7 @@ import pytest
 
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.sync import embedded_uri, sync_run
 from tests.support.mlflow_store import background_sync, contents, counts, held, runs
 
 WRITING = (

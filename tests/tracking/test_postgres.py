@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.sync import embedded_uri, sync_run
 from tests.support.mlflow_store import background_sync, contents, runs
 from tests.support.outage import finish, hold_back
 from tests.support.postgres import Postgres, postgres

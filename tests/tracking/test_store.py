@@ -11,8 +11,7 @@ import pytest
 
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.__main__ import main
-from fgrpo_bench.tracking.store import DIGEST, embedded_uri, find_store, without_password
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, find_store, sync_run, without_password
 from tests.support.mlflow_store import contents, held, runs, server, without_files
 from tests.support.servers import free_port, stop
 from tests.support.synthetic import write_sweep
