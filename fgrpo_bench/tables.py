@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -27,7 +27,7 @@ DRAWS = pl.Schema(
         "response": pl.String,
         "n_tokens": pl.Int32,  # sampled tokens, the end token included
         "finish_reason": pl.String,  # stop | length
-        "end_token": pl.Int32,  # id of the sampled one; null: cut off, or not known (LATER)
+        "end_token": pl.Int32,  # id of the sampled one; null: cut off, or not known
     }
 )
 GRADES = pl.Schema(
@@ -89,8 +89,6 @@ PROBLEMS = pl.Schema(
 METRICS = pl.Schema(
     {name: pl.Int64 if metric.whole else pl.Float64 for name, metric in watch.METRICS.items()}
 )
-LATER = frozenset({"end_token"})
-"""Columns that tables of before they were stored lack; they are null there."""
 
 _DRAW = ("problem_id", "draw")
 SMALL = 1_000
@@ -129,18 +127,12 @@ def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
     """Read Parquet; ValueError that names the file where it is damaged or another table."""
-    frame = _read(path)
-    lacking = [name for name in schema if name in LATER and name not in frame.columns]
-    if lacking and frame.columns == [name for name in schema if name not in lacking]:
-        frame = frame.with_columns(pl.lit(None, schema[name]).alias(name) for name in lacking)
-        frame = frame.select(list(schema))
-    return _checked(path, frame, schema)
+    return _checked(path, _read(path), schema)
 
 
 def scan_table(path: Path, schema: pl.Schema) -> pl.LazyFrame:
     """A stored table, of which only what is asked for is read; collect it within `reading`."""
-    lacking: Literal["insert", "raise"] = "raise" if LATER.isdisjoint(schema) else "insert"
-    return pl.scan_parquet(path, schema=schema, glob=False, missing_columns=lacking)
+    return pl.scan_parquet(path, schema=schema, glob=False)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from typing import Any, get_args
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.stages.files import read_json, void
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN, PROFILE
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.shapes import PROFILE
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps.text import counted, duration
@@ -41,7 +42,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
 
     warn: told of damaged notes of attempts.
     """
-    plan = read_json(paths.plan, PLAN)
+    plan = read_plan(paths)
     stages = read_stages(paths, plan["stages"], warn, remade)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
@@ -49,7 +50,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
             by_name[name]
             for name in (
                 cell["train"],
-                *(each["evaluate"] for each in cell.get("checkpoints", [cell])),
+                *(each["evaluate"] for each in cell["checkpoints"]),
             )
         ]
         for cell in plan["points"]

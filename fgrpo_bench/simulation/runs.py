@@ -21,7 +21,8 @@ from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import fields_of, now, read_json, write_json, write_many
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN, SPEC
+from fgrpo_bench.stages.plan import FORMAT, read_plan
+from fgrpo_bench.stages.shapes import SPEC
 from fgrpo_bench.tables import read_table
 
 SWEEP, EXPERIMENT = "simulation", "categorical"
@@ -96,7 +97,7 @@ def load(paths: RunPaths) -> Simulation:
             f"{paths.folder} holds no plan: run `python -m fgrpo_bench.simulation` first, or name "
             "another root or version"
         )
-    specs = [paths.point(each["point_id"]).spec for each in read_json(paths.plan, PLAN)["points"]]
+    specs = [paths.point(each["point_id"]).spec for each in read_plan(paths)["points"]]
     planned = [from_spec(spec) for spec in specs]
     return Simulation(paths=paths, settings=planned[0][1], runs=tuple(run for run, _ in planned))
 
@@ -133,7 +134,7 @@ def freeze(paths: RunPaths, settings: Settings, runs: Sequence[Run]) -> Simulati
     if not paths.sweep_json.exists():
         write_json(paths.sweep_json, sealed(_declaration(paths, settings)))
     plan = sealed(_plan(paths, settings, {*former, *runs}))
-    if not paths.plan.exists() or read_json(paths.plan) != plan:
+    if not paths.plan.exists() or read_plan(paths) != plan:
         write_json(paths.plan, plan)
     return Simulation(paths=paths, settings=settings, runs=tuple(runs))
 
@@ -144,6 +145,7 @@ def _plan(paths: RunPaths, settings: Settings, runs: set[Run]) -> dict[str, Any]
     )
     names = [run.point_id for run in ordered]
     return {
+        "format": FORMAT,
         "sweep": paths.sweep,
         "experiment": paths.experiment,
         "version": paths.version,
@@ -155,8 +157,7 @@ def _plan(paths: RunPaths, settings: Settings, runs: set[Run]) -> dict[str, Any]
                 "focal_gamma": run.focal_gamma,
                 "seed": run.seed,
                 "train": run.point_id,
-                "evaluate": run.point_id,
-                "step": settings.steps,
+                "checkpoints": [{"step": settings.steps, "evaluate": run.point_id}],
             }
             for run in ordered
         ],

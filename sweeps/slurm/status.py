@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.documents.terminal import aligned
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
@@ -58,7 +57,7 @@ def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     done = {name for name, each in decision.standings.items() if each.state == "done"}
     if not done:
         return []
-    records = read_json(paths.plan, PLAN)["stages"]
+    records = read_plan(paths)["stages"]
     return status.saved_words(status.saved_draws(paths, records, done))
 
 
@@ -83,7 +82,7 @@ def report(
     """
     answer = status.report(paths)
     limit = frozen_profile(paths).max_attempts
-    records = read_json(paths.plan, PLAN)["stages"]
+    records = read_plan(paths)["stages"]
     try:
         seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
     except (ValueError, ConnectionError) as error:
