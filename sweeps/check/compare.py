@@ -30,9 +30,9 @@ def promised(stage: StoredStage) -> Iterator[RecordedFile]:
     """The files that a stage's marker lists; none of a stage that is at work or was begun again."""
     if stage.marker is None or stage.standing == "begun again":
         return
-    for name, output in stage.marker.get("outputs", {}).items():
+    for name, output in stage.marker.outputs.items():
         path = f"{stage.name}/{name}"
-        yield RecordedFile(of=stage.name, name=path, sha256=output["sha256"], bytes=output["bytes"])
+        yield RecordedFile(of=stage.name, name=path, sha256=output.sha256, bytes=output.bytes)
 
 
 def with_lost_markers(
@@ -112,7 +112,7 @@ def of_other_weights(stages: Iterable[StoredStage]) -> Iterator[Damage]:
     by_name = {stage.name: stage for stage in stages}
     for stage in by_name.values():
         source = by_name.get(stage.source or "")
-        recorded = None if stage.marker is None else stage.marker.get("weights_sha256")
+        recorded = None if stage.marker is None else stage.marker.weights_sha256
         now = None if source is None else weights(source, step=stage.step)
         if source is not None and recorded is not None and now not in (None, recorded):
             fault = f"was made with other weights than {source.name} has now"
@@ -130,9 +130,8 @@ def weights(source: StoredStage, *, step: int) -> str | None:
     }
     if listed:
         return combined_sha256(listed)
-    marker = source.marker or {}
-    own: str | None = marker.get("weights_sha256")
-    return own if marker.get("step") == step else None
+    marker = source.marker
+    return None if marker is None or marker.step != step else marker.weights_sha256
 
 
 def outdated(

@@ -183,10 +183,10 @@ def _tell_other_bytes(examined: Examined, names: Iterable[str], say: Say) -> Non
     """Whether what was made again is what was recorded before."""
     other, same = [], 0
     for stage in (stage for stage in examined.stages if stage.name in names):
-        now = read_marker(StagePaths(examined.paths.folder / stage.name)).get("outputs", {})
+        now = read_marker(StagePaths(examined.paths.folder / stage.name)).outputs
         for known in compare.promised(stage):
-            output = now.get(known.name.removeprefix(f"{stage.name}/"), {})
-            is_same = output.get("sha256") == known.sha256
+            output = now.get(known.name.removeprefix(f"{stage.name}/"))
+            is_same = output is not None and output.sha256 == known.sha256
             same += is_same
             other += [] if is_same else [known.name]
     say(f"made again: {counted(same, 'file')} with the bytes that were recorded")

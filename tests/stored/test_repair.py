@@ -14,7 +14,7 @@ from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import link_whole, read_json, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.markers import rewritten
+from fgrpo_bench.stages.markers import Marker, rewritten
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from sweeps.check.compare import resting, to_remove
 from sweeps.check.examine import Examined, examine
@@ -273,7 +273,8 @@ def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
 
 
 def test_without_a_list_of_files_the_marker_leaves_too_and_training_leaves_its_metrics() -> None:
-    training = replace(stage("t", "train"), marker={}, stored=("t/metrics.parquet",))
+    marker = Marker(fingerprint="f", target={}, outputs={})
+    training = replace(stage("t", "train"), marker=marker, stored=("t/metrics.parquet",))
     damage = [Damage(of="t", name="t/checkpoints/step-00001/model.safetensors", fault="")]
     assert to_remove(training, damage) == [
         *("t/DONE.json", "t/checkpoints/step-00001/model.safetensors", "t/metrics.parquet")
