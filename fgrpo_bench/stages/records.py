@@ -10,7 +10,7 @@ A class of records stands beside the writer of its file. Its fields are the file
 A field that has a default may be missing in the file, and is left out of it where it has that
 value; any other must be there. Keys that are no fields are kept as they are and written last, so
 that nothing is lost where a record is written again. Types are what JSON has: str, int, float,
-bool, dict[str, T], list[T], tuple[T, ...] (a list in the file), T | None, Any, and further records.
+bool, dict[str, T], tuple[T, ...] (a list in the file), T | None, Any, and further records.
 
 Standard library alone: importing pydantic takes longer than `status` may.
 """
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 NAMES: dict[Any, str] = {
     dict: "an object",
@@ -99,13 +99,7 @@ def _plain(value: Any) -> Any:
 
 def _make_defaults(cls: type[Record]) -> dict[str, Any]:
     """By the fields in order; of one that must be there MISSING, which nothing equals."""
-    own = {each.name: each for each in dataclasses.fields(cls) if each.name != "further"}
-    return {
-        name: each.default
-        if each.default_factory is dataclasses.MISSING
-        else each.default_factory()
-        for name, each in own.items()
-    }
+    return {each.name: each.default for each in dataclasses.fields(cls) if each.name != "further"}
 
 
 def _make_reader(kind: Any) -> Reader:
@@ -114,14 +108,13 @@ def _make_reader(kind: Any) -> Reader:
         return _record_reader(kind)
     if kind is Any:
         return lambda value: value
-    if origin in (UnionType, Union):
-        return _union_reader(arguments)
+    if origin is UnionType:
+        (wanted,) = [each for each in arguments if each is not NoneType]
+        return _optional_reader(_reader(wanted))
     if origin is dict:
         return _dict_reader(_reader(arguments[1]))
-    if origin in (list, tuple):
-        return _list_reader(_reader(arguments[0]), origin)
-    if origin is Literal:
-        return _literal_reader(arguments)
+    if origin is tuple:
+        return _list_reader(_reader(arguments[0]))
     return _plain_reader(kind)
 
 
@@ -149,21 +142,8 @@ def _record_reader(cls: type[Record]) -> Reader:
     return read
 
 
-def _union_reader(kinds: tuple[Any, ...]) -> Reader:
-    readers = [_reader(kind) for kind in kinds if kind is not NoneType]
-    takes_none = NoneType in kinds
-
-    def read(value: Any) -> Any:
-        if value is None and takes_none:
-            return None
-        for reader in readers[:-1]:
-            try:
-                return reader(value)
-            except Misfit:
-                continue
-        return readers[-1](value)
-
-    return read
+def _optional_reader(reader: Reader) -> Reader:
+    return lambda value: None if value is None else reader(value)
 
 
 def _dict_reader(reader: Reader) -> Reader:
@@ -181,8 +161,8 @@ def _dict_reader(reader: Reader) -> Reader:
     return read
 
 
-def _list_reader(reader: Reader, kind: Callable[[list[Any]], Any]) -> Reader:
-    def read(value: Any) -> Any:
+def _list_reader(reader: Reader) -> Reader:
+    def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise Misfit(value, NAMES[list])
         parts = []
@@ -191,16 +171,7 @@ def _list_reader(reader: Reader, kind: Callable[[list[Any]], Any]) -> Reader:
                 parts.append(reader(part))
             except Misfit as fault:
                 raise fault.within(f"[{number}]") from None
-        return kind(parts)
-
-    return read
-
-
-def _literal_reader(values: tuple[Any, ...]) -> Reader:
-    def read(value: Any) -> Any:
-        if value not in values:
-            raise Misfit(value, " or ".join(map(str, values)))
-        return value
+        return tuple(parts)
 
     return read
 

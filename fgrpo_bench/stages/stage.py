@@ -25,7 +25,7 @@ from typing import Any
 
 from fgrpo_bench import registry
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.stages.digests import is_edited
+from fgrpo_bench.stages.digests import is_edited, sealed
 from fgrpo_bench.stages.files import is_unfinished, now, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import (
@@ -38,7 +38,6 @@ from fgrpo_bench.stages.markers import (
     is_done,
     read_marker,
     read_owner,
-    write_marker,
 )
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Record
@@ -207,10 +206,10 @@ def run_stage(
                 outputs=run.outputs,
                 **registry.record(),
             )
-            marker = Marker.parsed(marker.as_json() | facts.as_json())
-            _tell_of_other_weights(run.former, marker)
+            content = marker.as_json() | facts.as_json()
+            _tell_of_other_weights(run.former, Marker.parsed(content))
             run.check_owned()
-            write_marker(paths, marker)
+            write_json(paths.done, sealed(content))  # with the facts in the work's own order
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE
     except Stopped as stop:

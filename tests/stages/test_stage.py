@@ -38,11 +38,14 @@ def test_a_stage_works_once_and_leaves_its_marker(stage, capsys):
 
     def work(spec, run):
         calls.append(spec["fingerprint"])
-        return Record(further={"fact": 1})
+        return Record(further={"fact": 1, "weights_sha256": "w"})
 
     assert [run_stage(stage, work), run_stage(stage, work)] == [EXIT_DONE, EXIT_DONE]
     assert calls == ["f"]
-    assert read_json(stage.done)["fact"] == 1
+    assert list(read_json(stage.done)) == [
+        *("fingerprint", "target", "owner", "finished", "finished_ms", "wall_seconds"),
+        *("cpu_seconds", "outputs", "fact", "weights_sha256", "content_sha256"),
+    ]
     assert "already done" in capsys.readouterr().out
 
 
