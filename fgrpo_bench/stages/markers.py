@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.digests import made_manifest, of_outputs, sealed, size_fault
 from fgrpo_bench.stages.files import read_json, set_aside, write_json
 from fgrpo_bench.stages.paths import StagePaths, is_below
 from fgrpo_bench.stages.shapes import MARKER, OWNER
@@ -56,13 +56,9 @@ def write_marker(paths: StagePaths, marker: dict[str, Any]) -> None:
 
 def described(paths: StagePaths, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
     """What a marker says of files of its stage: {path in the stage's folder: bytes and sha256}."""
-    return {
-        file.relative_to(paths.folder).as_posix(): {
-            "bytes": file.stat().st_size,
-            "sha256": sha256_file(file),
-        }
-        for file in files
-    }
+    names = [file.relative_to(paths.folder).as_posix() for file in files]
+    manifest = made_manifest(paths.folder, names)
+    return {name: {"bytes": k.bytes, "sha256": k.sha256} for name, k in manifest.items()}
 
 
 def rewritten(paths: StagePaths, files: Iterable[Path], **fields: Any) -> None:
@@ -100,17 +96,10 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
 
 def lacking(paths: StagePaths, marker: dict[str, Any]) -> dict[str, str]:
     """What a marker lists and is not there as listed, by path in the stage's folder, with the
-    reason for a person."""
-    faults = {}
-    for name, output in marker.get("outputs", {}).items():
-        try:
-            size = (paths.folder / name).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
-            faults[name] = "is missing"
-            continue
-        if size != output["bytes"]:
-            faults[name] = f"has {size} bytes instead of {output['bytes']}"
-    return faults
+    reason for a person. Contents are not read."""
+    listed = of_outputs(marker.get("outputs", {})).items()
+    faults = {name: size_fault(paths.folder / name, known) for name, known in listed}
+    return {name: fault for name, fault in faults.items() if fault is not None}
 
 
 def former_marker(paths: StagePaths, *, fingerprint: str) -> dict[str, Any]:
