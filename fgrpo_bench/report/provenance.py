@@ -25,9 +25,9 @@ SHAPE = {
     "sweep": str,
     "experiment": str,
     "version": str,
-    "select?": str,
+    "select": str,
     "compare_paper": bool,
-    "drawn_with?": str,
+    "drawn_with": str,
     "declared": {"first": DECLARED, "now": DECLARED},
     "files": {"*": str},
     "inputs": {"*": str},
@@ -44,13 +44,13 @@ class Input:
     """Path from the run's folder."""
     path: Path
     recorded: str | None
-    """sha256 that its stage's marker has; None where the marker lists no files."""
+    """sha256 that its stage's marker has; None where the marker does not list it."""
     is_large: bool
     """Draws and weights, which are not read for every report."""
 
     @property
     def is_listed(self) -> bool:
-        """Whether a provenance names it: draws and weights only where a marker has their digest."""
+        """Whether a provenance names it: draws and weights where a marker has their digest."""
         return self.path.exists() if not self.is_large else self.recorded is not None
 
 
@@ -115,7 +115,7 @@ def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool)
 
 
 def _outputs(stage: StagePaths) -> Mapping[str, Mapping[str, Any]]:
-    """What the stage's marker lists; nothing where it is not done, or by a version of before."""
+    """What the stage's marker lists; nothing where it is not done."""
     listed: Mapping[str, Mapping[str, Any]] = {}
     return read_marker(stage).get("outputs", listed) if stage.done.exists() else listed
 
@@ -130,8 +130,7 @@ def record(
 ) -> dict[str, Any]:
     """The provenance (SHAPE) of these files of a report, by name.
 
-    Draws and weights have the digests of their stages' markers; those of markers of before, which
-    have none, are left out.
+    Draws and weights have the digests of their stages' markers.
     """
     paths = analysis.results.paths
     behind = [each for each in inputs(analysis.results).values() if each.is_listed]

@@ -11,6 +11,7 @@ from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.markers import write_marker
 from fgrpo_bench.stats.paths import DrawPath
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
 from tests.support.dashboard import GRADER
@@ -108,7 +109,7 @@ def judge(point: PointResult, design: StagedDesign, *, open_problem: bool) -> No
     marker = read_json(point.evaluate.done)
     asked = {"stages": list(design.stages), "enough": design.enough}
     marker["target"] |= {"design": asked, "graders": {"countdown": GRADER}}
-    write_json(point.evaluate.done, marker)
+    write_marker(point.evaluate, marker)
     facts = [{"since": None, "n_samples": 8, "design": asked}]
     if design == OTHER:
         facts.insert(0, {"since": None, "n_samples": None, "design": None})

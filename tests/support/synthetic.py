@@ -17,6 +17,7 @@ from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import now, write_json
+from fgrpo_bench.stages.markers import write_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import METRICS, PASSK, write_table
@@ -146,8 +147,8 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
 
 def _mark(stage: StagePaths) -> None:
     marker = _spec(stage.spec)
-    write_json(
-        stage.done,
+    write_marker(
+        stage,
         {
             "fingerprint": marker["fingerprint"],
             "target": marker["target"],
