@@ -44,10 +44,11 @@ from fgrpo_bench.stages.digests import (
     from_lines,
     is_altered,
     of_digests,
+    weights_sha256,
 )
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.plan import read_plan
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
@@ -89,7 +90,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     differences += _files(folder, named, known, unseen, at_home=at_home)
     lacking, left_out = list[Input](), _left_out(paths, inputs(results))
     differences += _inputs(known, results, lacking, left_out)
-    differences += _markers(results)
+    differences += _markers(results, unseen)
     if left_out:
         first = min(left_out).relative_to(paths.folder)
         unseen.append(f"what the bundle was packed without: {len(left_out)} files, e.g. {first}")
@@ -184,7 +185,7 @@ def _files_of(known: Mapping[str, Any]) -> set[str]:
 
 def _declared(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
     """sweep.json and plan.json against their seals, and against what the report was built of."""
-    paths, plan = results.paths, read_json(results.paths.plan)
+    paths, plan = results.paths, read_plan(results.paths)
     for file, content in ((paths.sweep_json, results.declaration), (paths.plan, plan)):
         if is_altered(content):
             yield f"{file.name}: was changed after it was frozen, or lost its seal"
@@ -227,6 +228,8 @@ def _files(
     absent = [] if at_home else [name for name in faults if not (folder / name).exists()]
     if absent:
         unseen.append(f"files of the report that are not beside it: {', '.join(absent)}")
+    if not figures:
+        unseen.append(f"the figures ({NAME} names none: build the report again)")
     yield from (_since(name, faults[name]) for name in faults if name not in absent)
 
 
@@ -278,18 +281,29 @@ def _inputs(
             yield f"{name}: is not what the marker of its stage has: one of them was changed"
 
 
-def _markers(results: SweepResults) -> Iterator[str]:
-    """Markers against the digests of themselves."""
-    stages = {
-        stage.done: read_marker(stage)
-        for point in evaluated(results)
-        for stage in (point.train, point.evaluate)
-        if stage.done.exists()
-    }
-    for done, marker in stages.items():
-        if is_altered(marker):
-            name = done.relative_to(results.paths.folder).as_posix()
+def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
+    """Markers against the digests of themselves; weights whose stage has lost its marker against
+    the digest that the evaluation took."""
+    stages: dict[Path, StagePaths] = {}
+    silent = set()
+    for point in evaluated(results):
+        stages |= {stage.folder: stage for stage in (point.train, point.evaluate)}
+        if not point.train.done.exists():
+            recorded = read_marker(point.evaluate).get("weights_sha256")
+            folder = point.train.checkpoint(point.step)
+            if recorded is not None and folder.exists() and weights_sha256(folder) != recorded:
+                yield f"{point.point_id}: the weights in {folder} are not those that were judged"
+    for stage in stages.values():
+        name = stage.done.relative_to(results.paths.folder).as_posix()
+        if not stage.done.exists():
+            silent.add(name)
+        elif is_altered(read_marker(stage)):
             yield f"{name}: was changed after its stage was done"
+    if silent:
+        unseen.append(
+            f"draws and training metrics of {len(silent)} stages whose markers are missing, e.g. "
+            f"{min(silent)}"
+        )
 
 
 def _text(path: Path, known: Mapping[str, Any], analysis: Analysis) -> Iterator[str]:

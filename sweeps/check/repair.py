@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fgrpo_bench.runs import has_checkpoints, own_view
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside
@@ -26,9 +25,9 @@ def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -
     """Move every damaged file into a folder `damaged`, and have made again what is missing then;
     exit code as of `run`, which is given what the sweep was run with.
 
-    Where stages lack nothing, report and MLflow are written here. A sweep without checkpoints has a
-    command of its own, which is named (1). Raises ValueError, before anything is moved, where
-    making a file again would not mend it; BlockingIOError where the sweep is being run.
+    Where stages lack nothing, report and MLflow are written here. Raises ValueError, before
+    anything is moved, where making a file again would not mend it; BlockingIOError where it is
+    being run.
     """
     paths, of = examined.paths, {each.of for each in examined.damage}
     _check_places(examined)
@@ -36,9 +35,6 @@ def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -
     if of == {SHARED_DRAWS}:
         return 0  # the sweep has these draws as well
     _put_aside(examined, say)
-    if not has_checkpoints(paths):
-        say(f"now `{own_view(paths).COMMAND}` makes again what is missing")
-        return 1
     if of <= {REPORT, ANALYSIS, SHARED_DRAWS}:
         finish(paths, say)
         return 0

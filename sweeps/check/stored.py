@@ -136,8 +136,6 @@ def _marker(
     else:
         if marker["fingerprint"] != record["fingerprint"]:
             fault = "is of another stage, or of other settings"
-        elif "outputs" not in marker:
-            fault = "lists no files"
         elif is_altered(marker):
             fault = "was changed after it was written"
         else:

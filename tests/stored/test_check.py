@@ -235,7 +235,7 @@ def test_a_declaration_or_a_plan_that_was_edited_is_damaged(
     write_json(whole.plan, plan)
     whole.sweep_json.write_text("[]")
     assert faults(whole) == {"sweep.json": "cannot be read: delete it, and `run` writes it again"}
-    whole.plan.write_text("{}")
+    whole.plan.write_text("[]")
     assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
     assert f"damaged: {whole.plan} " in capsys.readouterr().err
 

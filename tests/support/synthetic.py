@@ -146,12 +146,13 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
 
 
 def _mark(stage: StagePaths) -> None:
-    marker = _spec(stage.spec)
+    spec = _spec(stage.spec)
     write_marker(
         stage,
         {
-            "fingerprint": marker["fingerprint"],
-            "target": marker["target"],
+            "fingerprint": spec["fingerprint"],
+            "target": spec["target"],
+            "outputs": {},
             "finished": "2026-01-02T03:04:05+00:00",
             "finished_ms": 1767323045000,
             "wall_seconds": 12.5,
