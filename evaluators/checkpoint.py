@@ -125,7 +125,8 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
     link(folder, paths)
     mark = {"fingerprint": fingerprint({"weights_sha256": sha256}), "target": {}}
     write_json(paths.spec, {"kind": "checkpoint", **mark, "path": named})
-    write_marker(paths, {**mark, "step": 0, "weights_sha256": sha256, "finished": now()})
+    facts = {"outputs": {}, "step": 0, "weights_sha256": sha256, "finished": now()}
+    write_marker(paths, mark | facts)
     return sha256
 
 

@@ -9,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
@@ -111,11 +112,7 @@ def overview(root: Path) -> list[str]:
         graders = ", ".join((benchmark.grader, *benchmark.also))
         publisher = benchmark.dataset.repository or benchmark.dataset.path
         rows.append((name, count, graders, _state(root, benchmark), publisher))
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return aligned(rows)
 
 
 def _state(root: Path, benchmark: BenchmarkSpec) -> str:

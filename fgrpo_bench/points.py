@@ -27,8 +27,8 @@ class Checkpoint:
     """Rollout batches behind it; 0 for a base model."""
     evaluate: StagePaths
     """Its evaluation."""
-    fingerprint: str | None
-    """Of the evaluation by the plan; None where a plan of before does not name it."""
+    fingerprint: str
+    """Of the evaluation by the plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +71,9 @@ class PointResult:
     evaluate: StagePaths
     checkpoints: tuple[Checkpoint, ...]
     """All that are evaluated, by rising step."""
-    train_fingerprint: str | None
-    """By the plan, likewise below; None where a plan of before does not name it."""
-    evaluate_fingerprint: str | None
+    train_fingerprint: str
+    """By the plan, likewise below."""
+    evaluate_fingerprint: str
 
     @property
     def method(self) -> str:

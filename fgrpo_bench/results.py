@@ -15,7 +15,8 @@ from fgrpo_bench.specs.cell import from_columns
 from fgrpo_bench.stages.digests import content_sha256
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import DECLARED, PLAN, SWEEP
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.shapes import DECLARED, SWEEP
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -155,7 +156,7 @@ def load_results(paths: RunPaths) -> SweepResults:
             f"{paths.folder} holds no plan: run `python -m sweeps run {paths.sweep}` first, or "
             "name another root, experiment or version"
         )
-    plan = read_json(paths.plan, PLAN)
+    plan = read_plan(paths)
     marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
     with fields_of(paths.plan):
         cells = [from_columns(point) for point in plan["points"]]
@@ -168,7 +169,7 @@ def load_results(paths: RunPaths) -> SweepResults:
             train=StagePaths(paths.folder / point["train"]),
             evaluate=checkpoints[-1].evaluate,
             checkpoints=checkpoints,
-            train_fingerprint=marks.get(point["train"]),
+            train_fingerprint=marks.get(point["train"], ""),
             evaluate_fingerprint=checkpoints[-1].fingerprint,
         )
         for point, cell in zip(plan["points"], cells, strict=True)
@@ -186,12 +187,12 @@ def load_results(paths: RunPaths) -> SweepResults:
 def _checkpoints(
     paths: RunPaths, point: dict[str, Any], marks: Mapping[str, str]
 ) -> tuple[Checkpoint, ...]:
-    """Of a point in plan.json; plans of earlier versions name the last checkpoint alone."""
+    """Of a point in plan.json."""
     return tuple(
         Checkpoint(
             step=each["step"],
             evaluate=StagePaths(paths.folder / each["evaluate"]),
-            fingerprint=marks.get(each["evaluate"]),
+            fingerprint=marks.get(each["evaluate"], ""),
         )
-        for each in point.get("checkpoints", [point])
+        for each in point["checkpoints"]
     )

@@ -120,8 +120,10 @@ def _status(paths: RunPaths, arguments: Namespace) -> int:
 
 def _check(paths: RunPaths, arguments: Namespace) -> int:
     from fgrpo_bench.documents.terminal import escaped
+    from fgrpo_bench.stages.plan import check_format
     from sweeps.check import examine, findings
 
+    check_format(paths)
     try:
         with examine.reading(sys.stderr) as bar:
             examined = examine.examine(paths, bar)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 
 from fgrpo_bench import engines
-from fgrpo_bench.kinds import KINDS, Stage, train
-from fgrpo_bench.specs.fingerprint import differences, reduced
+from fgrpo_bench.kinds import Stage, train
+from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.digests import is_altered
 from fgrpo_bench.stages.files import read_json, readable_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.plan import check_format
 from fgrpo_bench.stages.shapes import MARKER
 from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
@@ -29,8 +30,10 @@ UNSEALED = (
 
 
 def check_conflicts(paths: RunPaths, plan: Plan) -> None:
-    """ValueError that lists every field in which the folder's stages differ from the plan's, and
-    where sweep.json is not as it was frozen: what it records of the question would be believed."""
+    """ValueError that lists every field in which the folder's stages differ from the plan's; where
+    the folder's files are of another format; and where sweep.json is not as it was frozen: what it
+    records of the question would be believed."""
+    check_format(paths)
     _check_seal(paths)
     clashes: dict[str, list[str]] = defaultdict(list)
     clashing: set[str] = set()
@@ -113,15 +116,12 @@ def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
         return []  # cut short when the machine failed, before anything began: it is written again
     stored = read_json(paths.spec)
     if not {"fingerprint", "identity"} <= stored.keys():
-        return [
-            "spec.json has no fingerprint and identity: another version of this program wrote it"
-        ]
+        return ["spec.json has no fingerprint and identity: it was changed by hand"]
     if stored["fingerprint"] == stage.fingerprint:
         return []
-    identity = reduced(stored["identity"], KINDS[stage.kind].undefining)
     return [
         f"{field}: {old!r} there, {new!r} asked for"
-        for field, old, new in differences(identity, stage.spec["identity"])
+        for field, old, new in differences(stored["identity"], stage.spec["identity"])
     ] or ["fingerprint: the identity is the same, so spec.json was changed by hand"]
 
 

@@ -33,7 +33,7 @@ def _spec(point: PointResult, _: str) -> State:
 
 @remembered(_spec)
 def problem_texts(point: PointResult, benchmark: str) -> dict[str, ProblemText]:
-    """By problem_id; empty where an older version wrote the files, or the dataset is gone."""
+    """By problem_id; empty where the files cannot be read, or the dataset is gone."""
     try:
         return _published(point, benchmark)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

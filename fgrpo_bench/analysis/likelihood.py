@@ -12,7 +12,8 @@ from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import stands
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import LIKELIHOOD, PLAN
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.shapes import LIKELIHOOD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +32,10 @@ class Likelihood:
 
 def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
     """point_id, step and stage of every checkpoint whose likelihoods are done."""
-    plan = read_json(results.paths.plan, PLAN)
+    plan = read_plan(results.paths)
     marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
     for point in plan["points"]:
-        for checkpoint in point.get("checkpoints", []):
+        for checkpoint in point["checkpoints"]:
             if "likelihood" in checkpoint:
                 stage = StagePaths(results.paths.folder / checkpoint["likelihood"])
                 if stands(stage, fingerprint=marks.get(checkpoint["likelihood"])):

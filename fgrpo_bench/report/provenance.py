@@ -17,6 +17,7 @@ from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.shapes import DECLARED
 
 NAME = "provenance.json"
@@ -25,9 +26,9 @@ SHAPE = {
     "sweep": str,
     "experiment": str,
     "version": str,
-    "select?": str,
+    "select": str,
     "compare_paper": bool,
-    "drawn_with?": str,
+    "drawn_with": str,
     "declared": {"first": DECLARED, "now": DECLARED},
     "files": {"*": str},
     "inputs": {"*": str},
@@ -44,7 +45,7 @@ class Input:
     """Path from the run's folder."""
     path: Path
     recorded: str | None
-    """sha256 that its stage's marker has; None where the marker lists no files."""
+    """sha256 that its stage's marker has; None where there is no marker."""
     is_large: bool
     """Draws and weights, which are not read for every report."""
 
@@ -115,9 +116,9 @@ def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool)
 
 
 def _outputs(stage: StagePaths) -> Mapping[str, Mapping[str, Any]]:
-    """What the stage's marker lists; nothing where it is not done, or by a version of before."""
+    """What the stage's marker lists; nothing where it is not done."""
     listed: Mapping[str, Mapping[str, Any]] = {}
-    return read_marker(stage).get("outputs", listed) if stage.done.exists() else listed
+    return read_marker(stage)["outputs"] if stage.done.exists() else listed
 
 
 def drawing_program() -> str:
@@ -130,8 +131,8 @@ def record(
 ) -> dict[str, Any]:
     """The provenance (SHAPE) of these files of a report, by name.
 
-    Draws and weights have the digests of their stages' markers; those of markers of before, which
-    have none, are left out.
+    Draws and weights have the digests of their stages' markers; those of a stage that lost its
+    marker are left out.
     """
     paths = analysis.results.paths
     behind = [each for each in inputs(analysis.results).values() if each.is_listed]
@@ -143,7 +144,7 @@ def record(
             "select": analysis.rule,
             "compare_paper": compare_paper,
             "drawn_with": drawing_program(),
-            "declared": declared_digests(analysis.results.declaration, read_json(paths.plan)),
+            "declared": declared_digests(analysis.results.declaration, read_plan(paths)),
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
             "inputs": {
                 each.name: each.recorded if each.is_large else sha256_file(each.path)

@@ -40,9 +40,9 @@ from fgrpo_bench.report.recomputed import (
 )
 from fgrpo_bench.results import SweepResults, declared_digests, load_results
 from fgrpo_bench.stages.digests import is_altered, sha256_file, weights_sha256
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
+from fgrpo_bench.stages.plan import read_plan
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
@@ -175,7 +175,7 @@ def _files_of(known: Mapping[str, Any]) -> set[str]:
 
 def _declared(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
     """sweep.json and plan.json against their seals, and against what the report was built of."""
-    paths, plan = results.paths, read_json(results.paths.plan)
+    paths, plan = results.paths, read_plan(results.paths)
     for file, content in ((paths.sweep_json, results.declaration), (paths.plan, plan)):
         if is_altered(content):
             yield f"{file.name}: was changed after it was frozen, or lost its seal"
@@ -226,7 +226,7 @@ def _files(
     if absent:
         unseen.append(f"files of the report that are not beside it: {', '.join(absent)}")
     if not figures:
-        unseen.append(f"the figures ({NAME} of before has no digests of them; build it again)")
+        unseen.append(f"the figures ({NAME} names none: build the report again)")
 
 
 def _digest(path: Path) -> tuple[str | None, str | None]:
@@ -272,33 +272,28 @@ def _inputs(known: Mapping[str, Any], results: SweepResults, lacking: list[Input
 
 
 def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
-    """Markers against the digests of themselves; weights whose stage lists no files against the
-    digest that the evaluation took."""
+    """Markers against the digests of themselves; weights whose stage has lost its marker against
+    the digest that the evaluation took."""
     stages: dict[Path, StagePaths] = {}
     silent = set()
     for point in evaluated(results):
         stages |= {stage.folder: stage for stage in (point.train, point.evaluate)}
-        if not _lists(point.train):
+        if not point.train.done.exists():
             recorded = read_marker(point.evaluate).get("weights_sha256")
             folder = point.train.checkpoint(point.step)
             if recorded is not None and folder.exists() and weights_sha256(folder) != recorded:
                 yield f"{point.point_id}: the weights in {folder} are not those that were judged"
     for stage in stages.values():
-        marker = read_marker(stage) if stage.done.exists() else {}
         name = stage.done.relative_to(results.paths.folder).as_posix()
-        if not _lists(stage):
+        if not stage.done.exists():
             silent.add(name)
-        elif is_altered(marker):
+        elif is_altered(read_marker(stage)):
             yield f"{name}: was changed after its stage was done"
     if silent:
         unseen.append(
-            f"draws and training metrics of {len(silent)} stages whose markers list no digests "
-            f"(made by a version of before), e.g. {min(silent)}"
+            f"draws and training metrics of {len(silent)} stages whose markers are missing, e.g. "
+            f"{min(silent)}"
         )
-
-
-def _lists(stage: StagePaths) -> bool:
-    return stage.done.exists() and "outputs" in read_marker(stage)
 
 
 def _text(path: Path, known: Mapping[str, Any], analysis: Analysis) -> Iterator[str]:

@@ -39,7 +39,8 @@ def is_altered(value: Mapping[str, Any]) -> bool:
 
 
 def is_edited(value: Mapping[str, Any]) -> bool:
-    """Whether a sealed object was changed; one of before there were seals is not."""
+    """Whether a sealed object was changed; one that never was sealed, such as the
+    spec.json of an evaluation without a sweep, is not."""
     return SEAL in value and is_altered(value)
 
 

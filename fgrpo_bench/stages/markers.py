@@ -22,7 +22,7 @@ def read_marker(paths: StagePaths) -> dict[str, Any]:
     """The marker (shapes.MARKER); ValueError that names the file where it is damaged, or lists a
     file outside its stage's folder, of which nobody may read or move anything."""
     marker: dict[str, Any] = read_json(paths.done, MARKER)
-    outside = [name for name in marker.get("outputs", {}) if not is_below(name)]
+    outside = [name for name in marker["outputs"] if not is_below(name)]
     if outside:
         raise ValueError(
             f"{paths.done} lists {outside[0]!r}, which is outside its stage's folder: it was "
@@ -73,7 +73,7 @@ def rewritten(paths: StagePaths, files: Iterable[Path], **fields: Any) -> None:
     """
     if paths.done.exists():
         marker = read_marker(paths)
-        outputs = marker.get("outputs", {}) | described(paths, files)
+        outputs = marker["outputs"] | described(paths, files)
         write_marker(paths, marker | fields | {"outputs": outputs})
 
 
@@ -102,7 +102,7 @@ def lacking(paths: StagePaths, marker: dict[str, Any]) -> dict[str, str]:
     """What a marker lists and is not there as listed, by path in the stage's folder, with the
     reason for a person."""
     faults = {}
-    for name, output in marker.get("outputs", {}).items():
+    for name, output in marker["outputs"].items():
         try:
             size = (paths.folder / name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):

@@ -194,8 +194,6 @@ class RunPaths:
     """The resolved declaration, as last run, with git commit and library versions."""
     plan = Below("plan.json")
     """The points and stages, as last run."""
-    ledger = Below("ledger.jsonl")
-    """What the drivers of earlier versions noted of attempts (fgrpo_bench.stages.attempts)."""
     submissions = Below("submissions.jsonl")
     """One JSON line for each thing said to SLURM; append-only."""
     code = Below("code")

@@ -20,7 +20,7 @@ MARKER = {
     "fingerprint": str,
     "target": dict,
     "owner?": str | None,
-    "outputs?": {"*": OUTPUT},
+    "outputs": {"*": OUTPUT},
     "step?": int,
     "weights_sha256?": str | None,
     "wall_seconds?": NUMBER,
@@ -120,18 +120,6 @@ SHARED = {
 }
 """facts.json of shared draws. made_by: evaluations by their folder in the run root, in the order in
 which they added draws."""
-EVENT = {
-    "event": str,
-    "stage": str,
-    "attempt": int,
-    "pid": int,
-    "driver": str,
-    "time": str,
-    "exit_code?": int | None,
-    "outcome?": str | None,
-    "wall_seconds?": NUMBER | None,
-}
-"""A line of the ledger of earlier versions (ledger.jsonl)."""
 NOTE = {
     "attempt": int,
     "begun?": str,
@@ -157,9 +145,7 @@ PLAN = {
             "learning_rate_factor?": NUMBER,
             "seed": int,
             "train": str,
-            "step?": int,
-            "evaluate?": str,
-            "checkpoints?": [{"step": int, "evaluate": str, "likelihood?": str}],
+            "checkpoints": [{"step": int, "evaluate": str, "likelihood?": str}],
         }
     ],
     "stages": [

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from fgrpo_bench.stages.attempts import Attempts, Note
+from fgrpo_bench.stages.attempts import Note, attempts, count
 from fgrpo_bench.stages.files import read_json, readable_json, void
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
@@ -66,14 +66,13 @@ def read_stages(
 
     warn: told of damaged notes of attempts. remade: what `run` does about a missing file, by kind.
     """
-    tried = Attempts(paths, warn)
     holder = driver_of(paths)
     driver = driver_id(holder) if holder is not None else None
     statuses = []
     for record in records:
         stage = StagePaths(paths.folder / record["name"])
         done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
-        state: State = "done" if done else _state(stage, tried.of(record["name"]), driver)
+        state: State = "done" if done else _state(stage, attempts(stage, warn), driver)
         why = None if state == "running" else damage_of(stage, record, remade, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else {}
@@ -84,7 +83,7 @@ def read_stages(
                 kind=record["kind"],
                 point_id=record["point_id"],
                 state=state,
-                attempts=tried.count(record["name"]),
+                attempts=count(stage),
                 step=progress.get("step"),
                 of=progress.get("of"),
                 eta_seconds=progress.get("eta_seconds") if state == "running" else None,

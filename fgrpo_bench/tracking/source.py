@@ -26,10 +26,9 @@ from fgrpo_bench.report.looks import looks
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 
 VERSION = 3
@@ -129,7 +128,7 @@ class Source:
     def failed(self) -> set[str]:
         """point_id where a stage failed and is not at work again."""
         paths = self.results.paths
-        stages = read_stages(paths, read_json(paths.plan, PLAN)["stages"])
+        stages = read_stages(paths, read_plan(paths)["stages"])
         return {stage.point_id for stage in stages if stage.state == "failed"}
 
     def span(self, point: PointResult) -> tuple[int | None, int | None]:

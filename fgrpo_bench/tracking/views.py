@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.watch import METRICS
 from fgrpo_bench.tracking.state import UNCERTAINTY
 
 VIEW = "overview"
@@ -76,12 +77,12 @@ def _over_k(results: SweepResults) -> dict[str, Any]:
 def _training() -> dict[str, Any]:
     """Curves of training over its steps."""
     named = {
-        "train/success_rate": "success rate",
-        "train/active_fraction": "share of active groups",
-        "train/entropy": "entropy, nats a token",
-        "eval/pass_at_n": "pass@n of evaluations during training",
+        "train/success_rate": METRICS["success_rate"],
+        "train/active_fraction": METRICS["active_fraction"],
+        "train/entropy": METRICS["entropy"],
+        "eval/pass_at_n": METRICS["eval_pass_at_n"],
     }
-    return _sections({"training": [_line(key, title) for key, title in named.items()]})
+    return _sections({"training": [_line(key, metric.label) for key, metric in named.items()]})
 
 
 def _sections(charts: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:

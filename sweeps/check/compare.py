@@ -97,7 +97,7 @@ def _called_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage
 
 
 def _judged_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage]) -> Iterator[str]:
-    for checkpoint in cell.get("checkpoints", ()):
+    for checkpoint in cell["checkpoints"]:
         name, step = checkpoint["evaluate"], checkpoint["step"]
         stage = by_name.get(name)
         if stage is None:

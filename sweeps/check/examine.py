@@ -20,12 +20,13 @@ from fgrpo_bench.analysis import store
 from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.report import provenance
 from fgrpo_bench.results import declared_digests
-from fgrpo_bench.stages.attempts import Attempts
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import is_altered, sha256_file
 from fgrpo_bench.stages.files import read_json, readable_json
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.paths import RunPaths, SharedPaths, is_below
-from fgrpo_bench.stages.shapes import MANIFEST, PLAN, SHARED, SWEEP
+from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths, is_below
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.shapes import MANIFEST, SHARED, SWEEP
 from sweeps.check import compare
 from sweeps.check.stored import (
     ANALYSIS,
@@ -45,7 +46,7 @@ RECORDS = ("sweep.json", "plan.json", f"{REPORT}/{provenance.NAME}")
 """Files that are compared by what they say."""
 WORKING = (
     *("logs", "state", "states", "shards", "judging.*", "damaged", "code", "slurm"),
-    *("owner.json", "progress.json", "ledger.jsonl", "submissions.jsonl", store.FACTS),
+    *("owner.json", "progress.json", "submissions.jsonl", store.FACTS),
     *(engine.name for engine in engines.known()),
 )
 """Names of files and folders that stages and drivers work with, and of records that are read above;
@@ -79,7 +80,7 @@ class Examined:
 
 def examine(paths: RunPaths, bar: Bar) -> Examined:
     """Compare every file with its digest. ValueError where the plan cannot be read."""
-    plan = read_json(paths.plan, PLAN)
+    plan = read_plan(paths)
     outside = [record["name"] for record in plan["stages"] if not is_below(record["name"])]
     stages = list(_stages(paths, [r for r in plan["stages"] if r["name"] not in outside]))
     complete = all(stage.standing == "done" for stage in stages)
@@ -88,9 +89,7 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     shared, shared_faults = _shared(paths, stages)
     analysed, analysis_faults = _analyses(paths)
     recorded = [*compare.in_provenance(inputs, stages), *files, *shared, *analysed]
-    recorded += [
-        known for stage in stages for known in (*stage.of_before, *compare.promised(stage))
-    ]
+    recorded += [known for stage in stages for known in compare.promised(stage)]
     known = {each.name: each for each in recorded}
     sizes = {name: _size(paths.folder / name) for name in known}
     damage = [*_sweep_json(paths), *(_outside(DECLARATION, "plan.json", name) for name in outside)]
@@ -120,11 +119,10 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
 
 def _stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> Iterator[StoredStage]:
     """Every stage of the plan; one whose files the disk does not give is damaged, and no end."""
-    tried = Attempts(paths)
     for record in records:
         name = record["name"]
         try:
-            yield read_stage(paths, record, tried.of(name))
+            yield read_stage(paths, record, attempts(StagePaths(paths.folder / name)))
         except OSError as error:
             at = os.path.relpath(error.filename or paths.folder / name, paths.folder)
             fault = Damage(of=name, name=at, fault=_unreadable(error))

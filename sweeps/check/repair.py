@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import PurePosixPath
 
 from fgrpo_bench.analysis.checkpoints import LAST
@@ -23,7 +22,6 @@ from sweeps.check import compare
 from sweeps.check.examine import PROVENANCE, Examined
 from sweeps.check.stored import ANALYSIS, DECLARATION, REPORT, SHARED_DRAWS, SPEC_FILE
 from sweeps.commands import StageCommand, stage_command
-from sweeps.former import read_former
 from sweeps.freeze import freeze_specs
 from sweeps.local import drive
 from sweeps.local.drive import Finish, fetch_files
@@ -59,9 +57,7 @@ def repair(
         _put_shared_aside(examined, say)
         return 0
     declared = read_json(paths.sweep_json, SWEEP)["declaration"] | {"run_root": str(paths.root)}
-    plan = make_plan(
-        from_stored(Declaration, declared, paths.sweep_json), partial(read_former, paths)
-    )
+    plan = make_plan(from_stored(Declaration, declared, paths.sweep_json))
     stages = _same_stages(examined, plan)
     finish = finish or _reporting(paths)
     _put_aside(examined, removed, say)

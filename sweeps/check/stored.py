@@ -17,7 +17,7 @@ from fgrpo_bench.stages.digests import is_altered, is_edited
 from fgrpo_bench.stages.files import readable_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
-from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths, is_below
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
 from fgrpo_bench.stages.shapes import MARKER, SPEC
 
 MARKER_FILE = "DONE.json"
@@ -89,17 +89,12 @@ class StoredStage:
     step: int = 0
     """Of that checkpoint."""
     stored: tuple[str, ...] = ()
-    """Results that its marker does not list, being of a version of before or damaged; paths from
-    the run's folder."""
-    of_before: tuple[RecordedFile, ...] = ()
-    """The few files that such a marker has a digest of."""
+    """Results of a stage without a marker that can be believed; paths from the run's folder."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether it was done and its marker lists nothing, or cannot be believed."""
-        if self.marker is None:
-            return bool(self.faults)
-        return "outputs" not in self.marker
+        """Whether its marker cannot be believed, so that nothing says what it should hold."""
+        return self.marker is None and bool(self.faults)
 
     @property
     def name(self) -> str:
@@ -121,11 +116,9 @@ def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]
     spec = readable_json(stage.spec, SPEC)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
     stored: list[str] = []
-    of_before: list[RecordedFile] = []
-    if "outputs" not in (marker or {}):
+    if marker is None:
         files = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
         stored = [file.relative_to(paths.folder).as_posix() for file in files]
-        of_before = list(_of_before(paths, stage, record, marker or {}))
     train_spec = TrainStageSpec(stage, spec or {})
     source = train_spec.path("source")
     is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
@@ -142,7 +135,6 @@ def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
         step=0 if source is None else train_spec.step,
         stored=tuple(stored),
-        of_before=tuple(of_before),
     )
 
 
@@ -163,7 +155,7 @@ def _marker(
     else:
         if marker["fingerprint"] != record["fingerprint"]:
             fault = "is of another stage, or of other settings"
-        elif "outputs" in marker and is_altered(marker):
+        elif is_altered(marker):
             fault = "was changed after it was written"
         else:
             return marker, []
@@ -217,17 +209,3 @@ def _is_begun_again(stage: StagePaths, marker: Mapping[str, Any]) -> bool:
         return not is_of_last(stage, dict(marker))
     except ValueError:
         return False
-
-
-def _of_before(
-    paths: RunPaths, stage: StagePaths, record: Mapping[str, Any], marker: Mapping[str, Any]
-) -> Iterator[RecordedFile]:
-    """The few digests in markers of versions before: those of a dataset's table and of weights."""
-    files, digest = [], marker.get("weights_sha256")
-    if "step" in marker:
-        files = sorted(stage.checkpoint(marker["step"]).glob("*.safetensors"))
-    elif DataPaths(stage.folder).problems.exists():
-        files, digest = [DataPaths(stage.folder).problems], marker.get("sha256")
-    if digest is not None and len(files) == 1:  # of several files it is no file's
-        name = files[0].relative_to(paths.folder).as_posix()
-        yield RecordedFile(of=record["name"], name=name, sha256=digest)

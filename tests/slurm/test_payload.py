@@ -104,7 +104,7 @@ def test_a_stage_is_run_with_its_log_and_noted(stage: StagePaths, slurm: dict[st
 def test_where_the_marker_stands_nothing_is_started(
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
-    write_json(stage.done, SPEC)
+    write_json(stage.done, SPEC | {"outputs": {}})
     job = start(stage, ["/no/such/program"], slurm)
     assert job.communicate(timeout=PATIENCE_S)[0] == "already done\n"
     assert job.returncode == 0

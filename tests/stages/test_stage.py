@@ -209,11 +209,6 @@ def test_a_damaged_marker_is_moved_aside_when_the_stage_is_run_again(stage, cont
     assert (stage.damaged / "DONE.json").exists()
 
 
-def test_a_marker_of_before_lists_nothing_and_stands(stage):
-    write_json(stage.done, {"fingerprint": "f", "target": {}})
-    assert is_done(stage, fingerprint="f", target={})
-
-
 def test_a_file_written_again_is_brought_up_to_date_in_the_marker(stage):
     run_stage(stage, write_two)
     stage.metrics.write_text("other metrics")

@@ -74,7 +74,7 @@ def scored(results: SweepResults, root: Path, values: dict[str, float | None]) -
             checkpoint["likelihood"] = name
             if point["point_id"] in values:
                 done = {"delta_nll": values[point["point_id"]], "n_rare": 300}
-                marker = {"fingerprint": "x", "target": {}} | done
+                marker = {"fingerprint": "x", "target": {}, "outputs": {}} | done
                 write_json(made.paths.folder / name / "DONE.json", marker)
     write_json(made.paths.plan, sealed(plan))
     return load_results(made.paths)

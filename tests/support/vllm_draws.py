@@ -112,7 +112,7 @@ def source_of(model: Path, folder: Path) -> StagePaths:
     paths = StagePaths(folder)
     paths.checkpoint(0).parent.mkdir(parents=True)
     paths.checkpoint(0).symlink_to(model)
-    write_json(paths.done, {"step": 0, "weights_sha256": weights_sha256(model)})
+    write_json(paths.done, {"step": 0, "outputs": {}, "weights_sha256": weights_sha256(model)})
     return paths
 
 

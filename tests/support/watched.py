@@ -6,7 +6,6 @@ from typing import Any
 
 from fgrpo_bench.engines.openrlhf.metrics import rewind
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
@@ -16,11 +15,11 @@ from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table
 Rows = list[dict[str, Any]]
 
 
-def note(results: SweepResults, stage: StagePaths, event: str, **facts: Any) -> None:
-    """Note in the ledger that a stage was started or ended, as a driver does that is gone."""
-    name = stage.folder.relative_to(results.paths.folder)
-    row = {"event": event, "stage": str(name), "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
-    append_line(results.paths.ledger, row | facts)
+def note(stage: StagePaths, attempt: int = 1, **ending: Any) -> None:
+    """Note an attempt at a stage, as a driver does that is gone. ending: what it noted at the end;
+    nothing where it noted none."""
+    begun = {"attempt": attempt, "driver": "d", "begun": f"t{attempt}"}
+    write_json(stage.attempt(attempt), begun | ending)
 
 
 class Training:

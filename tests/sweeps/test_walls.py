@@ -19,6 +19,7 @@ from fgrpo_bench.stages.attempts import attempts, end
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.locks import is_locked, locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.plan import FORMAT
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
@@ -335,7 +336,7 @@ def test_follow_outlasts_a_disk_that_takes_no_more_and_says_it_once(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
-    write_json(paths.plan, {"points": [], "stages": []})
+    write_json(paths.plan, {"format": FORMAT, "points": [], "stages": []})
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == [f"{words}: /r", "1 done"]
     answers.append(OSError(errno.EACCES, "not a full disk"))
@@ -387,7 +388,7 @@ def test_follow_says_a_warning_once_whatever_its_numbers(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
-    write_json(paths.plan, {"points": [], "stages": []})
+    write_json(paths.plan, {"format": FORMAT, "points": [], "stages": []})
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == [
         "warning: a batch was sent 4 min from now",

@@ -128,10 +128,9 @@ def test_a_run_is_running_then_failed_then_running_again_in_the_same_run(swept):
 
     known, *first = state()
     assert first == ["RUNNING", None, "training"]
-    note(swept, point.train, "start")
-    note(swept, point.train, "end", exit_code=1, outcome="failed")
+    note(point.train, exit_code=1, outcome="failed")
     assert state() == (known, "FAILED", None, "failed")
-    note(swept, point.train, "start", attempt=2)
+    note(point.train, attempt=2)
     with locked(point.train.lock, wait=False, what="the stage"):
         training.train(8)
         assert state() == (known, "RUNNING", None, "training")

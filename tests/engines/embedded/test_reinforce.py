@@ -342,6 +342,8 @@ def test_the_marker_tells_the_compute_and_the_engine(warmed):
     ]
     metrics = read_table(stage.metrics, METRICS)
     assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
+    unmeasured = {name for name in METRICS if metrics[name].is_null().all()}
+    assert unmeasured == {"seconds_experience", "seconds_sync"}
     progress, told = read_json(stage.progress), step_numbers(metrics.to_dicts())
     assert {name: progress.get(name) for name in told} == told
     assert told["tokens_per_second"] > 0
