@@ -163,27 +163,51 @@ class Bar:
 
     def __call__(self, name: str, done: int, of: int, numbers: dict[str, float]) -> None:
         """Say how many draws of a benchmark are made."""
-        from tqdm import tqdm
-
+        if not self.shown:
+            return
         if name != self._name:
             self.close()
-            self._name = name
-            self._bar = tqdm(
-                total=of, initial=done, desc=name, unit="draw", dynamic_ncols=True, disable=None
-            )
-        self._bar.update(done - self._bar.n)
-        shown = {"tok/s": f"{numbers['tokens_per_second']:,.0f}"}
+            self._name, self._bar = name, _bar(name)
+            self._task = self._bar.add_task(name, total=of, completed=done, words="")
+        words = f"{numbers['tokens_per_second']:,.0f} tok/s"
         if "pass_at_1" in numbers:
-            shown["pass@1"] = f"{100 * numbers['pass_at_1']:.1f}"
-        self._bar.set_postfix(shown, refresh=False)
+            words += f"  pass@1 {100 * numbers['pass_at_1']:.1f}"
+        self._bar.update(self._task, completed=done, words=words)
         if done >= of:
             self.close()
 
     def close(self) -> None:
         """Leave the bar as it stands."""
         if self._bar is not None:
-            self._bar.close()
+            self._bar.stop()
             self._bar = self._name = None
+
+
+def _bar(name: str) -> Any:
+    """A bar on standard error that has begun; a narrow terminal shortens the bar first."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False, table_column=Column(min_width=len(name))),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[words]}", markup=False),
+        console=Console(stderr=True),
+        expand=True,
+        redirect_stdout=False,  # what an engine prints is nothing to draw around
+        redirect_stderr=False,
+    )
+    bar.start()
+    return bar
 
 
 class Pace:

@@ -155,7 +155,7 @@ def main(folder: Path) -> int:
     """
     from fgrpo_bench.report.build import write_report
     from fgrpo_bench.results import load_results
-    from fgrpo_bench.tracking.store import URI_VARIABLE
+    from fgrpo_bench.tracking.sync import URI_VARIABLE
 
     *_, sweep, experiment, version = folder.parts
     paths = RunPaths(root=folder.parents[2], sweep=sweep, experiment=experiment, version=version)

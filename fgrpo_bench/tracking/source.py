@@ -19,7 +19,7 @@ from fgrpo_bench.analysis import Analysis, analysed, cells_of
 from fgrpo_bench.analysis.bands import FirstLoss
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import CellRow, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks
@@ -31,7 +31,7 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 
-VERSION = 3
+VERSION = 4
 """Of what is computed from the same files; another one writes every run again."""
 
 
@@ -108,6 +108,12 @@ class Source:
         """Where along k a trained cell falls behind its base models, by column."""
         rows = (self.analysis.first_loss_of(each, cell, "base") for each in self.analysis.columns)
         return [row for row in rows if row is not None]
+
+    def comparisons_of(self, cell: str) -> Sequence[Comparison]:
+        """What a cell is asked to be compared with, on the headline."""
+        analysis = self.analysis
+        headline = (row for row in analysis.asked if row.column in analysis.headline)
+        return [row for row in headline if row.new == cell]
 
     def chosen(self, point: PointResult) -> PointResult:
         """The point at the checkpoint that stands for it."""

@@ -1,5 +1,7 @@
 """Draws are made once, in blocks that survive; grades and pass@k follow from them."""
 
+import io
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
+from evaluators.evaluate import Bar
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import SampleRequest, Waiting, drawn
@@ -279,6 +282,25 @@ def test_unscored_draws_leave_the_denominator():
     assert table["pass_at_k"].to_list() == [0.5, 1.0, None]
     assert table["pass_at_k_low"].to_list() == [0.25, 0.5, 1.0]
     assert table["pass_at_k_high"].to_list() == [0.75, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_bar_of_draws_is_drawn_on_a_terminal_alone(monkeypatch, is_terminal, columns):
+    out = io.StringIO()
+    out.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stderr", out)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", str(columns)), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    bar = Bar()
+    numbers = {"tokens_per_second": 12_345.6, "pass_at_1": 0.314}
+    for done in (410, 10_240):
+        bar("olympiadbench", done, 10_240, numbers)
+    bar("[aime]", 1, 4, numbers)
+    bar.close()
+    assert bool(out.getvalue()) == is_terminal
+    for words in ("olympiadbench ", "10240/10240", "12,346 tok/s  pass@1 31.4", "[aime] ", "1/4"):
+        assert (words in out.getvalue()) == is_terminal
 
 
 def test_the_seed_scheme_is_part_of_the_identity_and_fixed():

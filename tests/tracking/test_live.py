@@ -15,8 +15,7 @@ from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.tables import METRICS, write_table
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run, sync_training
+from fgrpo_bench.tracking.sync import embedded_uri, sync_run, sync_training
 from tests.support.mlflow_store import contents, counts, held, runs, states
 from tests.support.watched import Training, note
 
