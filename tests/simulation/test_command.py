@@ -51,7 +51,9 @@ def test_after_kill_9_no_worker_is_left_and_the_same_command_makes_the_missing_r
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("masses/*.json")}
     assert set(stored(tmp_path, Settings())) <= set(grid(None, group_sizes=[2]))
     assert main(words) == 0
-    assert f"9 runs, {9 - len(times)} to make" in capsys.readouterr().out
+    said, left = capsys.readouterr(), 9 - len(times)
+    assert f"9 runs, {left} to make" in said.out
+    assert f"{left} of {left} runs made" in said.err
     assert main(words) == 0
     assert "9 runs, 0 to make" in capsys.readouterr().out
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
